@@ -1,0 +1,44 @@
+# Every target sets up what it needs in .venv; nothing is installed outside this directory.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events cli
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint bench proto fmt lock clean
+
+$(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
+	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(ROOMS))
+	@touch $@
+
+demo: $(READY)          ## the scheduler at work on an embedded NATS server, about 20 s
+	@$(BIN)/remuda demo $(ARGS)
+
+test: $(READY)          ## unit, golden, property and integration tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)          ## style, types, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+fmt: $(READY)
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+proto: $(READY)         ## regenerate the Python code from proto/**/*.proto
+	@$(BIN)/python proto/generate.py
+
+bench: $(READY)         ## measure: the core alone, then the whole system
+	@$(BIN)/python bench/core.py
+	@$(BIN)/python bench/e2e.py
+
+lock:                   ## resolve requirements.in again (needs uv)
+	uv pip compile requirements.in --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,166 @@
+"""The verbs of the bus, as the services see them. `nats.py` does them over JetStream, `memory.py` in RAM.
+
+Every failure is one of four kinds, because callers must treat them differently:
+
+- `Refused`: the other side understood and said no (a wrong expectation, a service error). Nothing happened.
+- `Full`: a stream is at its limit and refused. Nothing happened; try again later.
+- `Unanswered`: nobody listens, or no answer came in time. For `request` that is an outage; for `append` the fate of the
+  message is **unknown**, and whoever must not do it twice has to die or find out.
+- `Unreadable`: what was read breaks a promise (a gap in an ordered reading, a missing stream).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Headers = Mapping[str, str]
+
+
+class BusError(Exception):
+    """An outage or refusal of the bus; the shell's kind of wrong."""
+
+
+class Refused(BusError):
+    def __init__(self, reason: str, code: int = 400) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.code = code
+
+
+class Full(BusError):
+    pass
+
+
+class Unanswered(BusError):
+    pass
+
+
+class Unreadable(BusError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `seq` is its stream sequence, 0 when it was not read from a stream."""
+
+    subject: str
+    payload: bytes
+    headers: Headers = field(default_factory=dict)
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    subject: str
+    payload: bytes
+    headers: Headers = field(default_factory=dict)
+
+
+Handler = Callable[[Message], Awaitable[bytes]]
+Listener = Callable[[Message], Awaitable[None]]
+
+
+class Reader(Protocol):
+    """An ordered reading of a stream from a position on, without gaps, without acknowledgements."""
+
+    async def batch(self, max_messages: int = 1_000, max_bytes: int = 4_000_000, timeout_s: float | None = None) -> list[Message]:
+        """All that is there, up to the limits; waits for the first message (at most `timeout_s`, then []).
+        At least one message is returned even if it alone exceeds `max_bytes`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Consumer(Protocol):
+    """A durable consumer with explicit acknowledgement; unacknowledged messages are delivered again, in order."""
+
+    async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[Message]:
+        """As `Reader.batch`; the messages have to be acknowledged."""
+        ...
+
+    async def ack(self, messages: Sequence[Message]) -> None:
+        """Acknowledge all of them (they must have come from this consumer)."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key of a bucket; `value` None when it was deleted or has expired."""
+
+    key: str
+    value: bytes | None
+    revision: int
+
+
+class Bus(Protocol):
+    @property
+    def max_payload(self) -> int:
+        """Largest payload the server takes, bytes (headers count too: leave room)."""
+        ...
+
+    # plain and request / reply
+    async def publish(self, subject: str, payload: bytes, headers: Headers | None = None) -> None: ...
+
+    async def subscribe(self, subject: str, listener: Listener) -> None: ...
+
+    async def request(self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0) -> Message:
+        """Raises Refused (the responder's service error, its code) or Unanswered."""
+        ...
+
+    async def serve(self, subject: str, handler: Handler, name: str) -> None:
+        """Answer requests as an endpoint `name` of this process's NATS micro service (`nats micro ls`). What the handler
+        raises as Refused goes back as a service error; anything else as code 500, and is logged."""
+        ...
+
+    # streams
+    async def append(self, subject: str, payload: bytes, headers: Headers | None = None, *,
+                     msg_id: str | None = None, expect_last: int | None = None, timeout_s: float = 5.0) -> int:  # fmt: skip
+        """Append to the stream that owns the subject; returns once it is durable, with its stream sequence. `msg_id`: the server
+        drops a repetition inside the stream's duplicate window (the first one's sequence is returned). `expect_last`: refuse
+        unless this is the stream sequence of the last message on the subject (0: none yet). Raises Refused, Full, Unanswered."""
+        ...
+
+    async def append_all(self, messages: Sequence[Outgoing], timeout_s: float = 5.0) -> int:
+        """Append several to one stream that allows atomic batches: all or none. The sequence of the last. At most 1,000."""
+        ...
+
+    async def read(self, stream: str, subject: str, after: int = 0) -> Reader: ...
+
+    async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
+        """Make (idempotently) or join the durable pull consumer."""
+        ...
+
+    async def last(self, stream: str, subject: str) -> Message | None:
+        """The newest message of a stream on a subject (wildcards allowed)."""
+        ...
+
+    async def trim(self, stream: str, subject: str, below: int) -> None:
+        """Delete messages on the subject with a stream sequence below."""
+        ...
+
+    async def acknowledged(self, stream: str, durable: str) -> int:
+        """Stream sequence up to which a durable consumer has acknowledged everything."""
+        ...
+
+    # buckets
+    async def get(self, bucket: str, key: str) -> Entry | None: ...
+
+    async def put(self, bucket: str, key: str, value: bytes, revision: int | None = None) -> int:
+        """New revision. `revision`: only if this is the current one (0: only if there is none); else Refused."""
+        ...
+
+    async def delete(self, bucket: str, key: str, revision: int | None = None) -> None: ...
+
+    def watch(self, bucket: str) -> AsyncIterator[Entry]:
+        """Every current entry, then every change, for ever."""
+        ...
+
+    async def declare(self) -> None:
+        """Create or update every stream and bucket of `subjects` (idempotent, safe from several processes at once)."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,175 @@
+"""Every subject, stream and bucket of remuda: the one place where names and limits of the bus are written down.
+
+The public half (`si.v1.>`) is the contract with resource managers, docs/wire-contract.md; the rest is internal.
+Knows nothing of NATS clients: it only names things.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+RM_ID = re.compile(r"[A-Za-z0-9_:-]{1,64}")
+
+REQUEST_KINDS = ("application", "allocation", "node", "configuration")
+CALLBACK_KINDS = ("application", "allocation", "node", "container", "dead_letter")
+
+
+def check_rm_id(rm_id: str) -> str:
+    """The rmID if it can be part of a subject; ValueError that names it otherwise."""
+    if not RM_ID.fullmatch(rm_id):
+        raise ValueError(f"rmID {rm_id!r}: expected 1 to 64 of A-Z a-z 0-9 _ : -")
+    return rm_id
+
+
+# Public: what a resource manager uses.
+
+
+def register(rm_id: str) -> str:
+    return f"si.v1.rm.{rm_id}.register"
+
+
+def request(rm_id: str, kind: str) -> str:
+    return f"si.v1.rm.{rm_id}.{kind}"
+
+
+def callback(rm_id: str, kind: str) -> str:
+    return f"si.v1.rm.{rm_id}.callback.{kind}"
+
+
+def event(rm_id: str) -> str:
+    return f"si.v1.rm.{rm_id}.callback.event"
+
+
+def heartbeat(rm_id: str) -> str:
+    return f"si.v1.rm.{rm_id}.heartbeat"
+
+
+def rm_of(subject: str) -> str:
+    """The rmID in any subject that names one: si.v1.rm.<rm>..., remuda.inbox.<rm>, remuda.log.<rm>, remuda.dead.<rm>."""
+    parts = subject.split(".")
+    return parts[3] if parts[0] == "si" else parts[2]
+
+
+# Internal.
+
+
+def inbox(rm_id: str) -> str:
+    return f"remuda.inbox.{rm_id}"
+
+
+def log(rm_id: str) -> str:
+    return f"remuda.log.{rm_id}"
+
+
+def dead_letter(rm_id: str) -> str:
+    return f"remuda.dead.{rm_id}"
+
+
+RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
+
+
+def core_query(kind: str) -> str:
+    """Queries to the core: remuda.api.core.{queues,nodes,applications,explain,stats}; request and reply are JSON."""
+    return f"remuda.api.core.{kind}"
+
+
+# Headers.
+
+MSG_ID = "Nats-Msg-Id"
+LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
+REASON = "Remuda-Reason"  # on dead letters
+ORIGIN_SUBJECT = "Remuda-Subject"  # on dead letters: where the message was sent to
+ORIGIN_SEQ = "Remuda-Request-Seq"  # on dead letters: its stream sequence there
+SERVICE_ERROR = "Nats-Service-Error"
+SERVICE_ERROR_CODE = "Nats-Service-Error-Code"
+TRACEPARENT = "traceparent"
+
+GIB = 1024**3
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A JetStream stream. Full streams refuse (`discard="new"`) wherever a message is somebody's truth."""
+
+    name: str
+    subjects: tuple[str, ...]
+    why: str
+    retention: Literal["limits", "workqueue"] = "limits"
+    discard: Literal["new", "old"] = "new"
+    max_bytes: int = 8 * GIB
+    max_age_s: float = 0.0  # 0: no limit
+    max_msgs_per_subject: int = -1
+    duplicate_window_s: float = 120.0
+    allow_atomic_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A JetStream key-value bucket. A ':' of an rmID is written '=' in keys (`key_of`), which no rmID contains."""
+
+    name: str
+    why: str
+    ttl_s: float = 0.0  # 0: entries stay
+    history: int = 1
+
+
+def key_of(rm_id: str) -> str:
+    return rm_id.replace(":", "=")
+
+
+def rm_of_key(key: str) -> str:
+    return key.replace("=", ":")
+
+
+REQUESTS = Stream(
+    "REQUESTS",
+    tuple(f"si.v1.rm.*.{kind}" for kind in REQUEST_KINDS),
+    "what RMs ask; a message leaves when rmproxy has forwarded it",
+    retention="workqueue",
+)
+INBOX = Stream(
+    "INBOX", ("remuda.inbox.*",), "commands in the order the core handles them; with LOG a complete bug report", max_age_s=7 * DAY_S
+)
+LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)
+CALLBACKS = Stream(
+    "CALLBACKS",
+    tuple(f"si.v1.rm.*.callback.{kind}" for kind in CALLBACK_KINDS),
+    "what RMs are told; trimmed behind what they have acknowledged",
+)
+EVENTS = Stream(
+    "EVENTS",
+    ("si.v1.rm.*.callback.event",),
+    "the event history, derived from LOG, so the oldest may go",
+    discard="old",
+    max_bytes=2 * GIB,
+    max_age_s=7 * DAY_S,
+    allow_atomic_batch=True,
+)
+DEAD_LETTERS = Stream(
+    "DEAD_LETTERS",
+    ("remuda.dead.*",),
+    "what could not be handled, with the reason, for an operator to look at",
+    discard="old",
+    max_bytes=1 * GIB,
+    max_age_s=30 * DAY_S,
+)
+STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS)
+
+LEASES = Bucket("remuda_leases", "who leads; an entry that is not renewed goes", ttl_s=2.0)
+RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON {rm_id, policy_group, version, config_source}")
+BUCKETS = (LEASES, RMS)
+
+RMPROXY_CONSUMER = "rmproxy"  # durable on REQUESTS
+
+
+def callback_consumer(rm_id: str) -> str:
+    """Durable on CALLBACKS, one per RM, made by rmproxy at registration."""
+    return f"rm-{key_of(rm_id)}"
+
+
+def event_consumer(rm_id: str) -> str:
+    """Durable on EVENTS, made by an RM that wants events."""
+    return f"rm-{key_of(rm_id)}-events"
