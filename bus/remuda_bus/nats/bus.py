@@ -1,0 +1,183 @@
+"""The verbs of the bus over NATS: puts the parts together. Use `connect`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+
+import nats.micro
+import structlog
+from nats.aio.msg import Msg
+from nats.micro.request import Request
+from nats.micro.service import Service
+
+from remuda_bus import subjects
+from remuda_bus.bus import Consumer, Entry, Handler, Headers, Listener, Message, Outgoing, Reader, Refused
+from remuda_bus.nats.buckets import Buckets
+from remuda_bus.nats.connection import Connection
+from remuda_bus.nats.declare import declare
+from remuda_bus.nats.feed import StreamReader
+from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
+from remuda_bus.nats.pull import DurableConsumer
+
+log = structlog.get_logger()
+
+VERSION = "0.1.0"
+
+
+class NatsBus:
+    """`remuda_bus.bus.Bus`. One per process; all of it runs in the event loop that made it."""
+
+    def __init__(self, connection: Connection, replicas: int) -> None:
+        self._connection = connection
+        self._jetstream = JetStream(connection)
+        self._buckets = Buckets(self._jetstream)
+        self._replicas = replicas
+        self._service: Service | None = None
+        self._requests: set[asyncio.Task[None]] = set()
+
+    @property
+    def max_payload(self) -> int:
+        return self._connection.client.max_payload
+
+    @property
+    def connected(self) -> bool:
+        return self._connection.client.is_connected
+
+    async def closed(self) -> str:
+        """Returns, with the reason, when the connection has ended for good."""
+        await self._connection.closed.wait()
+        return self._connection.failure or "closed"
+
+    async def publish(self, subject: str, payload: bytes, headers: Headers | None = None) -> None:
+        await self._connection.send(subject, payload, headers)
+
+    async def subscribe(self, subject: str, listener: Listener) -> None:
+        async def arrived(message: Msg) -> None:
+            try:
+                await listener(Message(message.subject, message.data, message.headers or NO_HEADERS))
+            except Exception:
+                log.exception("a listener failed", subject=message.subject)
+
+        await self._connection.until_up()
+        await self._connection.client.subscribe(subject, cb=arrived)
+        await self._connection.client.flush()
+
+    async def request(
+        self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0
+    ) -> Message:
+        reply = await self._connection.ask(subject, payload, headers, timeout_s)
+        answered = reply.headers or NO_HEADERS
+        reason = answered.get(subjects.SERVICE_ERROR)
+        if reason is not None:
+            raise Refused(reason, int(answered.get(subjects.SERVICE_ERROR_CODE, "500")))
+        return Message(subject, reply.data, answered)
+
+    async def announce(self) -> None:
+        """Show this process as a NATS micro service named like the connection (`nats micro ls`)."""
+        if self._service is None:
+            name = re.sub(r"[^A-Za-z0-9_-]", "-", self._connection.name)
+            self._service = await nats.micro.add_service(
+                self._connection.client, name=name, version=VERSION, description=f"remuda: {name}"
+            )
+
+    async def serve(self, subject: str, handler: Handler, name: str) -> None:
+        """Requests are handled concurrently: one that waits does not hold up the next."""
+
+        async def arrived(request: Request) -> None:
+            task = asyncio.get_running_loop().create_task(_answer(request, handler))
+            self._requests.add(task)
+            task.add_done_callback(self._requests.discard)
+
+        await self.announce()
+        assert self._service is not None
+        await self._service.add_endpoint(name=name, subject=subject, handler=arrived)
+        await self._connection.client.flush()
+
+    async def append(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: Headers | None = None,
+        *,
+        msg_id: str | None = None,
+        expect_last: int | None = None,
+        timeout_s: float = 5.0,
+    ) -> int:
+        return await self._jetstream.append(subject, payload, headers, msg_id, expect_last, timeout_s)
+
+    async def append_all(self, messages: Sequence[Outgoing], timeout_s: float = 5.0) -> int:
+        return await self._jetstream.append_all(messages, timeout_s)
+
+    async def read(self, stream: str, subject: str, after: int = 0) -> Reader:
+        return StreamReader(self._jetstream, stream, subject, after)
+
+    async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
+        consumer = DurableConsumer(self._jetstream, stream, subject, durable, ack_wait_s)
+        await consumer.open()
+        return consumer
+
+    async def last(self, stream: str, subject: str) -> Message | None:
+        return await self._jetstream.last(stream, subject)
+
+    async def trim(self, stream: str, subject: str, below: int) -> None:
+        await self._jetstream.trim(stream, subject, below)
+
+    async def acknowledged(self, stream: str, durable: str) -> int:
+        return await self._jetstream.acknowledged(stream, durable)
+
+    async def get(self, bucket: str, key: str) -> Entry | None:
+        return await self._buckets.get(bucket, key)
+
+    async def put(self, bucket: str, key: str, value: bytes, revision: int | None = None) -> int:
+        return await self._buckets.put(bucket, key, value, revision)
+
+    async def delete(self, bucket: str, key: str, revision: int | None = None) -> None:
+        await self._buckets.delete(bucket, key, revision)
+
+    def watch(self, bucket: str) -> AsyncIterator[Entry]:
+        return self._buckets.watch(bucket)
+
+    async def declare(self) -> None:
+        await declare(self._jetstream, self._replicas)
+
+    async def close(self) -> None:
+        """What has been published is handed to the server first."""
+        for task in self._requests:
+            task.cancel()
+        await self._connection.close()
+
+
+async def connect(url: str, name: str, *, replicas: int = 1, timeout_s: float | None = None) -> NatsBus:
+    """Connect, waiting for a server (for ever, or raise Unanswered after `timeout_s`), and saying so in the log. `name` is
+    what the server shows for the connection; `replicas` is how many servers of a cluster keep each stream."""
+    connection = Connection(url, name)
+    await connection.open(timeout_s)
+    return NatsBus(connection, replicas)
+
+
+async def _answer(request: Request, handler: Handler) -> None:
+    try:
+        answer = await handler(Message(request.subject, request.data, request.headers or NO_HEADERS))
+    except Refused as refusal:
+        await _refuse(request, refusal.code, refusal.reason)
+    except Exception as error:
+        log.exception("a request could not be answered", subject=request.subject)
+        await _refuse(request, 500, f"{type(error).__name__}: {error}")
+    else:
+        await _respond(request, answer, None)
+
+
+async def _refuse(request: Request, code: int, reason: str) -> None:
+    one_line = " ".join(reason.split())
+    await _respond(request, b"", {subjects.SERVICE_ERROR: one_line, subjects.SERVICE_ERROR_CODE: str(code)})
+
+
+async def _respond(request: Request, payload: bytes, headers: dict[str, str] | None) -> None:
+    try:
+        await request.respond(payload, headers)
+    except ValueError:
+        log.warning("a request without a reply subject", subject=request.subject)
+    except nats.errors.Error as error:
+        log.warning("an answer was not sent", subject=request.subject, error=repr(error))

@@ -1,0 +1,187 @@
+"""One connection to the NATS server: kept for ever, and every question sent over it gets an answer or an `Unanswered`.
+
+All replies come in on one subscription; a question is matched to its reply by the last token of the reply subject. Knows
+nothing of streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+from nats import errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from remuda_bus.bus import Headers, Unanswered
+
+log = structlog.get_logger()
+
+RECONNECT_WAIT_S = 0.2
+SAY_SO_EVERY_S = 5.0
+PING_INTERVAL_S = 10
+PENDING_BYTES = 32 * 1024 * 1024  # beyond this, whoever publishes waits until the socket has taken it
+HEADER_LINE_BYTES = len("NATS/1.0\r\n\r\n")
+
+
+class Connection:
+    """`url` may name several servers, separated by commas. A lost connection is restored for ever, and the log says so."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.url = url
+        self.name = name
+        self.client = Client()
+        self.closed = asyncio.Event()  # set when it has ended for good, by close() or because the server threw us out
+        self.failure: str | None = None
+        self._up = asyncio.Event()
+        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._tokens = itertools.count(1)
+        self._prefix = ""
+        self._on_reconnect: set[Callable[[], None]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
+        self._down_since = time.monotonic()
+        self._said_so = 0.0
+
+    async def open(self, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.client.connect(
+                    [server.strip() for server in self.url.split(",")],
+                    name=self.name,
+                    error_cb=self._error,
+                    disconnected_cb=self._disconnected,
+                    reconnected_cb=self._reconnected,
+                    closed_cb=self._closed,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float works as well
+                    ping_interval=PING_INTERVAL_S,
+                    pending_size=PENDING_BYTES,
+                )
+        except TimeoutError:
+            raise Unanswered(f"no NATS server at {self.url} within {timeout_s} s") from None
+        self._prefix = self.client.new_inbox() + "."
+        await self.client.subscribe(self._prefix + "*", cb=self._reply)
+        self._up.set()
+
+    async def close(self) -> None:
+        for task in self._background:
+            task.cancel()
+        await self.client.close()
+
+    def when_reconnected(self, then: Callable[[], None]) -> Callable[[], None]:
+        """Call `then` after every reconnection; returns what ends that."""
+        self._on_reconnect.add(then)
+        return lambda: self._on_reconnect.discard(then)
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do it in the background; an error of the connection while doing so is of no consequence."""
+
+        async def run() -> None:
+            try:
+                await work
+            except errors.Error:
+                log.debug("not sent", bus=self.name, exc_info=True)
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def until_up(self, timeout_s: float | None = None) -> None:
+        """Returns when connected; raises Unanswered when that takes longer, or the connection has ended for good."""
+        if self._up.is_set():
+            return
+        if self.closed.is_set():
+            raise Unanswered(f"the connection to {self.url} is closed")
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._up.wait()
+        except TimeoutError:
+            raise Unanswered(f"not connected to {self.url} for {timeout_s} s") from None
+        if self.closed.is_set():
+            raise Unanswered(f"the connection to {self.url} is closed")
+
+    async def send(self, subject: str, payload: bytes, headers: Headers | None = None, reply: str = "") -> None:
+        self.check_size(subject, payload, headers)
+        if not self._up.is_set():
+            await self.until_up(5.0)
+        try:
+            await self.client.publish(subject, payload, reply, dict(headers) if headers else None)
+        except (errors.ConnectionClosedError, errors.OutboundBufferLimitError, errors.ConnectionDrainingError) as error:
+            raise Unanswered(f"{subject}: not connected to {self.url}") from error
+
+    async def ask(self, subject: str, payload: bytes, headers: Headers | None = None, timeout_s: float = 5.0) -> Msg:
+        """Send and return the reply. Nothing is awaited before the message is in the queue when connected, so messages
+        of tasks that run one after the other stay in that order."""
+        if not self._up.is_set():
+            await self.until_up(timeout_s)
+        loop = asyncio.get_running_loop()
+        token = str(next(self._tokens))
+        reply: asyncio.Future[Msg] = loop.create_future()
+        self._waiting[token] = reply
+        timer = loop.call_later(timeout_s, self._expire, token, subject, timeout_s)
+        try:
+            await self.send(subject, payload, headers, self._prefix + token)
+            message = await reply
+        finally:
+            timer.cancel()
+            self._waiting.pop(token, None)
+        if not message.data and message.headers and message.headers.get("Status") == "503":
+            raise Unanswered(f"{subject}: nobody listens")
+        return message
+
+    def check_size(self, subject: str, payload: bytes, headers: Headers | None) -> None:
+        """The server ends the connection of a client that sends too much, so that must not happen."""
+        size = len(payload)
+        if headers:
+            size += HEADER_LINE_BYTES + sum(
+                len(key.encode()) + len(value.encode()) + 4 for key, value in headers.items()
+            )
+        if size > self.client.max_payload:
+            raise ValueError(
+                f"{subject}: {size} bytes (payload {len(payload)}, headers {size - len(payload)}), "
+                f"the server takes at most {self.client.max_payload}"
+            )
+
+    def _expire(self, token: str, subject: str, timeout_s: float) -> None:
+        reply = self._waiting.pop(token, None)
+        if reply is not None and not reply.done():
+            reply.set_exception(Unanswered(f"{subject}: no answer within {timeout_s} s"))
+
+    async def _reply(self, message: Msg) -> None:
+        reply = self._waiting.pop(message.subject[len(self._prefix) :], None)
+        if reply is not None and not reply.done():
+            reply.set_result(message)
+
+    async def _error(self, error: Exception) -> None:
+        now = time.monotonic()
+        if self._up.is_set():
+            log.warning("error on the bus", bus=self.name, error=repr(error))
+        elif now - self._said_so >= SAY_SO_EVERY_S:
+            self._said_so = now
+            log.warning("waiting for the bus", url=self.url, waited_s=round(now - self._down_since), error=repr(error))
+
+    async def _disconnected(self) -> None:
+        self._up.clear()
+        self._down_since = time.monotonic()
+        self._said_so = self._down_since
+        if not self.client.is_closed:
+            log.warning("disconnected from the bus, reconnecting", url=self.url)
+        waiting, self._waiting = self._waiting, {}
+        for reply in waiting.values():
+            if not reply.done():
+                reply.set_exception(Unanswered(f"the connection to {self.url} broke before the answer came"))
+
+    async def _reconnected(self) -> None:
+        log.info("reconnected to the bus", url=self.url, outage_s=round(time.monotonic() - self._down_since, 3))
+        self._up.set()
+        for then in list(self._on_reconnect):
+            then()
+
+    async def _closed(self) -> None:
+        self.failure = repr(self.client.last_error) if self.client.last_error else None
+        self.closed.set()
+        self._up.set()  # wakes whoever waits; until_up() tells them

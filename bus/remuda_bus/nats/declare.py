@@ -1,0 +1,87 @@
+"""Makes streams and buckets what `subjects` says. Several processes may do it at once: the second finds it done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Unreadable
+from remuda_bus.nats.feed import NANOSECOND
+from remuda_bus.nats.jetstream import STREAM_NAME_IN_USE, JetStream, JetStreamError
+
+log = structlog.get_logger()
+
+MARKER_TTL_S = 60.0  # how long the mark stays that tells watchers of an expired entry
+
+
+async def declare(jetstream: JetStream, replicas: int) -> None:
+    """Raises Refused when a stream has settings that cannot be changed, Full when the server lacks the storage."""
+    for stream in subjects.STREAMS:
+        await _ensure(jetstream, {**_stream(stream), "num_replicas": replicas})
+    for bucket in subjects.BUCKETS:
+        await _ensure(jetstream, {**_bucket(bucket), "num_replicas": replicas})
+
+
+async def _ensure(jetstream: JetStream, wanted: dict[str, Any]) -> None:
+    name = wanted["name"]
+    try:
+        found = await jetstream.api(f"STREAM.INFO.{name}")
+    except Unreadable:
+        try:
+            await jetstream.api(f"STREAM.CREATE.{name}", wanted)
+        except JetStreamError as error:
+            if error.err_code != STREAM_NAME_IN_USE:
+                raise
+            found = await jetstream.api(f"STREAM.INFO.{name}")
+        else:
+            log.debug("stream made", stream=name)
+            return
+    config: dict[str, Any] = found["config"]
+    changed = {key: value for key, value in wanted.items() if config.get(key, _absent(value)) != value}
+    if changed:
+        await jetstream.api(f"STREAM.UPDATE.{name}", {**config, **changed})
+        log.info("stream changed", stream=name, changed=sorted(changed))
+
+
+def _absent(value: object) -> object:
+    """What a setting is that the server leaves out of its answer."""
+    return type(value)()
+
+
+def _stream(stream: subjects.Stream) -> dict[str, Any]:
+    return {
+        "name": stream.name,
+        "description": stream.why,
+        "subjects": list(stream.subjects),
+        "retention": stream.retention,
+        "discard": stream.discard,
+        "storage": "file",
+        "max_bytes": stream.max_bytes,
+        "max_age": int(stream.max_age_s * NANOSECOND),
+        "max_msgs_per_subject": stream.max_msgs_per_subject,
+        "duplicate_window": int(stream.duplicate_window_s * NANOSECOND),
+        "allow_direct": True,
+        "allow_atomic": stream.allow_atomic_batch,
+    }
+
+
+def _bucket(bucket: subjects.Bucket) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "name": f"KV_{bucket.name}",
+        "description": bucket.why,
+        "subjects": [f"$KV.{bucket.name}.>"],
+        "retention": "limits",
+        "discard": "new",
+        "storage": "file",
+        "max_age": int(bucket.ttl_s * NANOSECOND),
+        "max_msgs_per_subject": bucket.history,
+        "duplicate_window": int(min(bucket.ttl_s or 120.0, 120.0) * NANOSECOND),
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+        "deny_delete": True,
+    }
+    if bucket.ttl_s:
+        config |= {"allow_msg_ttl": True, "subject_delete_marker_ttl": int(MARKER_TTL_S * NANOSECOND)}
+    return config

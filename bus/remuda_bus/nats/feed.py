@@ -1,0 +1,250 @@
+"""Ordered reading of a stream: an ephemeral push consumer with flow control, made anew after the last message whenever
+anything about it is in doubt.
+
+A `Feed` is one life of such a consumer; a `StreamReader` is a reading across lives. Messages wait in a buffer, so that
+`batch()` takes what is there without an await per message; flow control bounds the buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from remuda_bus.bus import Message, Unanswered, Unreadable
+from remuda_bus.nats.connection import Connection
+from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
+
+log = structlog.get_logger()
+
+HEARTBEAT_S = 5.0
+NANOSECOND = 1_000_000_000
+RETRY_S = 0.2
+
+
+def stream_position(reply: str) -> tuple[int, int, int]:
+    """(stream sequence, number within the consumer, messages pending behind it) out of a JetStream reply subject."""
+    fields = reply.split(".")
+    at = 5 if len(fields) == 9 else 7  # the longer form names domain and account as well
+    return int(fields[at]), int(fields[at + 1]), int(fields[at + 3])
+
+
+class Buffer:
+    """Messages that have come and wait to be taken, and one task that may wait for the first."""
+
+    def __init__(self) -> None:
+        self.messages: deque[Message] = deque()
+        self.broken: str | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Returns when there is a message or it is broken."""
+        while not self.messages and self.broken is None:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def fail(self, why: str) -> None:
+        if self.broken is None:
+            self.broken = why
+        self.wake()
+
+    def take(self, max_messages: int, max_bytes: int) -> list[Message]:
+        messages = self.messages
+        taken = [messages.popleft()]
+        size = len(taken[0].payload)
+        while messages and len(taken) < max_messages:
+            size += len(messages[0].payload)
+            if size > max_bytes:
+                break
+            taken.append(messages.popleft())
+        return taken
+
+
+class Feed(Buffer):
+    """One life of an ephemeral push consumer. `config` says what it delivers, as JetStream's consumer configuration."""
+
+    def __init__(self, jetstream: JetStream, stream: str, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._jetstream = jetstream
+        self._connection: Connection = jetstream.connection
+        self._stream = stream
+        self._config = config
+        self._subscription: Subscription | None = None
+        self._received = 0
+        self._heard = True
+        self._answer_when_empty: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
+        self.pending = 0  # messages behind the last one received, as the server told with it
+
+    async def open(self) -> None:
+        client = self._connection.client
+        inbox = client.new_inbox()
+        try:
+            self._subscription = await client.subscribe(inbox, cb=self._arrived)
+            answer = await self._jetstream.api(
+                f"CONSUMER.CREATE.{self._stream}",
+                {
+                    "stream_name": self._stream,
+                    "config": {
+                        **self._config,
+                        "deliver_subject": inbox,
+                        "ack_policy": "none",
+                        "max_deliver": 1,
+                        "flow_control": True,
+                        "idle_heartbeat": int(HEARTBEAT_S * NANOSECOND),
+                        "mem_storage": True,
+                        "num_replicas": 1,
+                    },
+                },
+            )
+        except BaseException:
+            self.close()
+            raise
+        if self._received == 0:
+            self.pending = int(answer["num_pending"])
+        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+
+    def close(self) -> None:
+        self._forget()
+        self.fail("closed")
+        if self._timer is not None:
+            self._timer.cancel()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and not self._connection.closed.is_set():
+            self._connection.later(subscription.unsubscribe())
+
+    def take(self, max_messages: int, max_bytes: int) -> list[Message]:
+        taken = super().take(max_messages, max_bytes)
+        if self._answer_when_empty and not self.messages:
+            self._answer_flow_control()
+        return taken
+
+    async def _arrived(self, message: Msg) -> None:
+        if self.broken is not None:
+            return
+        self._heard = True
+        reply = message.reply
+        if reply.startswith("$JS.ACK."):
+            sequence, number, self.pending = stream_position(reply)
+            self._received += 1
+            if number != self._received:
+                self.fail(f"message {self._received} of the consumer is missing")
+                return
+            self.messages.append(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence))
+            self.wake()
+        else:
+            self._control(message, message.headers or {})
+
+    def _control(self, message: Msg, headers: dict[str, str]) -> None:
+        if headers.get("Status") != "100":
+            self.fail(f"{headers.get('Status')} {headers.get('Description')}")
+            return
+        last = headers.get("Nats-Last-Consumer")
+        if last is not None and int(last) != self._received:
+            self.fail(f"{int(last) - self._received} messages are missing before a heartbeat")
+            return
+        answer = message.reply or headers.get("Nats-Consumer-Stalled")
+        if answer:
+            self._answer_when_empty.append(answer)
+            if not self.messages:
+                self._answer_flow_control()
+
+    def _answer_flow_control(self) -> None:
+        answers, self._answer_when_empty = self._answer_when_empty, []
+        for answer in answers:
+            self._connection.later(self._connection.client.publish(answer))
+
+    def _check(self) -> None:
+        if not self._heard:
+            self.fail(f"no heartbeat for {2 * HEARTBEAT_S} s")
+            return
+        self._heard = False
+        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+
+
+class StreamReader:
+    """`remuda_bus.bus.Reader` over a stream. Between lives it goes on after the last message it gave out."""
+
+    def __init__(self, jetstream: JetStream, stream: str, subject: str, after: int) -> None:
+        self._jetstream = jetstream
+        self._stream = stream
+        self._subject = subject
+        self._after = after
+        self._feed: Feed | None = None
+        self._closed = False
+
+    async def batch(
+        self, max_messages: int = 1_000, max_bytes: int = 4_000_000, timeout_s: float | None = None
+    ) -> list[Message]:
+        if self._feed is None or not self._feed.messages:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._until_some()
+            except TimeoutError:
+                return []
+        assert self._feed is not None
+        taken = self._feed.take(max_messages, max_bytes)
+        self._after = taken[-1].seq
+        return taken
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._feed is not None:
+            self._feed.close()
+
+    async def _until_some(self) -> None:
+        while True:
+            if self._closed:
+                raise Unreadable(f"the reading of {self._subject} is closed")
+            if self._feed is None:
+                await self._open()
+            elif self._feed.messages:
+                return
+            elif self._feed.broken is not None:
+                log.info("reading anew", subject=self._subject, after=self._after, because=self._feed.broken)
+                self._feed.close()
+                self._feed = None
+            else:
+                await self._feed.wait()
+
+    async def _open(self) -> None:
+        """Tries until it can; raises Unreadable when there is no such stream or it has lost what was read."""
+        while True:
+            await self._jetstream.connection.until_up()
+            try:
+                await self._check_past()
+                feed = Feed(self._jetstream, self._stream, self._config())
+                await feed.open()
+            except Unanswered as error:
+                log.warning("cannot read yet", subject=self._subject, error=str(error))
+                await asyncio.sleep(RETRY_S)
+            else:
+                self._feed = feed
+                return
+
+    async def _check_past(self) -> None:
+        if self._after == 0:
+            return
+        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
+        last = int(info["state"]["last_seq"])
+        if last < self._after:
+            raise Unreadable(f"stream {self._stream} ends at {last}, but had been read up to {self._after}")
+
+    def _config(self) -> dict[str, Any]:
+        start: dict[str, Any] = {"deliver_policy": "all"}
+        if self._after:
+            start = {"deliver_policy": "by_start_sequence", "opt_start_seq": self._after + 1}
+        return {**start, "filter_subject": self._subject}

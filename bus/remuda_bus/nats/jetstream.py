@@ -1,0 +1,137 @@
+"""Requests to JetStream's API, and what its refusals mean. Knows nothing of what streams are for."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from remuda_bus import subjects
+from remuda_bus.bus import BusError, Full, Headers, Message, Outgoing, Refused, Unanswered, Unreadable
+from remuda_bus.nats.connection import Connection
+
+EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
+BATCH_ID = "Nats-Batch-Id"
+BATCH_SEQUENCE = "Nats-Batch-Sequence"
+BATCH_COMMIT = "Nats-Batch-Commit"
+BATCH_MAX_MESSAGES = 1_000  # the server's own limit
+NO_HEADERS: Headers = {}
+
+# JetStream's own error codes.
+STREAM_NOT_FOUND = 10059
+CONSUMER_NOT_FOUND = 10014
+NO_MESSAGE_FOUND = 10037
+STREAM_NAME_IN_USE = 10058
+STORE_FAILED = 10077
+RESOURCES = {10023, 10028, 10047}  # of the account or the machine: memory, storage
+TOO_MANY = 429
+
+
+class JetStreamError(Refused):
+    """A refusal of the API, with its own `err_code`."""
+
+    def __init__(self, reason: str, code: int, err_code: int) -> None:
+        super().__init__(reason, code)
+        self.err_code = err_code
+
+
+def failure(about: str, error: Mapping[str, Any]) -> BusError:
+    """What an `error` in an API response means for the caller."""
+    code, err_code = int(error.get("code", 500)), int(error.get("err_code", 0))
+    said = f"{about}: {error.get('description', 'refused')}"
+    if err_code == STORE_FAILED:
+        # "maximum bytes exceeded", "maximum messages exceeded", "no space left on device"; else the disk has failed.
+        full = "maximum" in said or "no space" in said
+        return Full(said) if full else Unanswered(said)
+    if err_code in RESOURCES or code == TOO_MANY:
+        return Full(said)
+    if err_code == STREAM_NOT_FOUND:
+        return Unreadable(said)
+    if code == 503:
+        return Unanswered(said)
+    return JetStreamError(said, code, err_code)
+
+
+class JetStream:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    async def api(self, call: str, body: Mapping[str, Any] | None = None, timeout_s: float = 5.0) -> dict[str, Any]:
+        """`call` is the rest of the subject: "STREAM.INFO.LOG". Raises Refused, Full, Unanswered, and Unreadable when
+        there is no such stream."""
+        request = json.dumps(body).encode() if body else b""
+        reply = await self.connection.ask(f"$JS.API.{call}", request, timeout_s=timeout_s)
+        answer: dict[str, Any] = json.loads(reply.data)
+        if "error" in answer:
+            raise failure(call, answer["error"])
+        return answer
+
+    async def append(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: Headers | None,
+        msg_id: str | None,
+        expect_last: int | None,
+        timeout_s: float,
+    ) -> int:
+        sent = headers
+        if msg_id is not None or expect_last is not None:
+            sent = dict(headers) if headers else {}
+            if msg_id is not None:
+                sent[subjects.MSG_ID] = msg_id
+            if expect_last is not None:
+                sent[EXPECTED_LAST] = str(expect_last)
+        reply = await self.connection.ask(subject, payload, sent, timeout_s)
+        return _sequence(subject, reply.data)
+
+    async def append_all(self, messages: Sequence[Outgoing], timeout_s: float) -> int:
+        if not 0 < len(messages) <= BATCH_MAX_MESSAGES:
+            raise ValueError(f"a batch of {len(messages)} messages, expected 1 to {BATCH_MAX_MESSAGES}")
+        if len(messages) == 1:
+            only = messages[0]
+            return await self.append(only.subject, only.payload, only.headers, None, None, timeout_s)
+        await self.connection.until_up(timeout_s)
+        batch = uuid.uuid4().hex
+        for number, message in enumerate(messages[:-1], 1):
+            headers = {**message.headers, BATCH_ID: batch, BATCH_SEQUENCE: str(number)}
+            await self.connection.send(message.subject, message.payload, headers)
+        last = messages[-1]
+        headers = {**last.headers, BATCH_ID: batch, BATCH_SEQUENCE: str(len(messages)), BATCH_COMMIT: "1"}
+        reply = await self.connection.ask(last.subject, last.payload, headers, timeout_s)
+        return _sequence(last.subject, reply.data)
+
+    async def last(self, stream: str, subject: str) -> Message | None:
+        body = json.dumps({"last_by_subj": subject}).encode()
+        reply = await self.connection.ask(f"$JS.API.DIRECT.GET.{stream}", body)
+        headers = dict(reply.headers or {})
+        status = headers.get("Status")
+        if status == "404":
+            return None
+        if status is not None:
+            raise Unreadable(f"{stream}: {status} {headers.get('Description', '')}")
+        found, sequence = headers.pop("Nats-Subject"), int(headers.pop("Nats-Sequence"))
+        for name in ("Nats-Stream", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"):
+            headers.pop(name, None)
+        return Message(found, reply.data, headers or NO_HEADERS, sequence)
+
+    async def trim(self, stream: str, subject: str, below: int) -> None:
+        if below > 0:
+            await self.api(f"STREAM.PURGE.{stream}", {"filter": subject, "seq": below})
+
+    async def acknowledged(self, stream: str, durable: str) -> int:
+        try:
+            info = await self.api(f"CONSUMER.INFO.{stream}.{durable}")
+        except JetStreamError as error:
+            if error.err_code == CONSUMER_NOT_FOUND:
+                return 0
+            raise
+        return int(info["ack_floor"]["stream_seq"])
+
+
+def _sequence(subject: str, answer: bytes) -> int:
+    ack: dict[str, Any] = json.loads(answer)
+    if "error" in ack:
+        raise failure(subject, ack["error"])
+    return int(ack["seq"])

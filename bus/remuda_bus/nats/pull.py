@@ -1,0 +1,233 @@
+"""Durable pull consumers with explicit acknowledgement.
+
+A request for more is always waiting at the server, so a message comes the moment it is there. Order matters more than
+anything here: when a consumer is joined, or the connection was lost, it is set back to the first message that was not
+acknowledged, so that what is delivered again comes in order and before what is new. That is meant for one process at a
+time per durable; a second one that joins gets what the first still works on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+
+import structlog
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from remuda_bus.bus import Message, Unanswered, Unreadable
+from remuda_bus.nats.connection import Connection
+from remuda_bus.nats.feed import HEARTBEAT_S, NANOSECOND, RETRY_S, Buffer, stream_position
+from remuda_bus.nats.jetstream import CONSUMER_NOT_FOUND, NO_HEADERS, JetStream, JetStreamError
+
+log = structlog.get_logger()
+
+ASK_FOR = 1_000  # messages per pull request
+ASK_BELOW = 500  # ask again when fewer than these are asked for or wait in the buffer
+EXPIRES_S = 60.0
+MAX_ACK_PENDING = 100_000
+UNLIMITED_BYTES = 1 << 62
+
+
+class Pull(Buffer):
+    """One life of a pull subscription: from (re)joining the consumer until anything about it is in doubt."""
+
+    def __init__(self, jetstream: JetStream, stream: str, durable: str) -> None:
+        super().__init__()
+        self._connection: Connection = jetstream.connection
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._inbox = ""
+        self._subscription: Subscription | None = None
+        self._asked = 0
+        self._heard = True
+        self._timer: asyncio.TimerHandle | None = None
+        self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
+        self.replies: dict[int, str] = {}  # stream sequence -> where to acknowledge
+
+    async def open(self) -> None:
+        self._inbox = self._connection.client.new_inbox()
+        self._subscription = await self._connection.client.subscribe(self._inbox, cb=self._arrived)
+        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+        await self.ask()
+
+    def close(self) -> None:
+        self._forget()
+        self.fail("closed")
+        if self._timer is not None:
+            self._timer.cancel()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and not self._connection.closed.is_set():
+            self._connection.later(subscription.unsubscribe())
+
+    async def ask(self) -> None:
+        if self._asked + len(self.messages) >= ASK_BELOW or self.broken is not None:
+            return
+        self._asked += ASK_FOR
+        request = {
+            "batch": ASK_FOR,
+            "max_bytes": 4 * self._connection.client.max_payload,
+            "expires": int(EXPIRES_S * NANOSECOND),
+            "idle_heartbeat": int(HEARTBEAT_S * NANOSECOND),
+        }
+        await self._connection.send(self._next, json.dumps(request).encode(), reply=self._inbox)
+
+    async def _arrived(self, message: Msg) -> None:
+        if self.broken is not None:
+            return
+        self._heard = True
+        reply = message.reply
+        if reply.startswith("$JS.ACK."):
+            self._asked -= 1
+            sequence = stream_position(reply)[0]
+            self.replies[sequence] = reply
+            self.messages.append(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence))
+            self.wake()
+            return
+        headers = message.headers or {}
+        status, left = headers.get("Status"), headers.get("Nats-Pending-Messages")
+        if status == "100":
+            return
+        if status in ("408", "409") and left is not None:  # that request is over: in time, or at its limit of bytes
+            self._asked -= int(left)
+            await self.ask()
+        else:
+            self.fail(f"{status} {headers.get('Description')}")
+
+    def _check(self) -> None:
+        # Only a waiting request makes the server send heartbeats.
+        if not self._heard and self._asked > 0:
+            self.fail(f"no heartbeat for {2 * HEARTBEAT_S} s")
+            return
+        self._heard = False
+        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+
+
+class DurableConsumer:
+    """`remuda_bus.bus.Consumer`. As long as this process lives, what it was given is not given again: messages that
+    wait to be acknowledged are reported as in progress."""
+
+    def __init__(self, jetstream: JetStream, stream: str, subject: str, durable: str, ack_wait_s: float) -> None:
+        self._jetstream = jetstream
+        self._connection = jetstream.connection
+        self._stream = stream
+        self._subject = subject
+        self._durable = durable
+        self._ack_wait_s = ack_wait_s
+        self._pull: Pull | None = None
+        self._closed = False
+        self._seen_before: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def open(self) -> None:
+        """Make or update the consumer and start pulling."""
+        await self._join()
+        self._timer = asyncio.get_running_loop().call_later(self._ack_wait_s / 3, self._in_progress)
+
+    async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[Message]:
+        if self._pull is None or not self._pull.messages:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._until_some()
+            except TimeoutError:
+                return []
+        assert self._pull is not None
+        taken = self._pull.take(max_messages, UNLIMITED_BYTES)
+        if not self._pull.messages:
+            self._connection.later(self._pull.ask())
+        return taken
+
+    async def ack(self, messages: Sequence[Message]) -> None:
+        if self._pull is None:
+            return
+        replies, publish = self._pull.replies, self._connection.client.publish
+        await self._connection.until_up()
+        for message in messages:
+            # None: it was delivered in an earlier life and is going to be delivered again.
+            reply = replies.pop(message.seq, None)
+            if reply is not None:
+                await publish(reply, b"+ACK")
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pull is not None:
+            self._pull.close()
+            if not self._connection.closed.is_set():
+                await self._connection.client.flush()
+
+    async def _until_some(self) -> None:
+        while True:
+            if self._closed:
+                raise Unreadable(f"the consumer {self._durable} is closed")
+            if self._pull is None:
+                await self._rejoin()
+            elif self._pull.messages:
+                return
+            elif self._pull.broken is not None:
+                log.info("joining the consumer anew", consumer=self._durable, because=self._pull.broken)
+                self._pull.close()
+                self._pull = None
+            else:
+                await self._pull.ask()
+                await self._pull.wait()
+
+    async def _rejoin(self) -> None:
+        while self._pull is None:
+            await self._connection.until_up()
+            try:
+                await self._join()
+            except Unanswered as error:
+                log.warning("cannot consume yet", consumer=self._durable, error=str(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def _join(self) -> None:
+        info = await self._jetstream.api(
+            f"CONSUMER.CREATE.{self._stream}.{self._durable}.{self._subject}",
+            {
+                "stream_name": self._stream,
+                "config": {
+                    "name": self._durable,
+                    "durable_name": self._durable,
+                    "deliver_policy": "all",
+                    "ack_policy": "explicit",
+                    "ack_wait": int(self._ack_wait_s * NANOSECOND),
+                    "max_ack_pending": MAX_ACK_PENDING,
+                    "filter_subject": self._subject,
+                },
+            },
+        )
+        if info["num_ack_pending"]:
+            await self._set_back()
+        pull = Pull(self._jetstream, self._stream, self._durable)
+        try:
+            await pull.open()
+        except BaseException:
+            pull.close()
+            raise
+        self._pull = pull
+
+    async def _set_back(self) -> None:
+        try:
+            await self._jetstream.api(f"CONSUMER.RESET.{self._stream}.{self._durable}")
+        except JetStreamError as error:
+            if error.err_code != CONSUMER_NOT_FOUND:
+                raise
+
+    def _in_progress(self) -> None:
+        """Tell the server about what has waited for a whole round, a third of the acknowledgement time."""
+        self._timer = asyncio.get_running_loop().call_later(self._ack_wait_s / 3, self._in_progress)
+        pull = self._pull
+        if pull is None or pull.broken is not None:
+            return
+        waiting = [pull.replies[sequence] for sequence in self._seen_before if sequence in pull.replies]
+        self._seen_before = set(pull.replies)
+        if waiting:
+            self._connection.later(self._report(waiting))
+
+    async def _report(self, replies: list[str]) -> None:
+        for reply in replies:
+            await self._connection.client.publish(reply, b"+WPI")
