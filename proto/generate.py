@@ -17,7 +17,7 @@ from grpc_tools import protoc
 HERE = Path(__file__).resolve().parent
 PROTOS = sorted(p.relative_to(HERE).as_posix() for p in HERE.glob("*/v1/*.proto"))
 # protoc writes absolute imports from the root of its output; ours is a package of its own.
-IMPORT = re.compile(r"^(from|import) ((?:si|remuda)\.v1)\b", re.M)
+IMPORT = re.compile(r"^(from|import) ((?:si|remuda)\.v1)\b", re.MULTILINE)
 STUB_NAME = re.compile(r"(?<![\w.])((?:si|remuda)\.v1\.\w+_pb2)\b")
 
 
@@ -39,7 +39,7 @@ def generate(target: Path) -> None:
     )
     if code:
         raise SystemExit(code)
-    services = [p for p in PROTOS if re.search(r"^service ", (HERE / p).read_text(), re.M)]
+    services = [p for p in PROTOS if re.search(r"^service ", (HERE / p).read_text(), re.MULTILINE)]
     code = protoc.main(["protoc", f"-I{HERE}", f"-I{bundled}", f"--grpc_python_out={package}", *services])
     if code:
         raise SystemExit(code)

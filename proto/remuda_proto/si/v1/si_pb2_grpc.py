@@ -26,7 +26,9 @@ if _version_not_supported:
 
 
 class SchedulerStub:
-    """Missing associated documentation comment in .proto file."""
+    """The same conversation over gRPC. Over NATS each request message is published on a subject of its own and each
+    response message arrives on a callback subject.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -57,28 +59,36 @@ class SchedulerStub:
 
 
 class SchedulerServicer:
-    """Missing associated documentation comment in .proto file."""
+    """The same conversation over gRPC. Over NATS each request message is published on a subject of its own and each
+    response message arrives on a callback subject.
+    """
 
     def RegisterResourceManager(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Makes the RM known. To be called first, and again whenever the RM has lost its own state: the scheduler then
+        forgets what it held in memory for this rmID and takes it up anew.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateAllocation(self, request_iterator, context):
-        """Missing associated documentation comment in .proto file."""
+        """Asks and releases in; allocations, releases and rejections out. The two directions are independent: a response
+        need not belong to the latest request.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateApplication(self, request_iterator, context):
-        """Missing associated documentation comment in .proto file."""
+        """Applications come and go; the scheduler answers with acceptance, rejection and every change of state.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateNode(self, request_iterator, context):
-        """Missing associated documentation comment in .proto file."""
+        """Nodes come, change and go; each new node is accepted or rejected.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -115,7 +125,9 @@ def add_SchedulerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Scheduler:
-    """Missing associated documentation comment in .proto file."""
+    """The same conversation over gRPC. Over NATS each request message is published on a subject of its own and each
+    response message arrives on a callback subject.
+    """
 
     @staticmethod
     def RegisterResourceManager(request,

@@ -1,0 +1,80 @@
+"""Names that have a meaning on the wire: keys of tags and attributes, resources, settings.
+
+`si.v1` fixes them beside its messages (000, "constants"). The last section is this project's own: names that `si.v1`
+leaves open, and values that RMs of this family are used to. Knows nothing of what the scheduler makes of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Attributes of nodes.
+
+ARCH: Final = "si/arch"
+HOST_NAME: Final = "si/hostname"
+RACK_NAME: Final = "si/rackname"
+OS: Final = "si/os"
+INSTANCE_TYPE: Final = "si/instance-type"
+FAILURE_DOMAIN_ZONE: Final = "si/zone"
+FAILURE_DOMAIN_REGION: Final = "si/region"
+LOCAL_IMAGES: Final = "si/local-images"
+NODE_PARTITION: Final = "si/node-partition"  # the node belongs to this partition; absent: "default"
+NODE_READY_ATTRIBUTE: Final = "ready"  # "false": nothing new is placed there
+
+# Tags of allocations.
+
+APPLICATION_ID: Final = "si/application-id"
+CONTAINER_IMAGE: Final = "si/container-image"
+CONTAINER_PORTS: Final = "si/container-ports"
+
+# A longer key is put together as domain + group + key: "kubernetes.io/meta/namespace". The group may be missing.
+
+DOMAIN_K8S: Final = "kubernetes.io/"
+DOMAIN_YUNIKORN: Final = "yunikorn.apache.org/"
+
+GROUP_META: Final = "meta/"
+GROUP_LABEL: Final = "label/"
+GROUP_ANNOTATION: Final = "annotation/"
+
+KEY_POD_NAME: Final = "podName"
+KEY_NAMESPACE: Final = "namespace"
+KEY_REQUIRED_NODE: Final = "requiredNode"
+KEY_ALLOW_PREEMPTION: Final = "allowPreemption"
+
+CREATION_TIME: Final = "creationTime"
+
+# Resources whose unit is fixed.
+
+MEMORY: Final = "memory"  # bytes
+CPU: Final = "vcore"  # thousandths of a core
+
+# Tags of applications.
+
+APP_TAG_NAMESPACE_RESOURCE_QUOTA: Final = "namespace.resourcequota"  # JSON of a Resource: max of a queue made for it
+APP_TAG_NAMESPACE_RESOURCE_GUARANTEED: Final = "namespace.resourceguaranteed"  # the same for guaranteed
+APP_TAG_STATE_AWARE_DISABLE: Final = "application.stateaware.disable"  # "true": Running from the first allocation on
+
+# Ours: not in `si.v1`.
+
+# An ask with either tag is placed on the node its value names, or waits.
+REQUIRED_NODE: Final = DOMAIN_YUNIKORN + KEY_REQUIRED_NODE
+REQUIRED_NODE_SI: Final = "si/" + KEY_REQUIRED_NODE
+REQUIRED_NODE_TAGS: Final = (REQUIRED_NODE, REQUIRED_NODE_SI)
+
+APP_TAG_TYPE: Final = "application.type"  # read by the placement rule `applicationtype`
+APP_TAG_CREATE_FORCE: Final = "application.create.force"  # "true": to RECOVERY_QUEUE when no placement rule matches
+RECOVERY_QUEUE: Final = "root.@recovery@"
+
+# Values of AddApplicationRequest.gangSchedulingStyle; anything else counts as soft.
+GANG_STYLE_HARD: Final = "Hard"
+GANG_STYLE_SOFT: Final = "Soft"
+
+# Keys of extraConfig, and their values.
+CONFIG_RESYNC: Final = "resync"
+RESYNC_REPORT: Final = "report"
+RESYNC_REPLAY: Final = "replay"
+CONFIG_COMPATIBILITY: Final = "compatibility"
+COMPATIBILITY_NONE: Final = "none"
+COMPATIBILITY_YUNIKORN_1_4: Final = "yunikorn-1.4"
+
+DEFAULT_PARTITION: Final = "default"
