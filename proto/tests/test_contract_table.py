@@ -1,5 +1,5 @@
-"""The contract does not change by accident: the table and the generated code agree, and the specification where it is at
-hand."""
+"""The contract does not change by accident: the table and the generated code agree, and the specification, where it is
+at hand, agrees with both."""
 
 from __future__ import annotations
 
