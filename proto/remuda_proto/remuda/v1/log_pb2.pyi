@@ -943,12 +943,19 @@ class ApplicationStateChanged(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     AT_MS_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    ALLOCATED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     state: _builtins.str
     """"Accepted", "Starting", ..."""
     reason: _builtins.str
     at_ms: _builtins.int
+    queue: _builtins.str
+    @_builtins.property
+    def allocated(self) -> _si_pb2.Resource:
+        """What it holds."""
+
     def __init__(
         self,
         *,
@@ -957,10 +964,12 @@ class ApplicationStateChanged(_message.Message):
         state: _builtins.str = ...,
         reason: _builtins.str = ...,
         at_ms: _builtins.int = ...,
+        queue: _builtins.str = ...,
+        allocated: _si_pb2.Resource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "at_ms", b"at_ms", "partition", b"partition", "reason", b"reason", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "application_id", b"application_id", "at_ms", b"at_ms", "partition", b"partition", "queue", b"queue", "reason", b"reason", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -974,17 +983,20 @@ class ApplicationRemoved(_message.Message):
 
     PARTITION_FIELD_NUMBER: _builtins.int
     APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
+    queue: _builtins.str
     def __init__(
         self,
         *,
         partition: _builtins.str = ...,
         application_id: _builtins.str = ...,
+        queue: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "partition", b"partition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "partition", b"partition", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1071,11 +1083,18 @@ class AskReleased(_message.Message):
     ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
     TERMINATION_TYPE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     termination_type: _si_pb2.TerminationType.ValueType
     message: _builtins.str
+    pending: _builtins.int
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource:
+        """Of one allocation, and how many were still pending."""
+
     def __init__(
         self,
         *,
@@ -1084,10 +1103,12 @@ class AskReleased(_message.Message):
         allocation_key: _builtins.str = ...,
         termination_type: _si_pb2.TerminationType.ValueType = ...,
         message: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        pending: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "message", b"message", "partition", b"partition", "termination_type", b"termination_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "message", b"message", "partition", b"partition", "pending", b"pending", "resource", b"resource", "termination_type", b"termination_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1136,18 +1157,29 @@ class Allocated(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ALLOCATION_FIELD_NUMBER: _builtins.int
+    EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    ORIGINATOR_FIELD_NUMBER: _builtins.int
+    PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
+    execution_timeout_ms: _builtins.int
+    """Of the ask, for as long as the allocation lives."""
+    originator: _builtins.bool
     @_builtins.property
     def allocation(self) -> _si_pb2.Allocation:
         """As the RM is to get it; partitionName is the scheduler's."""
 
+    @_builtins.property
+    def preemption_policy(self) -> _si_pb2.PreemptionPolicy: ...
     def __init__(
         self,
         *,
         allocation: _si_pb2.Allocation | None = ...,
+        execution_timeout_ms: _builtins.int = ...,
+        originator: _builtins.bool = ...,
+        preemption_policy: _si_pb2.PreemptionPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "preemption_policy", b"preemption_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "execution_timeout_ms", b"execution_timeout_ms", "originator", b"originator", "preemption_policy", b"preemption_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
