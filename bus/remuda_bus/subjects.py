@@ -68,6 +68,7 @@ def dead_letter(rm_id: str) -> str:
 
 
 RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
+CURRENT_CONFIGURATIONS = "remuda.api.config.current"  # for people: JSON of what is in force for whom
 
 
 def core_query(kind: str) -> str:
@@ -131,7 +132,10 @@ REQUESTS = Stream(
     retention="workqueue",
 )
 INBOX = Stream(
-    "INBOX", ("remuda.inbox.*",), "commands in the order the core handles them; with LOG a complete bug report", max_age_s=7 * DAY_S
+    "INBOX",
+    ("remuda.inbox.*",),
+    "commands in the order the core handles them; with LOG a complete bug report",
+    max_age_s=7 * DAY_S,
 )
 LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)
 CALLBACKS = Stream(
@@ -160,7 +164,12 @@ STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS)
 
 LEASES = Bucket("remuda_leases", "who leads; an entry that is not renewed goes", ttl_s=2.0)
 RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON {rm_id, policy_group, version, config_source}")
-BUCKETS = (LEASES, RMS)
+CONFIGURATIONS = Bucket(
+    "remuda_configurations",
+    "the last good text, so that a broken file never leaves an RM without; and which text each RM has",
+    history=64,
+)
+BUCKETS = (LEASES, RMS, CONFIGURATIONS)
 
 RMPROXY_CONSUMER = "rmproxy"  # durable on REQUESTS
 

@@ -1,0 +1,131 @@
+"""From the verified models to `remuda.v1.Configuration`, the form the core reads. Pure; cannot fail.
+
+Here the root is put in, names become lower case, old spellings are replaced, children inherit properties, and filters
+become either lists of names or one regular expression to search with. The models have been verified.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+from remuda_config import acl, names, placement, properties
+from remuda_config.schema import ChildTemplate, Filter, Limit, Partition, PlacementRule, Queue, Queues
+from remuda_proto.remuda.v1 import config_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+DEFAULT_WEIGHTS = {"vcore": 1.0, "memory": 1.0}
+
+BUILT_IN = """\
+partitions:
+  - name: default
+    placementrules:
+      - name: provided
+      - name: tag
+        value: namespace
+        create: true
+    queues:
+      - name: root
+        submitacl: '*'
+"""
+
+
+def checksum(text: str) -> str:
+    """The identity of a text: its SHA-256 in upper-case hex."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest().upper()
+
+
+def build(queues: Queues, text: str, source: str, compatibility: str) -> config_pb2.Configuration:
+    return config_pb2.Configuration(
+        checksum=checksum(text),
+        partitions=[_partition(partition) for partition in queues.partitions],
+        compatibility=compatibility,
+        source=source,
+    )
+
+
+def _partition(partition: Partition) -> config_pb2.PartitionConfig:
+    root, _ = partition.root(())
+    policy = partition.nodesortpolicy
+    return config_pb2.PartitionConfig(
+        name=partition.plain_name,
+        root=_queue(root, {}, parent=True),
+        node_sort_policy=config_pb2.NodeSortPolicy(
+            type=policy.type or "fair", resource_weights=policy.resourceweights or DEFAULT_WEIGHTS
+        ),
+        preemption_enabled=partition.preemption.enabled,
+        placement_rules=[_rule(rule) for rule in partition.placementrules],
+        limits=[_limit(limit) for limit in partition.limits],
+    )
+
+
+def _queue(queue: Queue, above: Mapping[str, str], parent: bool = False) -> config_pb2.QueueConfig:
+    in_force = properties.inherit(above, properties.canonical(queue.properties))
+    return config_pb2.QueueConfig(
+        name=queue.name.lower(),
+        parent=parent or queue.is_parent,
+        guaranteed=_resource(queue.resources.guaranteed),
+        max=_resource(queue.resources.max),
+        max_applications=queue.maxapplications,
+        properties=in_force,
+        admin_acl=acl.canonical(queue.adminacl),
+        submit_acl=acl.canonical(queue.submitacl),
+        child_template=_template(queue.childtemplate),
+        queues=[_queue(child, in_force) for child in queue.queues],
+        limits=[_limit(limit) for limit in queue.limits],
+    )
+
+
+def _template(template: ChildTemplate | None) -> config_pb2.ChildTemplate | None:
+    """None also when it says nothing."""
+    if template is None:
+        return None
+    built = config_pb2.ChildTemplate(
+        max_applications=template.maxapplications,
+        properties=properties.canonical(template.properties),
+        guaranteed=_resource(template.resources.guaranteed),
+        max=_resource(template.resources.max),
+    )
+    return built if built.ByteSize() else None
+
+
+def _limit(limit: Limit) -> config_pb2.Limit:
+    return config_pb2.Limit(
+        description=limit.limit,
+        users=limit.users,
+        groups=limit.groups,
+        max_resources=_resource(limit.maxresources),
+        max_applications=limit.maxapplications,
+    )
+
+
+def _rule(rule: PlacementRule) -> config_pb2.PlacementRule:
+    name = placement.canonical(rule.name) or rule.name
+    return config_pb2.PlacementRule(
+        name=name,
+        create=rule.create,
+        filter=_filter(rule.filter),
+        parent=_rule(rule.parent) if rule.parent else None,
+        value=rule.value.lower() if name == "fixed" else rule.value,
+    )
+
+
+def _filter(filter_: Filter) -> config_pb2.PlacementFilter:
+    return config_pb2.PlacementFilter(
+        type=filter_.type.lower() or "allow", users=_entries(filter_.users), groups=_entries(filter_.groups)
+    )
+
+
+def _entries(entries: list[str]) -> list[str]:
+    """One entry is searched with as a regular expression, so a lone name becomes one that finds nothing but itself."""
+    if len(entries) == 1 and not names.is_expression(entries[0]):
+        return [f"^{re.escape(entries[0])}$"]
+    unique = list(dict.fromkeys(entries))
+    return [f"^{re.escape(unique[0])}$"] if len(unique) == 1 and len(entries) > 1 else unique
+
+
+def _resource(amounts: Mapping[str, int] | None) -> si.Resource | None:
+    if not amounts:
+        return None
+    return si.Resource(resources={name: si.Quantity(value=amount) for name, amount in amounts.items()})

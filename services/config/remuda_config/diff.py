@@ -1,0 +1,120 @@
+"""What changed between two configurations, in lines an operator reads: `root.prod: max memory 10G -> 20G`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from remuda_config import quantity
+from remuda_proto.remuda.v1 import config_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+Described = Mapping[str, str]  # what it is -> how it is
+NOTHING = "(none)"
+
+
+def difference(before: config_pb2.Configuration, after: config_pb2.Configuration) -> list[str]:
+    """One line per change, partition by partition, queues in the order of their paths; [] when nothing changed."""
+    old = {partition.name: partition for partition in before.partitions}
+    new = {partition.name: partition for partition in after.partitions}
+    several = len(old.keys() | new.keys()) > 1
+    lines = _changes("", {"compatibility": before.compatibility}, {"compatibility": after.compatibility})
+    for name in sorted(old.keys() | new.keys()):
+        if name not in new:
+            lines.append(f"partition {name}: removed")
+        elif name not in old:
+            lines.append(f"partition {name}: added")
+        else:
+            prefix = f"partition {name}: " if several else ""
+            lines += (prefix + line for line in _partition_changes(old[name], new[name]))
+    return lines
+
+
+def _partition_changes(old: config_pb2.PartitionConfig, new: config_pb2.PartitionConfig) -> list[str]:
+    lines = _changes("", _describe_partition(old), _describe_partition(new))
+    before, after = dict(_queues(old.root, "")), dict(_queues(new.root, ""))
+    for path in sorted(before.keys() | after.keys()):
+        if path not in after:
+            lines.append(f"{path}: removed")
+        elif path not in before:
+            lines.append(f"{path}: added")
+        else:
+            lines += _changes(f"{path}: ", _describe_queue(before[path]), _describe_queue(after[path]))
+    return lines
+
+
+def _changes(prefix: str, old: Described, new: Described) -> list[str]:
+    keys = [*old, *(key for key in new if key not in old)]
+    return [
+        f"{prefix}{key} {old.get(key, NOTHING)} -> {new.get(key, NOTHING)}"
+        for key in keys
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _queues(queue: config_pb2.QueueConfig, above: str) -> Iterator[tuple[str, config_pb2.QueueConfig]]:
+    path = f"{above}.{queue.name}" if above else queue.name
+    yield path, queue
+    for child in queue.queues:
+        yield from _queues(child, path)
+
+
+def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
+    weights = sorted(partition.node_sort_policy.resource_weights.items())
+    return {
+        "node sort policy": partition.node_sort_policy.type,
+        **{f"weight of {name}": f"{weight:g}" for name, weight in weights},
+        "preemption": "enabled" if partition.preemption_enabled else "disabled",
+        "placement rules": ", ".join(_rule(rule) for rule in partition.placement_rules) or NOTHING,
+        **_limits(partition.limits),
+    }
+
+
+def _describe_queue(queue: config_pb2.QueueConfig) -> Described:
+    template = queue.child_template
+    return {
+        "kind": "parent" if queue.parent else "leaf",
+        **_amounts("guaranteed", queue.guaranteed),
+        **_amounts("max", queue.max),
+        **_count("maxapplications", queue.max_applications),
+        "submitacl": repr(queue.submit_acl),
+        "adminacl": repr(queue.admin_acl),
+        **_sorted(queue.properties),
+        **_count("template maxapplications", template.max_applications),
+        **_amounts("template guaranteed", template.guaranteed),
+        **_amounts("template max", template.max),
+        **{f"template {name}": value for name, value in _sorted(template.properties).items()},
+        **_limits(queue.limits),
+    }
+
+
+def _sorted(properties: Mapping[str, str]) -> dict[str, str]:
+    return dict(sorted(properties.items()))
+
+
+def _count(name: str, value: int) -> Described:
+    return {name: str(value)} if value else {}
+
+
+def _amounts(name: str, resource: si.Resource) -> Described:
+    amounts = sorted((key, amount.value) for key, amount in resource.resources.items())
+    return {f"{name} {key}": quantity.show(key, amount) for key, amount in amounts}
+
+
+def _limits(limits: Iterable[config_pb2.Limit]) -> Described:
+    described: dict[str, str] = {}
+    for limit in limits:
+        parts = {**_amounts("", limit.max_resources), **_count(" applications", limit.max_applications)}
+        text = ", ".join(f"{name.strip()} {value}" for name, value in parts.items())
+        for kind, entries in (("user", limit.users), ("group", limit.groups)):
+            described.update((f"limit of {kind} {name}", text) for name in entries)
+    return described
+
+
+def _rule(rule: config_pb2.PlacementRule) -> str:
+    text = f"{rule.name} {rule.value}" if rule.value else rule.name
+    if rule.create:
+        text += " (create)"
+    for kind, entries in (("users", rule.filter.users), ("groups", rule.filter.groups)):
+        if entries:
+            text += f" ({rule.filter.type} {kind} {' '.join(entries)})"
+    return f"{text} below {_rule(rule.parent)}" if rule.HasField("parent") else text

@@ -1,0 +1,46 @@
+"""What is wrong with a configuration, and where. Knows neither YAML nor the rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Path = tuple[str | int, ...]
+Finding = tuple[Path, str]
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`path`: `partitions[0].queues[1].resources.max.memory`; `line`: 1-based, 0 when it is not known."""
+
+    path: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+
+
+class Invalid(Exception):
+    """A configuration is refused; `problems` holds all of them, in the order of the text, never none."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = list(problems)
+
+
+def spell(path: Path) -> str:
+    """The path as people read it; keys that are not plain words are quoted: `properties["priority.offset"]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f'["{part}"]'
+    return text

@@ -1,0 +1,113 @@
+"""From the text of queues.yaml to its models, with every problem of form.
+
+Nothing outside this package knows YAML or pydantic.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from remuda_config.problems import Finding, Path
+from remuda_config.schema.document import Document, Plain, Unreadable, read
+from remuda_config.schema.models import (
+    ChildTemplate,
+    Filter,
+    Limit,
+    NodeSortPolicy,
+    Partition,
+    PlacementRule,
+    Queue,
+    Queues,
+    found,
+)
+
+__all__ = [
+    "ChildTemplate",
+    "Document",
+    "Filter",
+    "Limit",
+    "NodeSortPolicy",
+    "Partition",
+    "PlacementRule",
+    "Queue",
+    "Queues",
+    "Unreadable",
+    "parse",
+    "read",
+]
+
+_EXPECTED = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
+
+
+def parse(document: Document) -> tuple[Queues, list[Finding], list[Path]]:
+    """The models, all findings of form, and the paths that were left out of the models because of one.
+
+    A wrong value is taken out and the rest judged on, so that a text with several mistakes is corrected in one go.
+    """
+    findings = list(document.findings)
+    left_out: list[Path] = []
+    content = {} if document.content is None else document.content
+    while True:
+        try:
+            return Queues.model_validate(content), findings, left_out
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+        for problem in problems:
+            path = tuple(problem["loc"])
+            findings.append((path, _message(problem, path)))
+            if not path:
+                return Queues(), findings, [()]
+            if problem["type"] != "extra_forbidden":
+                left_out.append(path)
+        taken_out = [_take_out(content, tuple(problem["loc"])) for problem in problems]
+        if not any(taken_out):
+            return Queues(), findings, [()]
+
+
+def _message(problem: Any, path: Path) -> str:
+    if problem["type"] == "extra_forbidden":
+        return _unknown_key(path)
+    if problem["type"] in _EXPECTED:
+        return f"expected {_EXPECTED[problem['type']]}, found {found(problem['input'])}"
+    return str(problem["msg"])
+
+
+def _unknown_key(path: Path) -> str:
+    key = str(path[-1])
+    known = list(_keys_at(path[:-1]))
+    near = difflib.get_close_matches(key.lower(), known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(known)}"
+    return f"unknown key {key!r}{hint}"
+
+
+def _keys_at(path: Path) -> list[str]:
+    """The keys that are known at a path, found by following the models along it."""
+    model: type[BaseModel] = Queues
+    for part in path:
+        if isinstance(part, str):
+            model = _inner(model.model_fields[part].annotation)
+    return list(model.model_fields)
+
+
+def _inner(annotation: Any) -> type[BaseModel]:
+    """The model inside `list[Model]`, `Model | None` or `Model`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(_inner(part) for part in annotation.__args__ if part is not type(None))
+
+
+def _take_out(content: Plain, path: Path) -> bool:
+    """Remove what stands at the path; a wrong item takes its whole list along: the others' places must not move."""
+    holder, last = (path[:-2], path[-2]) if isinstance(path[-1], int) else (path[:-1], path[-1])
+    for part in holder:
+        if isinstance(content, dict) and isinstance(part, str):
+            content = content.get(part)
+        elif isinstance(content, list) and isinstance(part, int):
+            content = content[part]
+    if isinstance(content, dict) and last in content:
+        del content[str(last)]
+        return True
+    return False

@@ -1,0 +1,199 @@
+"""The shape of queues.yaml: which keys there are and what kind of value each takes. The only file that knows pydantic.
+
+Names, sums and everything that needs a second value to judge is `verify`'s business.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from remuda_config import quantity
+from remuda_config.problems import Path
+from remuda_config.schema.document import Plain, Scalar
+
+UINT64_MAX = 2**64 - 1
+
+_WHOLE = re.compile(r"0|[1-9][0-9_]*|0x[0-9a-fA-F]+|0o[0-7]+|0b[01]+")
+_YES = {"true", "yes", "on"}
+_NO = {"false", "no", "off"}
+
+
+def found(value: object) -> str:
+    """What stands there instead, for messages."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else str(value)
+
+
+def _wrong(expected: str, value: object) -> PydanticCustomError:
+    shown = {"expected": expected, "found": found(value)}
+    return PydanticCustomError("wrong", "expected {expected}, found {found}", shown)
+
+
+def _text(value: Plain) -> str:
+    if not isinstance(value, Scalar):
+        raise _wrong("a text", value)
+    return value.text
+
+
+def _property(value: Plain) -> str:
+    return "" if value is None else _text(value)
+
+
+def _flag(value: Plain) -> bool:
+    if isinstance(value, Scalar) and value.plain and value.text.lower() in _YES | _NO:
+        return value.text.lower() in _YES
+    raise _wrong("true or false (without quotes)", value)
+
+
+def _count(value: Plain) -> int:
+    if isinstance(value, Scalar) and value.plain and _WHOLE.fullmatch(value.text):
+        count = int(value.text.replace("_", ""), 0)
+        if count <= UINT64_MAX:
+            return count
+    raise _wrong(f"a whole number from 0 to {UINT64_MAX} (without quotes)", value)
+
+
+def _weight(value: Plain) -> float:
+    if isinstance(value, Scalar) and value.plain and value.kind in ("int", "float"):
+        try:
+            weight = float(value.text)
+        except ValueError:
+            weight = math.nan
+        if math.isfinite(weight) and weight >= 0:
+            return weight + 0.0  # -0.0 is 0.0
+    raise _wrong("a number of at least 0 (without quotes)", value)
+
+
+class _Amount(NamedTuple):
+    resource: str
+    value: Plain
+
+
+def _name_amounts(value: Plain) -> object:
+    return {key: _Amount(key, item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _amount(amount: _Amount) -> int:
+    if not amount.resource:
+        raise PydanticCustomError("wrong", "a resource needs a name, found an empty one")
+    if not isinstance(amount.value, Scalar):
+        raise _wrong("a quantity", amount.value)
+    try:
+        return quantity.parse(amount.resource, amount.value.text)
+    except ValueError as error:
+        raise PydanticCustomError("wrong", "{reason}", {"reason": str(error)}) from error
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Flag = Annotated[bool, BeforeValidator(_flag)]
+Count = Annotated[int, BeforeValidator(_count)]
+Properties = dict[str, Annotated[str, BeforeValidator(_property)]]
+# base units by resource name
+Resource = Annotated[dict[str, Annotated[int, BeforeValidator(_amount)]], BeforeValidator(_name_amounts)]
+
+
+class Keys(BaseModel):
+    """A mapping with known keys; a key without a value counts as absent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {key: value for key, value in data.items() if value is not None or key not in cls.model_fields}
+
+
+class Resources(Keys):
+    guaranteed: Resource | None = None
+    max: Resource | None = None
+
+
+class ChildTemplate(Keys):
+    maxapplications: Count = 0
+    properties: Properties = Field(default_factory=dict)
+    resources: Resources = Resources()
+
+
+class Limit(Keys):
+    limit: Text = ""
+    users: list[Text] = Field(default_factory=list)
+    groups: list[Text] = Field(default_factory=list)
+    maxresources: Resource | None = None
+    maxapplications: Count = 0
+
+
+class Queue(Keys):
+    name: Text = ""
+    parent: Flag = False
+    resources: Resources = Resources()
+    maxapplications: Count = 0
+    properties: Properties = Field(default_factory=dict)
+    adminacl: Text = ""
+    submitacl: Text = ""
+    childtemplate: ChildTemplate | None = None
+    queues: list[Queue] = Field(default_factory=list)
+    limits: list[Limit] = Field(default_factory=list)
+
+    @property
+    def is_parent(self) -> bool:
+        return self.parent or bool(self.queues)
+
+
+class Filter(Keys):
+    type: Text = ""
+    users: list[Text] = Field(default_factory=list)
+    groups: list[Text] = Field(default_factory=list)
+
+
+class PlacementRule(Keys):
+    name: Text = ""
+    create: Flag = False
+    filter: Filter = Filter()
+    parent: PlacementRule | None = None
+    value: Text = ""
+
+
+class NodeSortPolicy(Keys):
+    type: Text = ""
+    resourceweights: dict[str, Annotated[float, BeforeValidator(_weight)]] = Field(default_factory=dict)
+
+
+class Preemption(Keys):
+    enabled: Flag = False
+
+
+class Partition(Keys):
+    name: Text = ""
+    queues: list[Queue] = Field(default_factory=list)
+    placementrules: list[PlacementRule] = Field(default_factory=list)
+    limits: list[Limit] = Field(default_factory=list)
+    preemption: Preemption = Preemption()
+    nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
+
+    @property
+    def plain_name(self) -> str:
+        """As RMs know it: lower case, `default` when it is empty (semantics of the scheduler interface)."""
+        return self.name.lower() or "default"
+
+    def root(self, path: Path) -> tuple[Queue, Path]:
+        """The root queue and its path; one is put above the top queues unless they are just the root itself."""
+        if len(self.queues) == 1 and self.queues[0].name.lower() == "root":
+            return self.queues[0], (*path, "queues", 0)
+        return Queue.model_construct(name="root", parent=True, queues=self.queues), path
+
+
+class Queues(Keys):
+    """The whole text."""
+
+    partitions: list[Partition] = Field(default_factory=list)
+    partitionhierarchy: Text = ""
