@@ -65,7 +65,9 @@ Listener = Callable[[Message], Awaitable[None]]
 class Reader(Protocol):
     """An ordered reading of a stream from a position on, without gaps, without acknowledgements."""
 
-    async def batch(self, max_messages: int = 1_000, max_bytes: int = 4_000_000, timeout_s: float | None = None) -> list[Message]:
+    async def batch(
+        self, max_messages: int = 1_000, max_bytes: int = 4_000_000, timeout_s: float | None = None
+    ) -> list[Message]:
         """All that is there, up to the limits; waits for the first message (at most `timeout_s`, then []).
         At least one message is returned even if it alone exceeds `max_bytes`."""
         ...
@@ -107,25 +109,36 @@ class Bus(Protocol):
 
     async def subscribe(self, subject: str, listener: Listener) -> None: ...
 
-    async def request(self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0) -> Message:
+    async def request(
+        self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0
+    ) -> Message:
         """Raises Refused (the responder's service error, its code) or Unanswered."""
         ...
 
     async def serve(self, subject: str, handler: Handler, name: str) -> None:
-        """Answer requests as an endpoint `name` of this process's NATS micro service (`nats micro ls`). What the handler
-        raises as Refused goes back as a service error; anything else as code 500, and is logged."""
+        """Answer requests as an endpoint `name` of this process's NATS micro service (`nats micro ls`). What the
+        handler raises as Refused goes back as a service error; anything else as code 500, and is logged."""
         ...
 
     # streams
-    async def append(self, subject: str, payload: bytes, headers: Headers | None = None, *,
-                     msg_id: str | None = None, expect_last: int | None = None, timeout_s: float = 5.0) -> int:  # fmt: skip
-        """Append to the stream that owns the subject; returns once it is durable, with its stream sequence. `msg_id`: the server
-        drops a repetition inside the stream's duplicate window (the first one's sequence is returned). `expect_last`: refuse
-        unless this is the stream sequence of the last message on the subject (0: none yet). Raises Refused, Full, Unanswered."""
+    async def append(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: Headers | None = None,
+        *,
+        msg_id: str | None = None,
+        expect_last: int | None = None,
+        timeout_s: float = 5.0,
+    ) -> int:
+        """Append to the stream that owns the subject; returns once it is durable, with its stream sequence. `msg_id`:
+        the server drops a repetition inside the stream's duplicate window (the first one's sequence is returned).
+        `expect_last`: refuse unless this is the stream sequence of the last message on the subject (0: none yet).
+        Raises Refused, Full, Unanswered; ValueError when it is larger than the server takes."""
         ...
 
     async def append_all(self, messages: Sequence[Outgoing], timeout_s: float = 5.0) -> int:
-        """Append several to one stream that allows atomic batches: all or none. The sequence of the last. At most 1,000."""
+        """Append 1 to 1,000 to one stream that allows atomic batches: all or none. The sequence of the last."""
         ...
 
     async def read(self, stream: str, subject: str, after: int = 0) -> Reader: ...

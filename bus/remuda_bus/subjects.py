@@ -47,7 +47,7 @@ def heartbeat(rm_id: str) -> str:
 
 
 def rm_of(subject: str) -> str:
-    """The rmID in any subject that names one: si.v1.rm.<rm>..., remuda.inbox.<rm>, remuda.log.<rm>, remuda.dead.<rm>."""
+    """The rmID in any subject that names one: si.v1.rm.<rm>..., remuda.{inbox,log,dead}.<rm>."""
     parts = subject.split(".")
     return parts[3] if parts[0] == "si" else parts[2]
 
@@ -80,6 +80,7 @@ def core_query(kind: str) -> str:
 
 MSG_ID = "Nats-Msg-Id"
 LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
+LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact the message tells, from 0
 REASON = "Remuda-Reason"  # on dead letters
 ORIGIN_SUBJECT = "Remuda-Subject"  # on dead letters: where the message was sent to
 ORIGIN_SEQ = "Remuda-Request-Seq"  # on dead letters: its stream sequence there
@@ -130,18 +131,21 @@ REQUESTS = Stream(
     tuple(f"si.v1.rm.*.{kind}" for kind in REQUEST_KINDS),
     "what RMs ask; a message leaves when rmproxy has forwarded it",
     retention="workqueue",
+    allow_atomic_batch=True,
 )
 INBOX = Stream(
     "INBOX",
     ("remuda.inbox.*",),
     "commands in the order the core handles them; with LOG a complete bug report",
     max_age_s=7 * DAY_S,
+    allow_atomic_batch=True,  # order: what follows a refused message must not overtake it
 )
 LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)
 CALLBACKS = Stream(
     "CALLBACKS",
     tuple(f"si.v1.rm.*.callback.{kind}" for kind in CALLBACK_KINDS),
     "what RMs are told; trimmed behind what they have acknowledged",
+    allow_atomic_batch=True,  # order, as in INBOX
 )
 EVENTS = Stream(
     "EVENTS",
@@ -172,6 +176,7 @@ CONFIGURATIONS = Bucket(
 BUCKETS = (LEASES, RMS, CONFIGURATIONS)
 
 RMPROXY_CONSUMER = "rmproxy"  # durable on REQUESTS
+RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and tells RMs
 
 
 def callback_consumer(rm_id: str) -> str:

@@ -1,8 +1,7 @@
 """A nats-server of our own for one-machine use: started, awaited, stopped, never left behind.
 
-Knows nothing of what is sent over it. The server is a child process: it dies with this one (also with `kill -9`), and the
-terminal's Ctrl-C does not reach it, so that whoever started it can stop the services first.
-"""
+Knows nothing of what is sent over it. The server is a child process: it dies with this one (also with `kill -9`), and
+the terminal's Ctrl-C does not reach it, so that whoever started it can stop the services first."""
 
 from __future__ import annotations
 
@@ -139,8 +138,9 @@ class NatsServer:
             if os.getppid() != parent:
                 os._exit(1)
 
-        # The child holds the lock as well: it is free only when the server is really gone. In a process group of its own the
-        # terminal's SIGINT does not reach it. Popen, and in this thread: PDEATHSIG means the death of the forking thread.
+        # The child holds the lock as well: it is free only when the server is really gone. In a process group of its
+        # own the terminal's SIGINT does not reach it. Popen, and in this thread: PDEATHSIG means the death of the
+        # forking thread.
         assert self._lock is not None
         return subprocess.Popen(
             [_binary(), "--config", str(config)],

@@ -91,7 +91,8 @@ class Buckets:
         return await self._jetstream.append(f"$KV.{bucket}.{key}", value, headers, None, revision, 5.0)
 
     async def _last(self, bucket: str, key: str) -> Entry | None:
-        """The last message of the key, also when it says that the key is gone. Asked of the stream's leader, not of a replica."""
+        """The last message of the key, also when it says that the key is gone. Asked of the stream's leader, not of a
+        replica."""
         try:
             answer = await self._jetstream.api(f"STREAM.MSG.GET.KV_{bucket}", {"last_by_subj": f"$KV.{bucket}.{key}"})
         except JetStreamError as error:

@@ -111,7 +111,9 @@ class NatsBus:
         return await self._jetstream.append_all(messages, timeout_s)
 
     async def read(self, stream: str, subject: str, after: int = 0) -> Reader:
-        return StreamReader(self._jetstream, stream, subject, after)
+        reader = StreamReader(self._jetstream, stream, subject, after)
+        await reader.open()
+        return reader
 
     async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
         consumer = DurableConsumer(self._jetstream, stream, subject, durable, ack_wait_s)
@@ -150,8 +152,9 @@ class NatsBus:
 
 
 async def connect(url: str, name: str, *, replicas: int = 1, timeout_s: float | None = None) -> NatsBus:
-    """Connect, waiting for a server (for ever, or raise Unanswered after `timeout_s`), and saying so in the log. `name` is
-    what the server shows for the connection; `replicas` is how many servers of a cluster keep each stream."""
+    """Connect, waiting for a server (for ever, or raise Unanswered after `timeout_s`), and saying so in the log.
+    `name` is what the server shows for the connection; `replicas` is how many servers of a cluster keep each
+    stream."""
     connection = Connection(url, name)
     await connection.open(timeout_s)
     return NatsBus(connection, replicas)

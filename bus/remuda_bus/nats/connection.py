@@ -1,8 +1,7 @@
 """One connection to the NATS server: kept for ever, and every question sent over it gets an answer or an `Unanswered`.
 
-All replies come in on one subscription; a question is matched to its reply by the last token of the reply subject. Knows
-nothing of streams.
-"""
+All replies come in on one subscription; a question is matched to its reply by the last token of the reply subject.
+Knows nothing of streams."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ HEADER_LINE_BYTES = len("NATS/1.0\r\n\r\n")
 
 
 class Connection:
-    """`url` may name several servers, separated by commas. A lost connection is restored for ever, and the log says so."""
+    """`url` may name several servers, separated by commas. A lost connection is restored for ever, and the log says
+    so."""
 
     def __init__(self, url: str, name: str) -> None:
         self.url = url

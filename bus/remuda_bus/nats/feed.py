@@ -184,7 +184,18 @@ class StreamReader:
         self._subject = subject
         self._after = after
         self._feed: Feed | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._closed = False
+
+    async def open(self) -> None:
+        """Raises Unreadable. Whoever stops waiting does not stop the opening: short timeouts would never get there."""
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+        try:
+            await asyncio.shield(self._opening)
+        finally:
+            if self._opening.done():
+                self._opening = None
 
     async def batch(
         self, max_messages: int = 1_000, max_bytes: int = 4_000_000, timeout_s: float | None = None
@@ -202,6 +213,8 @@ class StreamReader:
 
     async def close(self) -> None:
         self._closed = True
+        if self._opening is not None:
+            self._opening.cancel()
         if self._feed is not None:
             self._feed.close()
 
@@ -210,7 +223,7 @@ class StreamReader:
             if self._closed:
                 raise Unreadable(f"the reading of {self._subject} is closed")
             if self._feed is None:
-                await self._open()
+                await self.open()
             elif self._feed.messages:
                 return
             elif self._feed.broken is not None:

@@ -115,13 +115,14 @@ class DurableConsumer:
         self._durable = durable
         self._ack_wait_s = ack_wait_s
         self._pull: Pull | None = None
+        self._joining: asyncio.Task[None] | None = None
         self._closed = False
         self._seen_before: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         """Make or update the consumer and start pulling."""
-        await self._join()
+        await self._joined()
         self._timer = asyncio.get_running_loop().call_later(self._ack_wait_s / 3, self._in_progress)
 
     async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[Message]:
@@ -154,6 +155,8 @@ class DurableConsumer:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._joining is not None:
+            self._joining.cancel()
         if self._pull is not None:
             self._pull.close()
             if not self._connection.closed.is_set():
@@ -164,7 +167,7 @@ class DurableConsumer:
             if self._closed:
                 raise Unreadable(f"the consumer {self._durable} is closed")
             if self._pull is None:
-                await self._rejoin()
+                await self._joined()
             elif self._pull.messages:
                 return
             elif self._pull.broken is not None:
@@ -175,7 +178,17 @@ class DurableConsumer:
                 await self._pull.ask()
                 await self._pull.wait()
 
-    async def _rejoin(self) -> None:
+    async def _joined(self) -> None:
+        """Whoever stops waiting does not stop the joining: short timeouts would never get there."""
+        if self._joining is None:
+            self._joining = asyncio.get_running_loop().create_task(self._join_at_last())
+        try:
+            await asyncio.shield(self._joining)
+        finally:
+            if self._joining.done():
+                self._joining = None
+
+    async def _join_at_last(self) -> None:
         while self._pull is None:
             await self._connection.until_up()
             try:

@@ -1,0 +1,278 @@
+"""The log of one RM: commits that form a chain, and everyone who reads them agrees which are in force.
+
+A commit names its parent: the stream sequence of the commit it was decided on, and the SHA-256 of that commit's
+payload. Whatever does not hang on the reader's head is void, for every reader alike, so two leaders at once cannot
+both be heard. A commit too large for one message comes in parts; it is in force when the last one is there. Parts
+whose leader died before the end are void, because the next commit hangs on the last complete one again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Headers, Message, Reader, Refused, Unanswered
+from remuda_proto.remuda.v1 import log_pb2
+
+log = structlog.get_logger()
+
+HEADER_ROOM_BYTES = 4_096  # of a payload, for the headers of its message
+CHAIN_ROOM_BYTES = 128  # of a part, for parent, parent_hash, part and the like
+AROUND_BYTES = 8  # tag and length of a decision or fact
+
+
+class ChangedPast(Exception):
+    """A commit hangs on the right sequence, but on another content: the log is not the one that was read. Never go
+    on."""
+
+
+class LostLeadership(BusError):
+    """A commit was refused, or nobody knows whether it was written: whoever decided it must not go on deciding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A commit in force: stream sequence of its last part, SHA-256 over its payloads. (0, b"") is before the first. A
+    `hash` b"" at another sequence means it is not known; then the next commit's is believed."""
+
+    seq: int = 0
+    hash: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A commit in force, its parts joined. `seq` and `headers` are those of its last message."""
+
+    seq: int
+    commit: log_pb2.Commit
+    position: Position
+    headers: Headers
+
+
+class Chain:
+    """Judges one message after the other. Pure: no bus, no clock. `head` is the last commit in force."""
+
+    def __init__(self, head: Position) -> None:
+        self.head = head
+        self.voided = 0  # messages found void, those of parts given up included
+        self._parts: list[log_pb2.Commit] = []
+        self._tip = head  # what the next part hangs on
+        self._digest = hashlib.sha256()
+
+    def accept(self, message: Message) -> LogEntry | None:
+        """The commit that is in force with this message, or None: it is void, or more parts are to come. Raises
+        ChangedPast. Messages have to come in the order of their sequence, without gaps."""
+        try:
+            commit = log_pb2.Commit.FromString(message.payload)
+        except DecodeError:
+            self.voided += 1
+            return None
+        if not self._hangs(commit):
+            self.voided += 1
+            return None
+        if commit.part == 0:
+            self.voided += len(self._parts)
+            self._parts = []
+            self._digest = hashlib.sha256()
+        self._digest.update(message.payload)
+        position = Position(message.seq, self._digest.digest())
+        self._parts.append(commit)
+        self._tip = position
+        if commit.more:
+            return None
+        parts, self._parts, self.head = self._parts, [], position
+        return LogEntry(message.seq, join(parts), position, message.headers)
+
+    def _hangs(self, commit: log_pb2.Commit) -> bool:
+        """A first part hangs on the head, a further one on the part before it."""
+        if commit.part != 0 and commit.part != len(self._parts):
+            return False
+        parent = self.head if commit.part == 0 else self._tip
+        if commit.parent != parent.seq:
+            return False
+        known = parent.hash or parent.seq == 0
+        if known and commit.parent_hash != parent.hash:
+            raise ChangedPast(
+                f"a commit hangs on {commit.parent} with hash {commit.parent_hash.hex() or 'none'}, "
+                f"but what was read there has {parent.hash.hex() or 'none'}"
+            )
+        return True
+
+
+def join(parts: list[log_pb2.Commit]) -> log_pb2.Commit:
+    """Parts concatenate by decisions. A decision without a command at the start of a further part continues the last
+    one."""
+    whole = parts[0]
+    for part in parts[1:]:
+        decisions = part.decisions
+        if decisions and not decisions[0].command and whole.decisions:
+            whole.decisions[-1].facts.extend(decisions[0].facts)
+            whole.decisions.extend(decisions[1:])
+        else:
+            whole.decisions.extend(decisions)
+    whole.more = False
+    return whole
+
+
+def cut(commit: log_pb2.Commit, limit: int) -> Iterator[log_pb2.Commit]:
+    """The parts of a commit, each at most `limit` bytes once it is chained; the commit itself when it is not larger.
+    Raises ValueError when one fact alone is too large."""
+    if commit.ByteSize() + CHAIN_ROOM_BYTES <= limit:
+        yield commit
+        return
+    room = limit - CHAIN_ROOM_BYTES
+    part, left = _empty(commit), room
+    for decision in commit.decisions:
+        size = decision.ByteSize() + AROUND_BYTES
+        if left < size <= room:
+            yield part
+            part, left = _empty(commit), room
+        if size <= left:
+            part.decisions.append(decision)
+            left -= size
+            continue
+        piece, left = _open(part, decision, first=True), left - _frame(decision)
+        for fact in decision.facts:
+            size = fact.ByteSize() + AROUND_BYTES
+            if size > left:
+                yield part
+                part = _empty(commit)
+                piece, left = _open(part, decision, first=False), room - AROUND_BYTES
+                if size > left:
+                    raise ValueError(
+                        f"a fact of {size - AROUND_BYTES} bytes does not fit into a commit of {limit} bytes"
+                    )
+            piece.facts.append(fact)
+            left -= size
+    yield part
+
+
+def _empty(commit: log_pb2.Commit) -> log_pb2.Commit:
+    return log_pb2.Commit(inbox_seq=commit.inbox_seq, now_ms=commit.now_ms, epoch=commit.epoch)
+
+
+def _frame(decision: log_pb2.Decision) -> int:
+    """Bytes of a decision without its facts."""
+    texts = (decision.command, decision.correlation_id, decision.traceparent)
+    return AROUND_BYTES * 5 + sum(len(text.encode()) for text in texts)
+
+
+def _open(part: log_pb2.Commit, decision: log_pb2.Decision, first: bool) -> log_pb2.Decision:
+    if not first:
+        return part.decisions.add(inbox_seq=0)
+    return part.decisions.add(
+        inbox_seq=decision.inbox_seq,
+        command=decision.command,
+        correlation_id=decision.correlation_id,
+        traceparent=decision.traceparent,
+    )
+
+
+class LogReader:
+    """Follows the log of one RM. `position` is the last commit in force, `last_seq` the last message read, valid or
+    void."""
+
+    def __init__(self, bus: Bus, rm_id: str, reader: Reader, after: Position) -> None:
+        self._bus = bus
+        self._subject = subjects.log(rm_id)
+        self._reader = reader
+        self._chain = Chain(after)
+        self.last_seq = after.seq
+
+    @classmethod
+    async def open(cls, bus: Bus, rm_id: str, after: Position = Position()) -> LogReader:
+        reader = await bus.read(subjects.LOG.name, subjects.log(rm_id), after.seq)
+        return cls(bus, rm_id, reader, after)
+
+    @property
+    def position(self) -> Position:
+        return self._chain.head
+
+    @property
+    def voided(self) -> int:
+        return self._chain.voided
+
+    async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[LogEntry]:
+        """Commits in force, from the messages that are there; waits for the first (at most `timeout_s`, then []).
+        Raises ChangedPast, Unreadable."""
+        deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        while True:
+            left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+            entries = await self._some(max_messages, left)
+            if entries or (left is not None and left <= 0.0):
+                return entries
+
+    async def to_end(self, max_messages: int = 1_000) -> AsyncIterator[list[LogEntry]]:
+        """All that was in the log when this was called; afterwards `last_seq` is what a writer has to expect."""
+        end = await self._bus.last(subjects.LOG.name, self._subject)
+        while end is not None and self.last_seq < end.seq:
+            yield await self._some(max_messages, None)
+
+    async def close(self) -> None:
+        await self._reader.close()
+
+    async def _some(self, max_messages: int, timeout_s: float | None) -> list[LogEntry]:
+        messages = await self._reader.batch(max_messages, timeout_s=timeout_s)
+        voided = self._chain.voided
+        entries = [entry for message in messages if (entry := self._chain.accept(message)) is not None]
+        if messages:
+            self.last_seq = messages[-1].seq
+        if self._chain.voided > voided:
+            log.warning("void messages in the log", subject=self._subject, count=self._chain.voided - voided)
+        return entries
+
+
+class LogWriter:
+    """Appends commits of the leader of one RM. `position` is the commit in force they hang on, `last_seq` the last
+    message on the subject, valid or void (`LogReader.last_seq` after `to_end()`). One append at a time."""
+
+    def __init__(self, bus: Bus, rm_id: str, position: Position, last_seq: int | None = None) -> None:
+        if position.seq and not position.hash:
+            raise ValueError(
+                f"{subjects.log(rm_id)}: the hash of commit {position.seq} is not known, nothing can hang on it"
+            )
+        self._bus = bus
+        self._subject = subjects.log(rm_id)
+        self._limit = bus.max_payload - HEADER_ROOM_BYTES
+        self._last_seq = position.seq if last_seq is None else last_seq
+        self._lost: str | None = None
+        self.position = position
+
+    async def append(self, commit: log_pb2.Commit, headers: Headers | None = None) -> Position:
+        """Fills in parent, parent_hash, part and more; returns once the commit is durable and in force. Raises
+        LostLeadership, from then on always; Full, after which the same commit may be tried again; ValueError when a
+        fact is too large for a message."""
+        if self._lost is not None:
+            raise LostLeadership(self._lost)
+        parts = list(cut(commit, self._limit))
+        tip, digest = self.position, hashlib.sha256()
+        for number, part in enumerate(parts):
+            part.parent, part.parent_hash = tip.seq, tip.hash
+            part.part, part.more = number, number < len(parts) - 1
+            payload = part.SerializeToString()
+            digest.update(payload)
+            tip = Position(await self._write(payload, headers), digest.digest())
+        self.position = tip
+        return tip
+
+    async def _write(self, payload: bytes, headers: Headers | None) -> int:
+        try:
+            self._last_seq = await self._bus.append(self._subject, payload, headers, expect_last=self._last_seq)
+        except Refused as error:
+            self._lost = f"{self._subject}: someone else has written after {self._last_seq} ({error.reason})"
+            raise LostLeadership(self._lost) from error
+        except Unanswered as error:
+            self._lost = (
+                f"{self._subject}: whether the commit after {self._last_seq} was written is not known ({error})"
+            )
+            raise LostLeadership(self._lost) from error
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                self._lost = f"{self._subject}: an append was cancelled"
+            raise
+        return self._last_seq

@@ -1,0 +1,83 @@
+"""Splits a protobuf message that is larger than the bus takes into several of the same type. Pure.
+
+The parts together hold every element of the repeated fields once, in order; what is not repeated is in every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from remuda_proto.si.v1 import si_pb2 as si
+
+M = TypeVar("M", bound=Message)
+Path = tuple[str, ...]
+
+# Tag and length before an element, and of the message around it that may have to be opened: never more than this.
+AROUND_BYTES = 24
+
+# Parts are handled one after the other, so their order must be the one in which one request is handled. Everywhere else
+# that is the order of the fields; existing allocations are booked before anything is asked or released.
+FIRST = {si.AllocationRequest.DESCRIPTOR.full_name: "allocations"}
+
+
+def split(request: M, limit: int) -> list[M]:
+    """[request] when its serialised size is at most `limit` bytes. Raises ValueError naming the field when one element
+    alone is too large."""
+    if request.ByteSize() <= limit:
+        return [request]
+    empty = type(request)()
+    empty.CopyFrom(request)
+    paths = list(_repeated(request))
+    for path in paths:
+        _owner(empty, path).ClearField(path[-1])
+    room = limit - empty.ByteSize()
+    parts: list[M] = []
+    left = -1
+    for path in paths:
+        elements = getattr(_owner(request, path), path[-1])
+        start = 0
+        for index, element in enumerate(elements):
+            size = element.ByteSize() + AROUND_BYTES
+            if size > left:
+                if size > room:
+                    raise ValueError(_too_large(request, path, index, size, limit))
+                _add(parts, path, elements, start, index)
+                part = type(request)()
+                part.CopyFrom(empty)
+                parts.append(part)
+                start, left = index, room
+            left -= size
+        _add(parts, path, elements, start, len(elements))
+    return parts or [request]
+
+
+def _repeated(message: Message) -> Iterator[Path]:
+    """Paths to the repeated messages of a message and of the single messages in it, in the order of handling."""
+    first = FIRST.get(message.DESCRIPTOR.full_name)
+    for field in sorted(message.DESCRIPTOR.fields, key=lambda field: (field.name != first, field.number)):
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        if field.is_repeated:
+            yield (field.name,)
+        elif message.HasField(field.name):
+            for path in _repeated(getattr(message, field.name)):
+                yield (field.name, *path)
+
+
+def _owner(message: Message, path: Path) -> Message:
+    for name in path[:-1]:
+        message = getattr(message, name)
+    return message
+
+
+def _add(parts: list[M], path: Path, elements: list[Message], start: int, end: int) -> None:
+    if start < end:
+        getattr(_owner(parts[-1], path), path[-1]).extend(elements[start:end])
+
+
+def _too_large(request: Message, path: Path, index: int, size: int, limit: int) -> str:
+    where = f"{request.DESCRIPTOR.name}.{'.'.join(path)}[{index}]"
+    return f"{where}: {size - AROUND_BYTES} bytes, which do not fit into {limit} with what must go along"
