@@ -80,6 +80,7 @@ def core_query(kind: str) -> str:
 
 MSG_ID = "Nats-Msg-Id"
 LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
+EVENT_INDEX = "Remuda-Event-Index"  # on events: which of that commit's records it is, from 0
 LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact the message tells, from 0
 REASON = "Remuda-Reason"  # on dead letters
 ORIGIN_SUBJECT = "Remuda-Subject"  # on dead letters: where the message was sent to
@@ -173,10 +174,15 @@ CONFIGURATIONS = Bucket(
     "the last good text, so that a broken file never leaves an RM without; and which text each RM has",
     history=64,
 )
-BUCKETS = (LEASES, RMS, CONFIGURATIONS)
+EVENT_BOOKMARKS = Bucket(
+    "remuda_event_bookmarks",
+    "key_of(rmID) -> stream sequence of the commit up to which all is told: where EVENTS keeps no record of that RM any more",
+)
+BUCKETS = (LEASES, RMS, CONFIGURATIONS, EVENT_BOOKMARKS)
 
 RMPROXY_CONSUMER = "rmproxy"  # durable on REQUESTS
 RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and tells RMs
+EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history
 
 
 def callback_consumer(rm_id: str) -> str:
