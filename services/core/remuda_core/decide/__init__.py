@@ -1,0 +1,38 @@
+"""Judges and never writes: `decide(state, command, now_ms)` yields the facts a command leads to.
+
+When the generator is resumed after a `yield`, that fact has been written into the state: decisions that follow see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from .. import commands
+from ..cycle.schedule import schedule
+from ..facts import Fact
+from ..state import State
+from .ask import recover_allocation, release_ask, submit_ask
+from .configure import configure, register
+from .expire import tick
+from .node import update_node
+from .release import release_allocation
+from .submit import remove_application, submit_application
+
+BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Iterator[Fact]]]] = {
+    commands.Register: register,
+    commands.Configure: configure,
+    commands.UpdateNode: update_node,
+    commands.SubmitApplication: submit_application,
+    commands.RemoveApplication: remove_application,
+    commands.SubmitAsk: submit_ask,
+    commands.ReleaseAsk: release_ask,
+    commands.RecoverAllocation: recover_allocation,
+    commands.ReleaseAllocation: release_allocation,
+    commands.Schedule: schedule,
+    commands.Tick: tick,
+}
+
+
+def decide(state: State, command: commands.Command, now_ms: int) -> Iterator[Fact]:
+    return BY_COMMAND[type(command)](state, command, now_ms)

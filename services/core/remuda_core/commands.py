@@ -1,0 +1,96 @@
+"""What the core is asked to do: values in the imperative, one per thing asked. `wire` reads them out of the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from .facts import Allocated, Ask, Tags
+from .rules.resource import Resource
+from .settings import Configuration
+
+
+class Command(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class Register(Command):
+    rm_id: str
+    configuration: Configuration
+    version: str = ""
+    policy_group: str = ""
+    build_info: Tags = {}
+    extra_config: Tags = {}
+
+
+class Configure(Command):
+    configuration: Configuration
+
+
+class UpdateNode(Command):
+    """`action`: the name of a NodeInfo.ActionFromRM. None for what the message did not carry."""
+
+    partition: str
+    node_id: str
+    action: str
+    attributes: Tags = {}
+    capacity: Resource | None = None
+    occupied: Resource | None = None
+    existing_allocations: tuple[Allocated, ...] = ()
+
+
+class SubmitApplication(Command):
+    partition: str
+    application_id: str
+    queue: str
+    user: str
+    groups: tuple[str, ...] = ()
+    tags: Mapping[str, str] = {}
+    execution_timeout_ms: int = 0
+    placeholder_ask: Resource = {}
+    gang_scheduling_style: str = ""
+
+
+class RemoveApplication(Command):
+    partition: str
+    application_id: str
+
+
+class SubmitAsk(Command):
+    ask: Ask
+
+
+class ReleaseAsk(Command):
+    """Empty names are wildcards: no key, all asks of the application; no application, the key wherever it is."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    termination_type: int = 0
+    message: str = ""
+
+
+class ReleaseAllocation(Command):
+    """No uuid: all allocations of the application."""
+
+    partition: str
+    application_id: str
+    uuid: str
+    termination_type: int = 0
+    message: str = ""
+    allocation_key: str = ""
+
+
+class RecoverAllocation(Command):
+    allocation: Allocated
+
+
+class Schedule(Command):
+    """Allocate what can be allocated now, at most `limit` allocations."""
+
+    limit: int
+
+
+class Tick(Command):
+    """Time has passed."""

@@ -1,0 +1,96 @@
+"""Who is first among members whose rank keeps changing.
+
+A heap that is put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those members are
+computed again when the first is asked for. Old entries of a member stay behind in the heap, recognised by their version, until they come
+up or become too many. A member alone is first without being ranked at all.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Member(Protocol):
+    version: int  # of its entry in the heap; 0: not in the contest
+    dirty: bool  # its rank has to be computed again
+
+    def rank(self) -> tuple[Any, ...]: ...
+
+
+M = TypeVar("M", bound=Member)
+
+
+class Contest(Generic[M]):
+    __slots__ = ("_dirty", "_heap", "_version", "alone", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[M, None] = {}
+        # The member, when it is the only one: first without a rank, and not kept up to date until another comes.
+        self.alone: M | None = None
+        self._heap: list[tuple[tuple[Any, ...], int, M]] = []
+        self._dirty: list[M] = []
+        self._version = 0
+
+    def enter(self, member: M) -> None:
+        """Take part, or have the rank computed again if it already does."""
+        members = self.members
+        if member not in members:
+            members[member] = None
+            if len(members) == 1:
+                self.alone = member
+            elif self.alone is not None:
+                alone, self.alone = self.alone, None
+                self.touch(alone)
+        self.touch(member)
+
+    def touch(self, member: M) -> None:
+        """Its rank may have changed. Nothing if it does not take part."""
+        if self.alone is None and not member.dirty and member in self.members:
+            member.dirty = True
+            self._dirty.append(member)
+
+    def leave(self, member: M) -> None:
+        members = self.members
+        if member in members:
+            del members[member]
+            member.version = 0
+            self.alone = next(iter(members)) if len(members) == 1 else None
+
+    def first(self) -> M | None:
+        if self.alone is not None:
+            return self.alone
+        if not self.members:
+            return None
+        if self._dirty:
+            self._settle()
+        heap = self._heap
+        while True:
+            _, version, member = heap[0]
+            if member.version == version:
+                return member
+            heappop(heap)
+
+    def _settle(self) -> None:
+        members, heap, version = self.members, self._heap, self._version
+        for member in self._dirty:
+            member.dirty = False
+            if member in members:
+                version += 1
+                member.version = version
+                if heap and heap[0][2] is member:
+                    heapreplace(heap, (member.rank(), version, member))
+                else:
+                    heappush(heap, (member.rank(), version, member))
+        self._dirty.clear()
+        self._version = version
+        if len(heap) > 4 * len(members) + 64:
+            self._heap = [entry for entry in heap if entry[2].version == entry[1]]
+            heapify(self._heap)
+
+    def ranks(self) -> dict[M, tuple[Any, ...]]:
+        """Rank of each member as the contest sees it now, for `check`."""
+        if self.alone is not None:
+            return {self.alone: self.alone.rank()}
+        self._settle()
+        return {member: rank for rank, version, member in self._heap if member.version == version}

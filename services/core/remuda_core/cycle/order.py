@@ -1,0 +1,338 @@
+"""Who is next: the order of queues, applications and asks (semantics section 9), kept as things change.
+
+    ParentOrder     children with pending asks, in a contest by (priority, share, pending, name)
+      LeafOrder     its lanes, in a FitTree: the best one that fits the headroom
+        Lane        asks that are the same to the rules: one leaf queue, one demand; its applications' lines in a contest
+          Line      one application's asks in a lane, by priority and age
+
+Whoever finds nothing to do leaves the contest above and comes back when something changed that may help: an ask, a release, room under a maximum,
+room on a node. So what waits costs nothing while it waits. Looking for the next ask may tidy these structures but never changes what they say.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ..rules.share import dominant_share, due_to_queue, share_list, weight
+from .contest import Contest
+from .fit_tree import FitTree, Vector, covers
+
+if TYPE_CHECKING:
+    from ..state import Application, PendingAsk, Queue
+    from .index import Index
+    from .nodes import Demand
+
+UNLIMITED = float("inf")
+Rank = tuple[Any, ...]
+
+
+def parent_by_priority(queue: Queue) -> bool:
+    return queue.settings.properties.get("application.sort.priority", "enabled") != "disabled"
+
+
+class QueueOrder:
+    """What parents and leaves have in common: a place in the contest above, and a headroom."""
+
+    __slots__ = ("above", "dirty", "due", "index", "limited", "parked", "queue", "version")
+
+    def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
+        self.queue = queue
+        self.above = above
+        self.index = index
+        self.version = 0
+        self.dirty = False
+        self.limited = bool(queue.settings.max)
+        self.parked: list[QueueOrder] = []  # below here, gave up under a headroom that this queue's maximum may have made
+        self.due = self._due()
+
+    def _due(self) -> dict[str, int]:
+        return due_to_queue(self.queue.settings.guaranteed, self._fair_max(), self.index.partition.total)
+
+    def _fair_max(self) -> dict[str, int]:
+        """Per resource, the nearest maximum from here up."""
+        nearest: dict[str, int] = {}
+        for queue in self.queue.lineage:
+            nearest = {**queue.settings.max, **nearest}
+        return nearest
+
+    def rank(self) -> Rank:
+        queue = self.queue
+        share = dominant_share(queue.allocated, self.due)
+        pending = weight(queue.pending, self.index.partition.total)
+        if self.above is not None and self.above.by_priority:
+            return (-queue.priority, share, -pending, queue.path)
+        return (share, -queue.priority, -pending, queue.path)
+
+    def total_changed(self) -> None:
+        """The partition's total, by which shares are measured, is another."""
+        self.due = self._due()
+        if self.above is not None:
+            self.above.contest.touch(self)  # type: ignore[arg-type]
+
+    def headroom(self, outer: Vector | None) -> Vector:
+        """max - allocated, no more than what the queues above leave."""
+        maximum, allocated = self.queue.settings.max, self.queue.allocated
+        own = tuple(maximum[name] - allocated.get(name, 0) if name in maximum else UNLIMITED for name in self.index.names)
+        return own if outer is None else tuple(map(min, own, outer))
+
+    def enter(self) -> None:
+        """There may be something to do here again: take part, all the way up."""
+        order: QueueOrder = self
+        while order.above is not None:
+            order.above.contest.enter(order)
+            order = order.above
+
+    def changed(self) -> None:
+        """Its rank changed, and that of all above."""
+        order: QueueOrder = self
+        while (above := order.above) is not None:
+            if above.contest.alone is None:
+                above.contest.touch(order)
+            order = above
+
+    def released(self) -> None:
+        """Something below was released: it, and whoever gave up under its maximum, may try again."""
+        order: QueueOrder | None = self
+        while order is not None:
+            for gave_up in order.parked:
+                gave_up.enter()
+            order.parked.clear()
+            order = order.above
+        self.enter()
+
+    def park(self) -> None:
+        """Gave up while some maximum on the way down limited it."""
+        order: QueueOrder | None = self
+        while order is not None:
+            if order.limited:
+                order.parked.append(self)
+            order = order.above
+
+
+class ParentOrder(QueueOrder):
+    __slots__ = ("by_priority", "contest")
+
+    def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
+        super().__init__(queue, above, index)
+        self.by_priority = parent_by_priority(queue)
+        self.contest: Contest[ParentOrder | LeafOrder] = Contest()
+
+    def total_changed(self) -> None:
+        super().total_changed()
+        for child in self.queue.children.values():
+            if child.order is not None:
+                child.order.total_changed()
+
+    def first(self, room: Vector | None) -> PendingAsk | None:
+        """The next ask below that fits the headroom `room`."""
+        contest = self.contest
+        while (child := contest.alone or contest.first()) is not None:
+            inner = child.headroom(room) if child.limited else room
+            if inner is None or self.index.anything_fits(inner):
+                found = child.first(inner)
+                if found is not None:
+                    return found
+            contest.leave(child)
+            if inner is not None:
+                child.park()
+        return None
+
+
+class LeafOrder(QueueOrder):
+    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "only", "tree")
+
+    def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
+        super().__init__(queue, above, index)
+        properties = queue.settings.properties
+        self.fair = properties.get("application.sort.policy", "fifo") == "fair"
+        self.by_priority = parent_by_priority(queue)
+        self.lanes: dict[Demand, Lane] = {}
+        self.only: Lane | None = None  # the lane, when there is one
+        self.lines: dict[Application, dict[Demand, Line]] = {}
+        self.tree: FitTree[Lane] = FitTree(len(index.names))
+        self.dirty_lanes: list[Lane] = []
+
+    def total_changed(self) -> None:
+        super().total_changed()
+        if self.fair:
+            for application in self.lines:
+                self.application_changed(application)
+
+    def first(self, room: Vector | None) -> PendingAsk | None:
+        """The next ask of the best lane that fits the headroom and may fit a node."""
+        if self.dirty_lanes:
+            self._settle()
+        only = self.only
+        if only is not None:
+            if not only.open or (room is not None and not covers(room, only.demand.need)):
+                return None
+            if only.demand.open:
+                return only.first()
+            only.close()
+            return None
+        query = None if room is None else tuple(-amount for amount in room)
+        while (lane := self.tree.first(query)) is not None:
+            if lane.demand.open:
+                return lane.first()
+            lane.close()
+        return None
+
+    def _settle(self) -> None:
+        for lane in self.dirty_lanes:
+            lane.dirty = False
+            if lane.slot >= 0 and lane.open:
+                self.tree.put(lane.slot, lane.rank(), lane.demand.negated)
+        self.dirty_lanes.clear()
+
+    # What happens to asks
+
+    def add(self, ask: PendingAsk, demand: Demand) -> None:
+        lines = self.lines.setdefault(ask.application, {})
+        line = lines.get(demand)
+        if line is None:
+            lane = self.lanes.get(demand) or self._open_lane(demand)
+            line = lines[demand] = Line(ask.application, lane)
+        line.add(ask)
+        line.lane.contest.enter(line)
+        line.lane.touch()
+        self.enter()
+
+    def taken(self, line: Line) -> None:
+        """An allocation was made for the first ask of a line, or an ask went: what is first may be another."""
+        lane = line.lane
+        if line.head() is None:
+            self._drop(line)
+        elif not self.fair:
+            lane.contest.touch(line)
+        if self.fair:
+            self.application_changed(line.application)
+        if self.only is None:
+            lane.touch()
+
+    def application_changed(self, application: Application) -> None:
+        """Its share or priority changed."""
+        for line in self.lines.get(application, {}).values():
+            line.lane.contest.touch(line)
+            line.lane.touch()
+
+    def _open_lane(self, demand: Demand) -> Lane:
+        lane = Lane(self, demand)
+        lane.slot = self.tree.add(lane)
+        self.lanes[demand] = lane
+        if self.only is not None:  # alone it was not ranked
+            self.only.touch()
+        self.only = lane if len(self.lanes) == 1 else None
+        self.index.lane_opened(demand)
+        return lane
+
+    def _drop(self, line: Line) -> None:
+        lane = line.lane
+        lane.contest.leave(line)
+        lines = self.lines[line.application]
+        del lines[lane.demand]
+        if not lines:
+            del self.lines[line.application]
+        if not lane.contest.members:
+            self.tree.remove(lane.slot)
+            lane.slot = -1
+            del self.lanes[lane.demand]
+            self.only = next(iter(self.lanes.values())) if len(self.lanes) == 1 else None
+            self.index.lane_gone(lane.demand)
+
+
+class Lane:
+    __slots__ = ("contest", "demand", "dirty", "leaf", "open", "slot")
+
+    def __init__(self, leaf: LeafOrder, demand: Demand) -> None:
+        self.leaf = leaf
+        self.demand = demand
+        self.contest: Contest[Line] = Contest()
+        self.slot = -1
+        self.dirty = False
+        self.open = True
+
+    def touch(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self.leaf.dirty_lanes.append(self)
+
+    def rank(self) -> Rank:
+        line = self.contest.first()
+        assert line is not None, "a lane without lines is gone"
+        return line.rank()
+
+    def first(self) -> PendingAsk:
+        line = self.contest.alone or self.contest.first()
+        assert line is not None, "a lane without lines is gone"
+        ask = line.head()
+        assert ask is not None, "a line without asks is gone"
+        return ask
+
+    def close(self) -> None:
+        """No node fits: out of the way until one may."""
+        self.open = False
+        self.leaf.tree.hide(self.slot)
+        self.demand.closed_lanes.append(self)
+
+    def reopen(self) -> None:
+        self.open = True
+        if self.slot >= 0:
+            self.touch()
+            self.leaf.enter()
+
+
+class Line:
+    """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the front."""
+
+    __slots__ = ("application", "best", "by_priority", "dirty", "lane", "version")
+
+    def __init__(self, application: Application, lane: Lane) -> None:
+        self.application = application
+        self.lane = lane
+        self.by_priority: dict[int, deque[PendingAsk]] = {}
+        self.best: deque[PendingAsk] = deque()  # the one of the highest priority
+        self.version = 0
+        self.dirty = False
+
+    def add(self, ask: PendingAsk) -> None:
+        ask.line = self
+        priority = ask.ask.priority
+        asks = self.by_priority.get(priority)
+        if asks is None:
+            asks = self.by_priority[priority] = deque()
+            self.best = self.by_priority[max(self.by_priority)]
+        if asks and asks[-1].seq > ask.seq:
+            insort(asks, ask, key=lambda pending: pending.seq)
+        else:
+            asks.append(ask)
+
+    def head(self) -> PendingAsk | None:
+        asks = self.best
+        while True:
+            while asks:
+                ask = asks[0]
+                if ask.pending and ask.line is self and self.by_priority[ask.ask.priority] is asks:
+                    return ask
+                asks.popleft()
+            priorities = self.by_priority
+            if not priorities:
+                return None
+            del priorities[max(priorities)]
+            self.best = asks = priorities[max(priorities)] if priorities else deque()
+
+    def rank(self) -> Rank:
+        ask = self.head()
+        assert ask is not None, "a line without asks is gone"
+        own = (-ask.ask.priority, ask.seq)
+        application, leaf = self.application, self.lane.leaf
+        if leaf.fair:
+            shares = share_list(application.allocated, leaf.index.partition.total)
+            if leaf.by_priority:
+                return (-application.priority, shares, application.id, *own)
+            # Ranks of one contest have one form; the number in front lets them stand beside FitTree's LAST.
+            return (0, shares, -application.priority, application.id, *own)
+        if leaf.by_priority:
+            return (-application.priority, application.seq, *own)
+        return (application.seq, -application.priority, *own)

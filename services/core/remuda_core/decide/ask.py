@@ -1,0 +1,89 @@
+"""SubmitAsk, ReleaseAsk, RecoverAllocation (000, AllocationRequest; semantics section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import facts
+from ..commands import RecoverAllocation, ReleaseAsk, SubmitAsk
+from ..facts import Ask, Fact
+from ..limits import MAX_ALLOCATIONS
+from ..rules import lifecycle
+from ..rules.resource import problem_of
+from ..state import Application, Partition, PendingAsk, State
+from . import names
+from .allocation import idle, occasion, problem_of_existing
+
+
+def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
+    ask = command.ask
+    partition = state.partitions.get(ask.partition)
+    application = partition.applications.get(ask.application_id) if partition is not None else None
+    problem = problem_of_ask(partition, application, ask)
+    if problem is not None:
+        yield facts.AskRejected(ask.partition, ask.application_id, ask.allocation_key, problem)
+        return
+    assert partition is not None and application is not None, "problem_of_ask checks"
+    if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
+        yield from occasion(partition, application, lifecycle.RUN, now_ms)
+    if ask.allocation_key in application.asks:
+        yield facts.AskChanged(ask)
+    else:
+        yield facts.AskAccepted(ask)
+
+
+def problem_of_ask(partition: Partition | None, application: Application | None, ask: Ask) -> str | None:
+    if problem := names.problem_of("allocationKey", ask.allocation_key) or names.problem_of("applicationID", ask.application_id):
+        return problem
+    if partition is None:
+        return f"partition {names.plain(ask.partition)!r} does not exist"
+    if application is None:
+        return f"application {ask.application_id!r} does not exist"
+    if application.terminal:
+        return f"application {ask.application_id!r} is {application.state}"
+    if not 1 <= ask.max_allocations <= MAX_ALLOCATIONS:
+        return f"maxAllocations={ask.max_allocations}, expected 1 or more"
+    if not any(ask.resource.values()):
+        return f"resourceAsk is {'zero' if ask.resource else 'empty'}"
+    return problem_of(ask.resource, "resourceAsk")
+
+
+def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact]:
+    """Not answered; what is not there needs no release."""
+    partition = state.partitions.get(command.partition)
+    if partition is None:
+        return
+    if command.application_id:
+        named = partition.applications.get(command.application_id)
+        applications = [named] if named is not None else []
+    else:
+        applications = list(partition.applications.values()) if command.allocation_key else []
+    for application in applications:
+        asks = list(application.asks.values())
+        if command.allocation_key:
+            asks = [a for a in (application.asks.get(command.allocation_key),) if a is not None]
+        for pending in asks:
+            yield ask_released(pending, command.termination_type or facts.STOPPED_BY_RM, command.message)
+        if asks:
+            yield from idle(partition, application, now_ms)
+
+
+def ask_released(pending: PendingAsk, termination_type: int, message: str) -> Fact:
+    ask = pending.ask
+    return facts.AskReleased(ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource, pending.pending)
+
+
+def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) -> Iterator[Fact]:
+    """The RM reports an allocation that is running on a node it has reported before: booked, whatever the quotas say."""
+    allocation = command.allocation
+    partition = state.partitions.get(allocation.partition)
+    if partition is None:
+        problem: str | None = f"partition {names.plain(allocation.partition)!r} does not exist"
+    elif allocation.node_id not in partition.nodes:
+        problem = f"node {allocation.node_id!r} does not exist"
+    else:
+        problem = problem_of_existing(partition, allocation)
+    if problem is not None:
+        yield facts.AllocationRejected(allocation.partition, allocation.application_id, allocation.allocation_key, problem)
+        return
+    yield facts.AllocationRecovered(allocation)

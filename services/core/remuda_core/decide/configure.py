@@ -1,0 +1,109 @@
+"""Register and Configure: what a configuration makes of the queues there are (001, Configuration updates; semantics section 16).
+
+All or nothing: either nothing speaks against it and every change is a fact, or it is refused with all the reasons. Running work is left
+where it is and the new limits take hold as it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from .. import facts
+from ..commands import Configure, Register
+from ..facts import Fact
+from ..settings import Configuration, PartitionSettings, QueueSettings
+from ..state import Partition, State
+
+COMPATIBILITIES = ("none", "yunikorn-1.4")
+
+
+def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
+    """The state in memory of an RM that registers again is dropped; it reports everything anew (000, RegisterResourceManager)."""
+    if command.rm_id != state.rm_id:
+        yield facts.RegistrationRefused(command.rm_id, f"rmID {command.rm_id!r}, expected {state.rm_id!r}")
+        return
+    if problems := problems_of(command.configuration):
+        yield facts.RegistrationRefused(command.rm_id, "; ".join(problems))
+        return
+    yield facts.RmRegistered(
+        command.rm_id, command.version, command.policy_group, command.build_info, command.extra_config, state.registration + 1
+    )
+    yield from apply(state, command.configuration)
+
+
+def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
+    configuration = command.configuration
+    if problems := problems_of(configuration) + conflicts(state, configuration):
+        yield facts.ConfigurationRefused(configuration.checksum, configuration.source, "; ".join(problems))
+        return
+    yield from apply(state, configuration)
+
+
+def problems_of(configuration: Configuration) -> list[str]:
+    problems = [] if configuration.partitions else ["the configuration has no partitions"]
+    if configuration.compatibility not in COMPATIBILITIES:
+        problems.append(f"compatibility {configuration.compatibility!r}, expected one of {', '.join(COMPATIBILITIES)}")
+    return problems
+
+
+def conflicts(state: State, configuration: Configuration) -> list[str]:
+    """What running work forbids: a leaf with applications cannot become a parent, nor a parent with queues that are in use a leaf."""
+    found = []
+    for settings in configuration.partitions:
+        partition = state.partitions.get(state.partition_name(settings.name))
+        if partition is None:
+            continue
+        for path, leaf, _ in flatten(settings):
+            queue = partition.queues.get(path)
+            if queue is not None and queue.leaf and not leaf and queue.applications:
+                found.append(f"queue {path} has applications and cannot become a parent")
+            elif queue is not None and not queue.leaf and leaf and any(child.applications for child in queue.below()):
+                found.append(f"queue {path} has queues with applications and cannot become a leaf")
+    return found
+
+
+def apply(state: State, configuration: Configuration) -> Iterator[Fact]:
+    configured = set()
+    for settings in configuration.partitions:
+        name = state.partition_name(settings.name)
+        configured.add(name)
+        bare = replace(settings, root=replace(settings.root, queues=()))
+        partition = state.partitions.get(name)
+        if partition is None:
+            yield facts.PartitionAdded(name, bare)
+        elif partition.settings != bare or partition.draining:
+            yield facts.PartitionChanged(name, bare)
+        yield from apply_queues(state.partitions[name], settings)
+    for partition in list(state.partitions.values()):
+        if partition.name not in configured and not partition.draining:
+            yield facts.PartitionDraining(partition.name)
+    yield facts.ConfigurationApplied(configuration.checksum, configuration.source, configuration.compatibility)
+
+
+def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[Fact]:
+    configured = set()
+    for path, leaf, queue_settings in flatten(settings):
+        configured.add(path)
+        if path == "root":
+            continue
+        queue = partition.queues.get(path)
+        if queue is None:
+            yield facts.QueueAdded(partition.name, path, leaf, True, queue_settings)
+            continue
+        if (queue.settings, queue.leaf, queue.managed) != (queue_settings, leaf, True):
+            yield facts.QueueChanged(partition.name, path, leaf, True, queue_settings)
+        if queue.draining:
+            yield facts.QueueRestored(partition.name, path)
+    for path, queue in list(partition.queues.items()):
+        if path not in configured and queue.managed and not queue.draining:
+            yield facts.QueueDraining(partition.name, path)
+
+
+def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSettings]]:
+    """(path, leaf, its own settings) of every configured queue, parents first."""
+    pending = [("root", partition.root)]
+    for path, queue in pending:
+        yield path, path != "root" and not queue.parent and not queue.queues, replace(queue, queues=())
+        pending.extend((f"{path}.{child.name}", child) for child in queue.queues)

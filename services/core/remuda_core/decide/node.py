@@ -1,0 +1,107 @@
+"""UpdateNode: what becomes of a node the RM speaks of (000, NodeInfo; semantics section 10). One function per action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from .. import facts
+from ..commands import UpdateNode
+from ..facts import Fact
+from ..rules.resource import Resource, problem_of
+from ..state import Node, Partition, State
+from . import names
+from .allocation import problem_of_existing, released
+
+
+def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
+    def reject(reason: str) -> Fact:
+        return facts.NodeRejected(command.partition, command.node_id, reason)
+
+    if problem := names.problem_of("nodeID", command.node_id):
+        yield reject(problem)
+        return
+    partition = state.partitions.get(command.partition)
+    if partition is None:
+        yield reject(f"partition {names.plain(command.partition)!r} does not exist")
+        return
+    action = ACTIONS.get(command.action)
+    if action is None:
+        yield reject(f"action {command.action!r}: expected one of {', '.join(ACTIONS)}")
+        return
+    for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
+        if problem := problem_of(resource or {}, what):
+            yield reject(problem)
+            return
+    node = partition.nodes.get(command.node_id)
+    if node is None and command.action not in ("CREATE", "CREATE_DRAIN"):
+        yield reject(f"node {command.node_id!r} does not exist")
+        return
+    yield from action(state, partition, node, command, reject, now_ms)
+
+
+Reject = Callable[[str], Fact]
+
+
+def create(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+    if node is not None:
+        yield reject(f"node {command.node_id!r} exists already")
+        return
+    if partition.draining:
+        yield reject(f"partition {names.plain(partition.name)!r} is no longer configured")
+        return
+    reported: set[str] = set()
+    for allocation in command.existing_allocations:
+        if problem := problem_of_existing(partition, allocation, reported):
+            yield reject(f"existing allocation {allocation.allocation_key!r}: {problem}")
+            return
+        reported.add(allocation.uuid)
+    yield facts.NodeAdded(
+        partition.name, command.node_id, command.attributes, command.capacity or {}, command.occupied or {}, command.action == "CREATE_DRAIN"
+    )
+    for allocation in command.existing_allocations:
+        yield facts.AllocationRecovered(allocation)
+
+
+def update(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+    assert node is not None, "update_node checks"
+    attributes = command.attributes or node.attributes
+    capacity: Resource = node.capacity if command.capacity is None else command.capacity
+    occupied: Resource = node.occupied if command.occupied is None else command.occupied
+    if (attributes, capacity, occupied) != (node.attributes, node.capacity, node.occupied):
+        yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied)
+
+
+def drain(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+    assert node is not None, "update_node checks"
+    if not node.draining:
+        yield facts.NodeDraining(partition.name, node.id)
+
+
+def undrain(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+    assert node is not None, "update_node checks"
+    if node.draining:
+        yield facts.NodeSchedulable(partition.name, node.id)
+    else:
+        yield reject(f"node {node.id!r} is not draining")
+
+
+def decommission(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+    """Its allocations go with it, the RM is told of each."""
+    assert node is not None, "update_node checks"
+    if not node.draining:
+        yield facts.NodeDraining(partition.name, node.id)
+    for allocation in list(node.allocations.values()):
+        message = f"node {node.id} was removed"
+        yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)
+    yield facts.NodeRemoved(partition.name, node.id)
+
+
+ACTIONS: Final = {
+    "CREATE": create,
+    "CREATE_DRAIN": create,
+    "UPDATE": update,
+    "DRAIN_NODE": drain,
+    "DRAIN_TO_SCHEDULABLE": undrain,
+    "DECOMISSION": decommission,
+}

@@ -1,0 +1,37 @@
+"""ReleaseAllocation (000, AllocationRelease; semantics section 15): freed at once, and acknowledged unless the core had asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import facts
+from ..commands import ReleaseAllocation
+from ..facts import Fact
+from ..state import Allocation, Partition, State
+from .allocation import released
+
+
+def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) -> Iterator[Fact]:
+    partition = state.partitions.get(command.partition)
+    allocations = find(partition, command) if partition is not None else []
+    termination_type = command.termination_type or facts.STOPPED_BY_RM
+    if partition is None or not allocations:
+        yield facts.ReleaseIgnored(
+            command.partition, command.application_id, command.allocation_key, command.uuid, termination_type, "there is no such allocation"
+        )
+        return
+    for allocation in allocations:
+        told = allocation.releasing != termination_type
+        message = command.message or "released by the RM"
+        yield from released(partition, allocation, termination_type, message, now_ms, told=told)
+
+
+def find(partition: Partition, command: ReleaseAllocation) -> list[Allocation]:
+    """By UUID, of the application if one is named; without a UUID all allocations of the application."""
+    if command.uuid:
+        allocation = partition.allocations.get(command.uuid)
+        if allocation is None or command.application_id not in ("", allocation.application.id):
+            return []
+        return [allocation]
+    application = partition.applications.get(command.application_id)
+    return list(application.allocations.values()) if application is not None else []

@@ -1,0 +1,83 @@
+"""SubmitApplication, RemoveApplication (000, ApplicationRequest; semantics sections 5 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import facts
+from ..commands import RemoveApplication, SubmitApplication
+from ..facts import Fact
+from ..rules import lifecycle
+from ..rules.placement import Applicant, NotPlaced, place
+from ..rules.resource import problem_of
+from ..settings import QueueSettings
+from ..state import Partition, State
+from . import names
+from .allocation import occasion
+from .ask import ask_released
+
+
+def submit_application(state: State, command: SubmitApplication, now_ms: int) -> Iterator[Fact]:
+    partition = state.partitions.get(command.partition)
+    problem = problem_of_application(partition, command)
+    if partition is None or problem is not None:
+        yield facts.ApplicationRejected(command.partition, command.application_id, problem or "")
+        return
+    placed = place(partition.settings, partition.queues, Applicant(command.queue, command.user, command.groups, command.tags))
+    if isinstance(placed, NotPlaced):
+        yield facts.ApplicationRejected(command.partition, command.application_id, placed.reason)
+        return
+    for path in placed.missing:
+        yield facts.QueueAdded(partition.name, path, path == placed.queue, False, dynamic_queue(partition, path))
+    yield facts.ApplicationAccepted(
+        partition.name, command.application_id, placed.queue, command.user, command.groups, command.tags,
+        command.execution_timeout_ms, command.placeholder_ask, command.gang_scheduling_style,
+    )  # fmt: skip
+
+
+def problem_of_application(partition: Partition | None, command: SubmitApplication) -> str | None:
+    if problem := names.problem_of("applicationID", command.application_id):
+        return problem
+    if partition is None:
+        return f"partition {names.plain(command.partition)!r} does not exist"
+    if partition.draining:
+        return f"partition {names.plain(command.partition)!r} is no longer configured"
+    known = partition.applications.get(command.application_id)
+    if known is not None and not known.terminal:
+        return f"application {command.application_id!r} exists already"
+    if not names.USER.fullmatch(command.user):
+        return f"user {command.user!r}, expected a letter or _, then letters, digits and : _ . @ -"
+    for group in command.groups:
+        if not names.GROUP.fullmatch(group):
+            return f"group {group!r}, expected a letter or _, then letters, digits and : _ . -"
+    return problem_of(command.placeholder_ask, "placeholderAsk")
+
+
+def dynamic_queue(partition: Partition, path: str) -> QueueSettings:
+    """The settings of a queue that a placement rule makes: those of the nearest template above it (semantics section 6)."""
+    parent_path, _, name = path.rpartition(".")
+    while parent_path not in partition.queues:
+        parent_path = parent_path.rpartition(".")[0]
+    template = next((q.settings.child_template for q in partition.queues[parent_path].lineage if q.settings.child_template), None)
+    if template is None:
+        return QueueSettings(name)
+    return QueueSettings(name, False, template.guaranteed, template.max, template.max_applications, template.properties)
+
+
+def remove_application(state: State, command: RemoveApplication, now_ms: int) -> Iterator[Fact]:
+    """Everything it asks for and holds goes; its allocations are acknowledged one by one. Unknown: nothing to do."""
+    partition = state.partitions.get(command.partition)
+    application = partition.applications.get(command.application_id) if partition is not None else None
+    if partition is None or application is None:
+        return
+    message = f"application {application.id} was removed"
+    for pending in list(application.asks.values()):
+        yield ask_released(pending, facts.STOPPED_BY_RM, message)
+    for allocation in list(application.allocations.values()):
+        fact = allocation.fact
+        yield facts.AllocationReleased(
+            fact.partition, fact.application_id, fact.allocation_key, fact.uuid, fact.node_id, fact.resource, facts.STOPPED_BY_RM, message, True
+        )
+    if application.state not in (lifecycle.NEW, lifecycle.COMPLETING):
+        yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
+    yield facts.ApplicationRemoved(partition.name, application.id, application.queue.path)

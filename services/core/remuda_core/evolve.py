@@ -1,0 +1,388 @@
+"""Writes facts into the state. One function per fact, arithmetic only: it never judges and, on a valid log, never fails.
+
+The scheduling index of a partition is told of what it has to know, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from . import facts
+from .rules import lifecycle
+from .rules.resource import Resource, add
+from .state import Allocation, Application, Node, Partition, PendingAsk, Queue, State
+
+
+def evolve(state: State, fact: facts.Fact) -> None:
+    """`state.now_ms` must be the time of the commit the fact is in."""
+    BY_FACT[type(fact)](state, fact)
+
+
+# Resource managers and configuration
+
+
+def rm_registered(state: State, fact: facts.RmRegistered) -> None:
+    state.registered = fact
+    state.registration = fact.registration
+    state.partitions.clear()
+    state.configuration = None
+
+
+def nothing(state: State, fact: facts.Fact) -> None:
+    """A refusal changes nothing; it is a fact so that somebody hears of it."""
+
+
+def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> None:
+    state.configuration = fact
+
+
+def partition_added(state: State, fact: facts.PartitionAdded) -> None:
+    root = Queue("root", None, leaf=False, managed=True, settings=fact.config.root)
+    state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
+
+
+def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
+    partition = state.partitions[fact.partition]
+    partition.settings = fact.config
+    partition.root.settings = fact.config.root
+    partition.draining = False
+    partition.index = None
+
+
+def partition_draining(state: State, fact: facts.PartitionDraining) -> None:
+    state.partitions[fact.partition].draining = True
+
+
+def partition_removed(state: State, fact: facts.PartitionRemoved) -> None:
+    del state.partitions[fact.partition]
+
+
+def queue_added(state: State, fact: facts.QueueAdded) -> None:
+    partition = state.partitions[fact.partition]
+    parent = partition.queues[fact.queue.rpartition(".")[0]]
+    queue = Queue(fact.queue, parent, fact.leaf, fact.managed, fact.config)
+    partition.queues[fact.queue] = parent.children[fact.config.name] = queue
+    if partition.index is not None:
+        partition.index.queue_added(queue)
+
+
+def queue_changed(state: State, fact: facts.QueueChanged) -> None:
+    partition = state.partitions[fact.partition]
+    queue = partition.queues[fact.queue]
+    had = queue.priority if queue.priorities else None
+    queue.settings, queue.leaf, queue.managed = fact.config, fact.leaf, fact.managed
+    queue.priority = mapped_priority(queue)
+    _prioritise_queue(queue.parent, had, queue.priority if queue.priorities else None)
+    partition.index = None
+
+
+def queue_draining(state: State, fact: facts.QueueDraining) -> None:
+    state.partitions[fact.partition].queues[fact.queue].draining_since_ms = state.now_ms
+
+
+def queue_restored(state: State, fact: facts.QueueRestored) -> None:
+    state.partitions[fact.partition].queues[fact.queue].draining_since_ms = 0
+
+
+def queue_removed(state: State, fact: facts.QueueRemoved) -> None:
+    partition = state.partitions[fact.partition]
+    queue = partition.queues.pop(fact.queue)
+    assert queue.parent is not None, "root stays"
+    del queue.parent.children[queue.name]
+    if partition.index is not None:
+        partition.index.queue_removed(queue)
+
+
+# Nodes
+
+
+def node_added(state: State, fact: facts.NodeAdded) -> None:
+    partition = state.partitions[fact.partition]
+    node = Node(fact.node_id, fact.attributes, fact.capacity, fact.occupied, fact.draining)
+    partition.nodes[fact.node_id] = node
+    add(partition.total, fact.capacity)
+    _node_sized(partition, node)
+
+
+def node_changed(state: State, fact: facts.NodeChanged) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    add(partition.total, node.capacity, -1)
+    node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
+    add(partition.total, fact.capacity)
+    _node_sized(partition, node)
+
+
+def _node_sized(partition: Partition, node: Node) -> None:
+    index = partition.index
+    if index is None:
+        return
+    if not index.knows(node.capacity) or not index.knows(node.occupied):
+        partition.index = None
+        return
+    index.total_changed()
+    index.node_changed(node)
+
+
+def node_draining(state: State, fact: facts.NodeDraining) -> None:
+    partition = state.partitions[fact.partition]
+    partition.nodes[fact.node_id].draining = True
+    if partition.index is not None:
+        partition.index.node_changed(partition.nodes[fact.node_id])
+
+
+def node_schedulable(state: State, fact: facts.NodeSchedulable) -> None:
+    partition = state.partitions[fact.partition]
+    partition.nodes[fact.node_id].draining = False
+    if partition.index is not None:
+        partition.index.node_changed(partition.nodes[fact.node_id])
+
+
+def node_removed(state: State, fact: facts.NodeRemoved) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes.pop(fact.node_id)
+    add(partition.total, node.capacity, -1)
+    if partition.index is not None:
+        partition.index.nodes.withdraw(node)
+        partition.index.total_changed()
+
+
+# Applications
+
+
+def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
+    partition = state.partitions[fact.partition]
+    queue = partition.queues[fact.queue]
+    state.next_seq += 1
+    application = Application(
+        fact.application_id, queue, fact.user, fact.groups, fact.tags, state.next_seq, state.now_ms,
+        fact.execution_timeout_ms, fact.placeholder_ask, fact.gang_scheduling_style,
+    )  # fmt: skip
+    application.state_at_ms = state.now_ms
+    application.log.append((state.now_ms, lifecycle.NEW))
+    partition.applications[fact.application_id] = application
+    queue.applications[fact.application_id] = application
+    state.timers.set(application)
+
+
+def application_state_changed(state: State, fact: facts.ApplicationStateChanged) -> None:
+    application = state.partitions[fact.partition].applications[fact.application_id]
+    application.state = fact.state
+    application.state_at_ms = fact.at_ms
+    application.log.append((fact.at_ms, fact.state))
+    if application.terminal:
+        application.queue.applications.pop(application.id, None)
+    state.timers.set(application)
+
+
+def application_removed(state: State, fact: facts.ApplicationRemoved) -> None:
+    application = state.partitions[fact.partition].applications.pop(fact.application_id)
+    application.queue.applications.pop(application.id, None)
+
+
+# Asks
+
+
+def ask_accepted(state: State, fact: facts.AskAccepted) -> None:
+    ask = fact.ask
+    partition = state.partitions[ask.partition]
+    application = partition.applications[ask.application_id]
+    state.next_seq = seq = state.next_seq + 1
+    pending = PendingAsk(ask, application, ask.max_allocations, seq, state.now_ms)
+    application.asks[ask.allocation_key] = pending
+    _ask_comes(partition, application, pending)
+
+
+def ask_changed(state: State, fact: facts.AskChanged) -> None:
+    ask = fact.ask
+    partition = state.partitions[ask.partition]
+    application = partition.applications[ask.application_id]
+    pending = application.asks[ask.allocation_key]
+    _ask_goes(partition, application, pending)
+    pending.ask, pending.pending = ask, ask.max_allocations
+    application.asks[ask.allocation_key] = pending
+    _ask_comes(partition, application, pending)
+
+
+def ask_released(state: State, fact: facts.AskReleased) -> None:
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
+    pending = application.asks[fact.allocation_key]
+    _ask_goes(partition, application, pending)
+
+
+def _ask_comes(partition: Partition, application: Application, pending: PendingAsk) -> None:
+    _book_pending(application, pending.ask.resource, pending.pending)
+    _prioritise(application, pending.ask.priority, 1)
+    if partition.index is not None:
+        partition.index.ask_added(pending)
+
+
+def _ask_goes(partition: Partition, application: Application, pending: PendingAsk) -> None:
+    """All of what is still pending of an ask is not asked any more."""
+    _book_pending(application, pending.ask.resource, -pending.pending)
+    pending.pending = 0
+    del application.asks[pending.ask.allocation_key]
+    _prioritise(application, pending.ask.priority, -1)
+    if partition.index is not None:
+        partition.index.ask_gone(pending)
+
+
+def _book_pending(application: Application, resource: Resource, times: int) -> None:
+    for name, amount in resource.items():
+        amount *= times
+        application.pending[name] = application.pending.get(name, 0) + amount
+        for queue in application.queue.lineage:
+            queue.pending[name] = queue.pending.get(name, 0) + amount
+
+
+def _prioritise(application: Application, priority: int, by: int) -> None:
+    """A pending ask of this priority came (by=1) or went (by=-1); the highest is known all the way up."""
+    counts = application.priorities
+    count = counts.get(priority, 0) + by
+    if count > (by > 0):  # others have it too: nothing changes above
+        counts[priority] = count
+        return
+    before = application.priority if counts else None
+    if count:
+        counts[priority] = count
+    else:
+        del counts[priority]
+    now = max(counts) if counts else None
+    application.priority = now or 0
+    _prioritise_queue(application.queue, before, now)
+    order = application.queue.order
+    if before != now and order is not None:
+        order.application_changed(application)
+
+
+def _prioritise_queue(queue: Queue | None, before: int | None, now: int | None) -> None:
+    """One below a queue (None: with nothing pending) had and now has this priority."""
+    while queue is not None and before != now:
+        counts = queue.priorities
+        had = queue.priority if counts else None
+        if before is not None:
+            counts[before] -= 1
+            if not counts[before]:
+                del counts[before]
+        if now is not None:
+            counts[now] = counts.get(now, 0) + 1
+        queue.priority = mapped_priority(queue)
+        before, now = had, queue.priority if counts else None
+        queue = queue.parent
+
+
+def mapped_priority(queue: Queue) -> int:
+    """The highest priority below, moved by the queue's offset; under a fence the offset alone (semantics section 9)."""
+    if not queue.priorities:
+        return 0
+    offset = int(queue.settings.properties.get("priority.offset", "0"))
+    if queue.settings.properties.get("priority.policy") == "fence":
+        return offset
+    return max(-(2**31), min(2**31 - 1, max(queue.priorities) + offset))
+
+
+# Allocations
+
+
+def allocated(state: State, fact: facts.Allocated) -> None:
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
+    pending = application.asks[fact.allocation_key]
+    node = partition.nodes[fact.node_id]
+    state.next_allocation += 1
+    pending.pending -= 1
+    allocation = Allocation(fact, node, application, state.now_ms)
+    partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
+    asked, held, on_node, lineage = application.pending, application.allocated, node.allocated, application.queue.lineage
+    for name, amount in fact.resource.items():
+        asked[name] -= amount
+        held[name] = held.get(name, 0) + amount
+        on_node[name] = on_node.get(name, 0) + amount
+        for queue in lineage:
+            queue.pending[name] -= amount
+            had = queue.allocated
+            had[name] = had.get(name, 0) + amount
+    if not pending.pending:
+        del application.asks[fact.allocation_key]
+        priority = pending.ask.priority
+        if application.priorities[priority] > 1:
+            application.priorities[priority] -= 1
+        else:
+            _prioritise(application, priority, -1)
+    if partition.index is not None:
+        partition.index.allocated(pending, node)
+
+
+def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
+    allocation = fact.allocation
+    partition = state.partitions[allocation.partition]
+    application = partition.applications[allocation.application_id]
+    node = partition.nodes[allocation.node_id]
+    booked = Allocation(allocation, node, application, state.now_ms)
+    partition.allocations[allocation.uuid] = application.allocations[allocation.uuid] = node.allocations[allocation.uuid] = booked
+    _book_allocated(application, node, allocation.resource, 1)
+    if partition.index is not None:
+        partition.index.booked(node, application)
+
+
+def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
+    partition = state.partitions[fact.partition]
+    allocation = partition.allocations.pop(fact.uuid)
+    application, node = allocation.application, allocation.node
+    del application.allocations[fact.uuid], node.allocations[fact.uuid]
+    _book_allocated(application, node, allocation.fact.resource, -1)
+    if partition.index is not None:
+        partition.index.released(node, application)
+
+
+def _book_allocated(application: Application, node: Node, resource: Resource, times: int) -> None:
+    for name, amount in resource.items():
+        amount *= times
+        application.allocated[name] = application.allocated.get(name, 0) + amount
+        node.allocated[name] = node.allocated.get(name, 0) + amount
+        for queue in application.queue.lineage:
+            queue.allocated[name] = queue.allocated.get(name, 0) + amount
+
+
+def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
+    state.partitions[fact.partition].allocations[fact.uuid].releasing = fact.termination_type
+
+
+BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
+    facts.RmRegistered: rm_registered,
+    facts.RegistrationRefused: nothing,
+    facts.ConfigurationApplied: configuration_applied,
+    facts.ConfigurationRefused: nothing,
+    facts.PartitionAdded: partition_added,
+    facts.PartitionChanged: partition_changed,
+    facts.PartitionDraining: partition_draining,
+    facts.PartitionRemoved: partition_removed,
+    facts.QueueAdded: queue_added,
+    facts.QueueChanged: queue_changed,
+    facts.QueueDraining: queue_draining,
+    facts.QueueRestored: queue_restored,
+    facts.QueueRemoved: queue_removed,
+    facts.NodeAdded: node_added,
+    facts.NodeRejected: nothing,
+    facts.NodeChanged: node_changed,
+    facts.NodeDraining: node_draining,
+    facts.NodeSchedulable: node_schedulable,
+    facts.NodeRemoved: node_removed,
+    facts.ApplicationAccepted: application_accepted,
+    facts.ApplicationRejected: nothing,
+    facts.ApplicationStateChanged: application_state_changed,
+    facts.ApplicationRemoved: application_removed,
+    facts.AskAccepted: ask_accepted,
+    facts.AskChanged: ask_changed,
+    facts.AskRejected: nothing,
+    facts.AskReleased: ask_released,
+    facts.AskWaiting: nothing,
+    facts.Allocated: allocated,
+    facts.AllocationRecovered: allocation_recovered,
+    facts.AllocationRejected: nothing,
+    facts.AllocationReleased: allocation_released,
+    facts.ReleaseRequested: release_requested,
+    facts.ReleaseIgnored: nothing,
+}

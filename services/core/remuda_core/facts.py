@@ -1,0 +1,311 @@
+"""What has happened: immutable values, in the past tense, complete in themselves.
+
+`decide` yields them, `evolve` writes them into the state, `wire` writes them into the log. Partition names are the scheduler's
+(`[rm-1]default`), queue names are full lower-case paths, resources are in base units, times are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from .rules.resource import Resource
+from .settings import PartitionSettings, QueueSettings
+
+Tags = Mapping[str, str]
+
+
+class Fact(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+# Resource managers and their configuration
+
+
+class RmRegistered(Fact):
+    rm_id: str
+    version: str
+    policy_group: str
+    build_info: Tags
+    extra_config: Tags
+    registration: int
+
+
+class RegistrationRefused(Fact):
+    rm_id: str
+    reason: str
+
+
+class ConfigurationApplied(Fact):
+    checksum: str
+    source: str
+    compatibility: str
+
+
+class ConfigurationRefused(Fact):
+    checksum: str
+    source: str
+    reason: str
+
+
+class PartitionAdded(Fact):
+    partition: str
+    config: PartitionSettings
+
+
+class PartitionChanged(Fact):
+    partition: str
+    config: PartitionSettings
+
+
+class PartitionDraining(Fact):
+    partition: str
+
+
+class PartitionRemoved(Fact):
+    partition: str
+
+
+class QueueAdded(Fact):
+    partition: str
+    queue: str
+    leaf: bool
+    managed: bool
+    config: QueueSettings
+
+
+class QueueChanged(Fact):
+    partition: str
+    queue: str
+    leaf: bool
+    managed: bool
+    config: QueueSettings
+
+
+class QueueDraining(Fact):
+    partition: str
+    queue: str
+
+
+class QueueRestored(Fact):
+    partition: str
+    queue: str
+
+
+class QueueRemoved(Fact):
+    partition: str
+    queue: str
+
+
+# Nodes
+
+
+class NodeAdded(Fact):
+    partition: str
+    node_id: str
+    attributes: Tags
+    capacity: Resource
+    occupied: Resource
+    draining: bool
+
+
+class NodeRejected(Fact):
+    partition: str
+    node_id: str
+    reason: str
+
+
+class NodeChanged(Fact):
+    partition: str
+    node_id: str
+    attributes: Tags
+    capacity: Resource
+    occupied: Resource
+
+
+class NodeDraining(Fact):
+    partition: str
+    node_id: str
+
+
+class NodeSchedulable(Fact):
+    partition: str
+    node_id: str
+
+
+class NodeRemoved(Fact):
+    partition: str
+    node_id: str
+
+
+# Applications
+
+
+class ApplicationAccepted(Fact):
+    partition: str
+    application_id: str
+    queue: str
+    user: str
+    groups: tuple[str, ...]
+    tags: Tags
+    execution_timeout_ms: int
+    placeholder_ask: Resource
+    gang_scheduling_style: str
+
+
+class ApplicationRejected(Fact):
+    partition: str
+    application_id: str
+    reason: str
+
+
+class ApplicationStateChanged(Fact):
+    partition: str
+    application_id: str
+    state: str
+    reason: str
+    at_ms: int
+    queue: str
+    allocated: Resource
+
+
+class ApplicationRemoved(Fact):
+    partition: str
+    application_id: str
+    queue: str
+
+
+# Asks
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """An AllocationAsk of the specification (000), partition name normalised."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    resource: Resource
+    max_allocations: int = 1
+    priority: int = 0
+    execution_timeout_ms: int = 0
+    tags: Tags = {}
+    task_group: str = ""
+    placeholder: bool = False
+    originator: bool = False
+    # None: the RM sent no preemption policy.
+    allow_preempt_self: bool | None = None
+    allow_preempt_other: bool | None = None
+
+
+class AskAccepted(Fact):
+    ask: Ask
+
+
+class AskChanged(Fact):
+    """`ask.max_allocations` is how many are pending now."""
+
+    ask: Ask
+
+
+class AskRejected(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
+class AskReleased(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    termination_type: int
+    message: str
+    resource: Resource
+    pending: int
+
+
+class AskWaiting(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    constraint: str
+    reason: str
+    asks: int
+
+
+# Allocations
+
+
+class Allocated(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resource: Resource
+    priority: int = 0
+    tags: Tags = {}
+    task_group: str = ""
+    placeholder: bool = False
+    execution_timeout_ms: int = 0
+    originator: bool = False
+    allow_preempt_self: bool | None = None
+
+
+class AllocationRecovered(Fact):
+    """As the RM reported it: booked without scheduling, no ask pays for it."""
+
+    allocation: Allocated
+
+
+class AllocationRejected(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
+class AllocationReleased(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resource: Resource
+    termination_type: int
+    message: str
+    # The RM hears of it as an AllocationRelease.
+    told: bool
+    node_removed: bool = False
+
+
+class ReleaseRequested(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    termination_type: int
+    message: str
+
+
+class ReleaseIgnored(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    termination_type: int
+    message: str
+
+
+# si.TerminationType, by number: facts carry the number so that the rules need no protobuf.
+STOPPED_BY_RM = 1
+TIMEOUT = 2
+PREEMPTED_BY_SCHEDULER = 3
+PLACEHOLDER_REPLACED = 4
+
+
+def kinds() -> dict[str, type[Any]]:
+    """Every kind of fact by its name."""
+    return {kind.__name__: kind for kind in Fact.__subclasses__()}

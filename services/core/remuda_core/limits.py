@@ -1,0 +1,32 @@
+"""Every bound of the core, with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# One pass of scheduling may allocate this much before it is committed: large enough that a synced append (about 0.5 ms) is
+# a small part of it, small enough that a new ask waits only some 20 ms behind a pass under full load.
+ALLOCATIONS_PER_PASS: Final = 2_000
+
+# What the leader takes out of the inbox before it decides and commits: the same balance, on the way in.
+COMMANDS_PER_COMMIT: Final = 256
+INBOX_BYTES_PER_COMMIT: Final = 1_000_000
+
+# How many facts one commit may carry before it is written even though more commands are waiting: keeps the memory of a commit, and
+# the time a reader needs for one, bounded (about 5 MB, 50 ms).
+FACTS_PER_COMMIT: Final = 20_000
+
+# Time passes for the core once a second: the shortest timer of the specification is 30 s.
+TICK_MS: Final = 1_000
+
+# A waiting ask is explained at most this often for the same reason (semantics section 17).
+EXPLAIN_AGAIN_MS: Final = 60_000
+
+# Names come from outside and are kept in memory and in every message.
+NAME_LENGTH: Final = 1_024
+
+# A queue nobody uses any more and that a placement rule made is removed by a cleaner on its own clock (semantics section 6).
+CLEAN_QUEUES_MS: Final = 10_000
+
+# One ask stands for at most this many allocations: keeps pending sums of any number of asks inside what people can read.
+MAX_ALLOCATIONS: Final = 2**31 - 1

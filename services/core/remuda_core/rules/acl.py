@@ -1,0 +1,30 @@
+"""Access control lists (001, Access Control Lists): who may submit to a queue, who may administer it.
+
+    ACL ::= "*" | userlist [ " " grouplist ]        lists are comma-separated; empty, or absent: nobody
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from ..settings import QueueSettings
+
+
+@lru_cache(maxsize=4_096)
+def _read(acl: str) -> tuple[frozenset[str], frozenset[str]]:
+    users, _, groups = acl.strip().partition(" ") if not acl.startswith(" ") else ("", "", acl.strip())
+    return frozenset(filter(None, users.split(","))), frozenset(filter(None, groups.strip().split(",")))
+
+
+def allows(acl: str, user: str, groups: Iterable[str]) -> bool:
+    if acl.strip() == "*":
+        return True
+    allowed_users, allowed_groups = _read(acl)
+    return user in allowed_users or not allowed_groups.isdisjoint(groups)
+
+
+def may_submit(settings: Iterable[QueueSettings], user: str, groups: Iterable[str]) -> bool:
+    """`settings`: of the queue and of all above it. Access to any of them, by its submit or its admin list, is access."""
+    groups = tuple(groups)
+    return any(allows(s.submit_acl, user, groups) or allows(s.admin_acl, user, groups) for s in settings)

@@ -1,0 +1,90 @@
+"""The configuration as the core knows it: values, verified elsewhere (the configuration service), never text.
+
+Names are lower case, amounts are in base units; see 001 and docs/configuration.md for what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from .rules.resource import Resource
+
+
+class Settings(msgspec.Struct, frozen=True):
+    pass
+
+
+class Limit(Settings):
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    max_resources: Resource = {}
+    max_applications: int = 0
+    description: str = ""
+
+
+class ChildTemplate(Settings):
+    max_applications: int = 0
+    properties: Mapping[str, str] = {}
+    guaranteed: Resource = {}
+    max: Resource = {}
+
+
+class QueueSettings(Settings):
+    """One queue. In a fact `queues` is empty: each queue has a fact of its own. An empty `guaranteed` guarantees nothing, a
+    name missing in `max` is not limited; `max_applications` 0 is unlimited."""
+
+    name: str
+    parent: bool = False
+    guaranteed: Resource = {}
+    max: Resource = {}
+    max_applications: int = 0
+    properties: Mapping[str, str] = {}
+    admin_acl: str = ""
+    submit_acl: str = ""
+    child_template: ChildTemplate | None = None
+    limits: tuple[Limit, ...] = ()
+    queues: tuple[QueueSettings, ...] = ()
+
+
+class PlacementFilter(Settings):
+    type: str = "allow"
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+class PlacementRule(Settings):
+    name: str
+    create: bool = False
+    value: str = ""
+    filter: PlacementFilter | None = None
+    parent: PlacementRule | None = None
+
+
+class PartitionSettings(Settings):
+    """One partition. In a fact `root` has no queues below it."""
+
+    name: str
+    root: QueueSettings
+    node_sort: str = "fair"
+    resource_weights: Mapping[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0, "memory": 1.0})
+    preemption_enabled: bool = False
+    placement_rules: tuple[PlacementRule, ...] = ()
+    limits: tuple[Limit, ...] = ()
+
+
+class Configuration(Settings):
+    """`source`: where it came from, for people; `compatibility`: "none" or "yunikorn-1.4"."""
+
+    checksum: str
+    partitions: tuple[PartitionSettings, ...]
+    compatibility: str = "none"
+    source: str = ""
+
+
+def built_in() -> Configuration:
+    """What holds without any configuration: one partition, everyone may submit, queues appear by namespace."""
+    root = QueueSettings("root", parent=True, submit_acl="*")
+    rules = (PlacementRule("provided"), PlacementRule("tag", create=True, value="namespace"))
+    return Configuration("", (PartitionSettings("default", root, placement_rules=rules),), source="built-in")

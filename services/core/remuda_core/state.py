@@ -1,0 +1,212 @@
+"""What the core knows of one resource manager. Only `evolve` writes here; everything can be rebuilt from the log.
+
+The primary state is what the facts say. Two kinds of derived things are kept beside it and compared with rebuilt ones by `check`:
+sums (`allocated`, `pending`, counts of priorities), kept by `evolve`, and the scheduling index (`cycle.index`), which exists only where
+somebody schedules: a standby, a query or an auditor never pays for it. The slots named `order`, `line` and `group` belong to the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from . import facts
+from .rules import lifecycle
+from .rules.resource import Resource
+from .settings import PartitionSettings, QueueSettings
+
+if TYPE_CHECKING:
+    from .cycle.index import Index
+    from .cycle.nodes import NodeGroup
+    from .cycle.order import LeafOrder, Line, ParentOrder
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    id: str
+    attributes: facts.Tags
+    capacity: Resource
+    occupied: Resource
+    draining: bool = False
+    allocated: dict[str, int] = field(default_factory=dict)
+    allocations: dict[str, Allocation] = field(default_factory=dict)
+    group: NodeGroup | None = None
+
+    @property
+    def schedulable(self) -> bool:
+        """Takes new allocations: not draining, and the RM does not say `ready: false`."""
+        return not self.draining and self.attributes.get("ready", "true").lower() != "false"
+
+    def __lt__(self, other: Node) -> bool:
+        return self.id < other.id
+
+    def available(self) -> dict[str, int]:
+        """capacity - occupied - allocated, by every name one of them has; may be negative where capacity shrank."""
+        rest = dict(self.capacity)
+        for taken in (self.occupied, self.allocated):
+            for name, amount in taken.items():
+                rest[name] = rest.get(name, 0) - amount
+        return rest
+
+
+class Allocation(msgspec.Struct, eq=False):
+    fact: facts.Allocated
+    node: Node
+    application: Application
+    at_ms: int
+    # TerminationType the core has asked the RM to release it with; 0: none.
+    releasing: int = 0
+
+
+class PendingAsk(msgspec.Struct, eq=False):
+    """`pending` of the ask's allocations are still to be made. `seq`: age, smaller is older."""
+
+    ask: facts.Ask
+    application: Application
+    pending: int
+    seq: int
+    at_ms: int
+    line: Line | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Application:
+    id: str
+    queue: Queue
+    user: str
+    groups: tuple[str, ...]
+    tags: facts.Tags
+    # Order of submission.
+    seq: int
+    at_ms: int
+    execution_timeout_ms: int = 0
+    placeholder_ask: Resource = field(default_factory=dict)
+    gang_scheduling_style: str = ""
+    state: str = lifecycle.NEW
+    state_at_ms: int = 0
+    log: list[tuple[int, str]] = field(default_factory=list)
+    asks: dict[str, PendingAsk] = field(default_factory=dict)
+    allocations: dict[str, Allocation] = field(default_factory=dict)
+    allocated: dict[str, int] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    # Priority -> how many pending asks have it.
+    priorities: dict[int, int] = field(default_factory=dict)
+    priority: int = 0
+
+    @property
+    def terminal(self) -> bool:
+        return self.state in lifecycle.TERMINAL
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    path: str
+    parent: Queue | None
+    leaf: bool
+    managed: bool
+    settings: QueueSettings
+    children: dict[str, Queue] = field(default_factory=dict)
+    applications: dict[str, Application] = field(default_factory=dict)
+    allocated: dict[str, int] = field(default_factory=dict)
+    pending: dict[str, int] = field(default_factory=dict)
+    draining_since_ms: int = 0
+    # Priority -> how many applications (leaf) or children with pending asks have it; and the highest, mapped by this queue's policy.
+    priorities: dict[int, int] = field(default_factory=dict)
+    priority: int = 0
+    lineage: tuple[Queue, ...] = ()
+    order: LeafOrder | ParentOrder | None = None
+
+    def __post_init__(self) -> None:
+        """`lineage`: this queue, its parent, ... root."""
+        self.lineage = (self, *(self.parent.lineage if self.parent else ()))
+
+    @property
+    def draining(self) -> bool:
+        return self.draining_since_ms > 0
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    def below(self) -> Iterator[Queue]:
+        """This queue and all below it, parents first, by name."""
+        yield self
+        for name in sorted(self.children):
+            yield from self.children[name].below()
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    name: str
+    settings: PartitionSettings
+    root: Queue
+    queues: dict[str, Queue]
+    nodes: dict[str, Node] = field(default_factory=dict)
+    # Terminal ones included, until they expire or their ID is used again.
+    applications: dict[str, Application] = field(default_factory=dict)
+    # uuid -> allocation
+    allocations: dict[str, Allocation] = field(default_factory=dict)
+    # Sum of the nodes' capacities.
+    total: dict[str, int] = field(default_factory=dict)
+    draining: bool = False
+    index: Index | None = None
+
+
+# The last group of a UUID, 12 digits.
+FIRST_UUID = 100_000_000_001
+
+
+class Timers:
+    """When which application's state ends by itself. A heap; what no longer holds is found out when it is due."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Application, str]] = []
+
+    def set(self, application: Application) -> None:
+        """The application has come into the state it is in."""
+        if application.state in lifecycle.TIMEOUTS:
+            after_ms, _ = lifecycle.TIMEOUTS[application.state]
+            heappush(self._heap, (application.state_at_ms + after_ms, application.seq, application, application.state))
+
+    def due(self, now_ms: int) -> Iterator[Application]:
+        """Those whose state has lasted its time, the earliest first; each is given out once."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            at_ms, _, application, state = heappop(self._heap)
+            if application.state == state and at_ms == application.state_at_ms + lifecycle.TIMEOUTS[state][0]:
+                yield application
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """All of one RM, at the position `inbox_seq` of its inbox and `request_seq`/`request_part` of its requests."""
+
+    rm_id: str
+    registration: int = 0
+    registered: facts.RmRegistered | None = None
+    configuration: facts.ConfigurationApplied | None = None
+    partitions: dict[str, Partition] = field(default_factory=dict)
+    now_ms: int = 0
+    inbox_seq: int = 0
+    request_seq: int = 0
+    request_part: int = 0
+    next_seq: int = 0
+    next_allocation: int = 0
+    timers: Timers = field(default_factory=Timers)
+    # What every allocation of this RM begins with; see `next_uuid`.
+    uuid_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        digest = sha256(self.rm_id.encode()).hexdigest()
+        self.uuid_prefix = f"{digest[:8]}-{digest[8:12]}-8{digest[12:15]}-a{digest[15:18]}-"
+
+    def next_uuid(self) -> str:
+        """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID and a number that is never used twice."""
+        return self.uuid_prefix + str(FIRST_UUID + self.next_allocation)
+
+    def partition_name(self, plain: str) -> str:
+        return f"[{self.rm_id}]{plain}"
