@@ -5,8 +5,8 @@ The parts together hold every element of the repeated fields once, in order; wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -57,7 +57,8 @@ def split(request: M, limit: int) -> list[M]:
 def _repeated(message: Message) -> Iterator[Path]:
     """Paths to the repeated messages of a message and of the single messages in it, in the order of handling."""
     first = FIRST.get(message.DESCRIPTOR.full_name)
-    for field in sorted(message.DESCRIPTOR.fields, key=lambda field: (field.name != first, field.number)):
+    fields: Sequence[Any] = message.DESCRIPTOR.fields
+    for field in sorted(fields, key=lambda field: (field.name != first, field.number)):
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
         if field.is_repeated:

@@ -16,7 +16,7 @@ from nats import errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from remuda_bus.bus import Headers, Unanswered
+from remuda_bus.bus import BusError, Headers, Unanswered
 
 log = structlog.get_logger()
 
@@ -77,18 +77,19 @@ class Connection:
         self._on_reconnect.add(then)
         return lambda: self._on_reconnect.discard(then)
 
-    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+    def later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
         """Do it in the background; an error of the connection while doing so is of no consequence."""
 
         async def run() -> None:
             try:
                 await work
-            except errors.Error:
-                log.debug("not sent", bus=self.name, exc_info=True)
+            except (errors.Error, BusError) as error:
+                log.debug("not sent", bus=self.name, error=repr(error))
 
         task = asyncio.get_running_loop().create_task(run())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     async def until_up(self, timeout_s: float | None = None) -> None:
         """Returns when connected; raises Unanswered when that takes longer, or the connection has ended for good."""

@@ -119,6 +119,7 @@ class DurableConsumer:
         self._closed = False
         self._seen_before: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._confirming: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Make or update the consumer and start pulling."""
@@ -143,11 +144,13 @@ class DurableConsumer:
             return
         replies, publish = self._pull.replies, self._connection.client.publish
         await self._connection.until_up()
-        for message in messages:
-            # None: it was delivered in an earlier life and is going to be delivered again.
-            reply = replies.pop(message.seq, None)
-            if reply is not None:
-                await publish(reply, b"+ACK")
+        # What was delivered in an earlier life is not there: it is going to be delivered again.
+        known = [reply for message in messages if (reply := replies.pop(message.seq, None)) is not None]
+        for reply in known[:-1]:
+            await publish(reply, b"+ACK")
+        if known:
+            # Asking for an answer to the last one tells when the server has taken all of them; only close() waits for it.
+            self._confirming = self._connection.later(self._connection.ask(known[-1], b"+ACK"))
 
     async def close(self) -> None:
         if self._closed:
@@ -159,8 +162,8 @@ class DurableConsumer:
             self._joining.cancel()
         if self._pull is not None:
             self._pull.close()
-            if not self._connection.closed.is_set():
-                await self._connection.client.flush()
+        if self._confirming is not None:
+            await asyncio.wait([self._confirming])
 
     async def _until_some(self) -> None:
         while True:

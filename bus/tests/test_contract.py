@@ -1,0 +1,364 @@
+"""What every bus promises: the same tests over a NATS server and in RAM."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Full, Message, Outgoing, Refused, Unanswered, Unreadable
+from remuda_bus.memory import MemoryBus
+from remuda_bus.nats import connect
+
+
+@dataclass
+class Case:
+    bus: Bus
+    other: Bus  # another client of the same server
+    resize: Callable[[str, int], Awaitable[None]]
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
+    if request.param == "memory":
+        memory = MemoryBus()
+
+        async def resize_memory(stream: str, max_bytes: int) -> None:
+            memory.resize(stream, max_bytes)
+
+        yield Case(memory, memory, resize_memory)
+        await memory.close()
+        return
+    async with NatsServer(tmp_path / "nats") as server:
+        bus, other = await connect(server.url, "one", timeout_s=5), await connect(server.url, "two", timeout_s=5)
+        await asyncio.gather(bus.declare(), other.declare())
+
+        async def resize_nats(stream: str, max_bytes: int) -> None:
+            config = (await bus._jetstream.api(f"STREAM.INFO.{stream}"))["config"]
+            await bus._jetstream.api(f"STREAM.UPDATE.{stream}", {**config, "max_bytes": max_bytes})
+
+        yield Case(bus, other, resize_nats)
+        await bus.close()
+        await other.close()
+
+
+def payloads(messages: list[Message]) -> list[bytes]:
+    return [message.payload for message in messages]
+
+
+INBOX = subjects.INBOX.name
+REQUESTS = subjects.REQUESTS.name
+
+
+async def test_append_returns_the_sequence(case: Case) -> None:
+    assert await case.bus.append(subjects.inbox("a"), b"1") == 1
+    assert await case.bus.append(subjects.inbox("b"), b"2") == 2
+    last = await case.bus.last(INBOX, "remuda.inbox.*")
+    assert last is not None
+    assert (last.subject, last.payload, last.seq) == (subjects.inbox("b"), b"2", 2)
+    assert await case.bus.last(INBOX, subjects.inbox("c")) is None
+
+
+async def test_expect_last(case: Case) -> None:
+    first = await case.bus.append(subjects.log("a"), b"1", expect_last=0)
+    await case.bus.append(subjects.log("b"), b"elsewhere", expect_last=0)
+    with pytest.raises(Refused):
+        await case.bus.append(subjects.log("a"), b"2", expect_last=0)
+    await case.bus.append(subjects.log("a"), b"2", expect_last=first)
+    with pytest.raises(Refused):
+        await case.bus.append(subjects.log("a"), b"3", expect_last=first)
+
+
+async def test_msg_id_drops_a_repetition(case: Case) -> None:
+    first = await case.bus.append(subjects.inbox("a"), b"1", msg_id="x")
+    assert await case.bus.append(subjects.inbox("a"), b"1", msg_id="x") == first
+    assert await case.bus.append(subjects.inbox("a"), b"1", msg_id="y") == first + 1
+
+
+async def test_appends_that_overlap_keep_their_order(case: Case) -> None:
+    sequences = await asyncio.gather(*(case.bus.append(subjects.inbox("a"), b"%d" % n) for n in range(200)))
+    assert sequences == list(range(1, 201))
+    reader = await case.bus.read(INBOX, subjects.inbox("a"))
+    assert await read_all(reader, 200) == [b"%d" % n for n in range(200)]
+
+
+async def read_all(reader: object, count: int) -> list[bytes]:
+    got: list[bytes] = []
+    while len(got) < count:
+        got += payloads(await reader.batch(timeout_s=5))  # type: ignore[attr-defined]
+    return got
+
+
+async def test_headers_travel(case: Case) -> None:
+    await case.bus.append(subjects.inbox("a"), b"1", {"traceparent": "00-a-b-01"}, msg_id="x")
+    (message,) = await (await case.bus.read(INBOX, subjects.inbox("a"))).batch()
+    assert message.headers["traceparent"] == "00-a-b-01"
+    assert message.headers[subjects.MSG_ID] == "x"
+
+
+async def test_nobody_listens(case: Case) -> None:
+    with pytest.raises(Unanswered):
+        await case.bus.append("no.stream.has.this", b"")
+    with pytest.raises(Unanswered):
+        await case.bus.request("nobody.there")
+
+
+async def test_too_large_says_sizes(case: Case) -> None:
+    limit = case.bus.max_payload
+    with pytest.raises(ValueError, match=f"{limit + 1} bytes.*at most {limit}"):
+        await case.bus.append(subjects.inbox("a"), bytes(limit + 1))
+    with pytest.raises(ValueError, match="headers"):
+        await case.bus.append(subjects.inbox("a"), bytes(limit), {"a": "b"})
+    assert await case.bus.append(subjects.inbox("a"), bytes(limit)) == 1
+
+
+async def test_a_full_stream_refuses(case: Case) -> None:
+    await case.resize(INBOX, 10_000)
+    with pytest.raises(Full):
+        for _ in range(20):
+            await case.bus.append(subjects.inbox("a"), bytes(1_000))
+    await case.bus.trim(INBOX, subjects.inbox("a"), 5)
+    await case.bus.append(subjects.inbox("a"), bytes(1_000))
+
+
+async def test_a_full_history_lets_go_of_the_oldest(case: Case) -> None:
+    await case.resize(subjects.EVENTS.name, 10_000)
+    for n in range(20):
+        await case.bus.append(subjects.event("a"), b"%4d" % n + bytes(1_000))
+    (first, *_) = await (await case.bus.read(subjects.EVENTS.name, subjects.event("a"))).batch()
+    assert first.seq > 5
+
+
+async def test_append_all(case: Case) -> None:
+    messages = [Outgoing(subjects.event("a"), b"%d" % n, {"n": str(n)}) for n in range(1_000)]
+    assert await case.bus.append_all(messages) == 1_000
+    assert await case.bus.append_all(messages[:1]) == 1_001
+    reader = await case.bus.read(subjects.EVENTS.name, subjects.event("a"), after=998)
+    assert await read_all(reader, 3) == [b"998", b"999", b"0"]
+
+
+@pytest.mark.parametrize("count", [0, 1_001])
+async def test_append_all_has_bounds(case: Case, count: int) -> None:
+    with pytest.raises(ValueError, match="1 to 1000"):
+        await case.bus.append_all([Outgoing(subjects.event("a"), b"")] * count)
+
+
+async def test_append_all_needs_a_stream_that_allows_it(case: Case) -> None:
+    with pytest.raises(Refused):
+        await case.bus.append_all([Outgoing(subjects.log("a"), b"1"), Outgoing(subjects.log("a"), b"2")])
+    assert await case.bus.last(subjects.LOG.name, subjects.log("a")) is None
+
+
+async def test_read_after_and_follow(case: Case) -> None:
+    for n in range(5):
+        await case.bus.append(subjects.log("a"), b"%d" % n)
+    reader = await case.bus.read(subjects.LOG.name, subjects.log("a"), after=3)
+    assert payloads(await reader.batch()) == [b"3", b"4"]
+    assert await reader.batch(timeout_s=0.05) == []
+    waiting = asyncio.ensure_future(reader.batch())
+    await case.other.append(subjects.log("b"), b"not for this reader")
+    await case.other.append(subjects.log("a"), b"5")
+    (message,) = await waiting
+    assert (message.payload, message.seq) == (b"5", 7)
+
+
+async def test_read_a_wildcard(case: Case) -> None:
+    reader = await case.bus.read(subjects.LOG.name, "remuda.log.*")
+    await case.bus.append(subjects.log("a"), b"1")
+    await case.bus.append(subjects.log("b"), b"2")
+    assert await read_all(reader, 2) == [b"1", b"2"]
+
+
+async def test_batch_limits(case: Case) -> None:
+    for n in range(6):
+        await case.bus.append(subjects.inbox("a"), b"%d" % n * 1_000)
+    reader = await case.bus.read(INBOX, subjects.inbox("a"))
+    first = await reader.batch(max_messages=1)
+    assert len(first) == 1
+    await asyncio.sleep(0.05)  # let the others arrive, so that the limit is what ends the batch
+    assert len(await reader.batch(max_bytes=2_500)) == 2
+    assert len(await reader.batch(max_bytes=10)) == 1
+    assert len(await reader.batch()) == 2
+
+
+async def test_reading_what_was_never_written(case: Case) -> None:
+    with pytest.raises(Unreadable):
+        await case.bus.read("NOWHERE", "nowhere")
+    with pytest.raises(Unreadable, match="had been read up to 7"):
+        await case.bus.read(INBOX, subjects.inbox("a"), after=7)
+
+
+async def test_a_closed_reader_says_so(case: Case) -> None:
+    reader = await case.bus.read(INBOX, subjects.inbox("a"))
+    waiting = asyncio.ensure_future(reader.batch())
+    await asyncio.sleep(0)
+    await reader.close()
+    with pytest.raises(Unreadable):
+        await waiting
+
+
+async def test_a_work_queue_forgets_what_is_acknowledged(case: Case) -> None:
+    for n in range(3):
+        await case.bus.append(subjects.request("a", "node"), b"%d" % n)
+    consumer = await case.bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
+    messages = await consumer.batch()
+    assert payloads(messages) == [b"0", b"1", b"2"]
+    await consumer.ack(messages)
+    await consumer.close()
+    assert await case.bus.acknowledged(REQUESTS, "work") == 3
+    assert await case.bus.last(REQUESTS, "si.v1.rm.a.*") is None
+
+
+async def test_what_was_not_acknowledged_comes_again_first_and_in_order(case: Case) -> None:
+    for n in range(5):
+        await case.bus.append(subjects.request("a", "node"), b"%d" % n)
+    first = await case.bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
+    messages = await first.batch()
+    await first.ack(messages[:2])
+    await first.close()
+    await case.bus.append(subjects.request("a", "node"), b"5")
+    assert await case.bus.acknowledged(REQUESTS, "work") == 2
+    second = await case.other.consumer(REQUESTS, "si.v1.rm.*.*", "work")
+    again: list[Message] = []
+    while len(again) < 4:
+        again += await second.batch(timeout_s=5)
+    assert payloads(again) == [b"2", b"3", b"4", b"5"]
+    await second.ack(again)
+    await second.close()
+    assert await case.bus.acknowledged(REQUESTS, "work") == 6
+
+
+async def test_a_consumer_is_told_at_once(case: Case) -> None:
+    consumer = await case.bus.consumer(subjects.CALLBACKS.name, "si.v1.rm.a.callback.*", "rm-a")
+    assert await consumer.batch(timeout_s=0.02) == []
+    waiting = asyncio.ensure_future(consumer.batch())
+    await case.other.append(subjects.callback("b", "node"), b"not for a")
+    await case.other.append(subjects.callback("a", "node"), b"1")
+    messages = await asyncio.wait_for(waiting, 1)
+    assert payloads(messages) == [b"1"]
+    await consumer.ack(messages)
+    assert await consumer.batch(timeout_s=0.02) == []
+
+
+async def test_nothing_acknowledged_yet(case: Case) -> None:
+    assert await case.bus.acknowledged(subjects.CALLBACKS.name, "rm-a") == 0
+
+
+async def test_trim(case: Case) -> None:
+    for rm_id in ("a", "b", "a", "b"):
+        await case.bus.append(subjects.callback(rm_id, "node"), rm_id.encode())
+    await case.bus.trim(subjects.CALLBACKS.name, "si.v1.rm.a.callback.*", 3)
+    reader = await case.bus.read(subjects.CALLBACKS.name, "si.v1.rm.*.callback.*")
+    got: list[Message] = []
+    while len(got) < 3:
+        got += await reader.batch(timeout_s=5)
+    assert [(message.seq, message.payload) for message in got] == [(2, b"b"), (3, b"a"), (4, b"b")]
+
+
+async def test_a_bucket_compares_revisions(case: Case) -> None:
+    bucket = subjects.RMS.name
+    assert await case.bus.get(bucket, "a") is None
+    first = await case.bus.put(bucket, "a", b"1", 0)
+    with pytest.raises(Refused):
+        await case.bus.put(bucket, "a", b"2", 0)
+    second = await case.bus.put(bucket, "a", b"2", first)
+    with pytest.raises(Refused):
+        await case.bus.put(bucket, "a", b"3", first)
+    with pytest.raises(Refused):
+        await case.bus.delete(bucket, "a", first)
+    entry = await case.bus.get(bucket, "a")
+    assert entry is not None
+    assert (entry.value, entry.revision) == (b"2", second)
+    await case.bus.delete(bucket, "a", second)
+    assert await case.bus.get(bucket, "a") is None
+    assert await case.bus.put(bucket, "a", b"again", 0) > second
+
+
+async def test_watch(case: Case) -> None:
+    bucket = subjects.RMS.name
+    await case.bus.put(bucket, "a", b"1")
+    await case.bus.put(bucket, "gone", b"1")
+    await case.bus.delete(bucket, "gone")
+    await case.bus.put(bucket, "a", b"2")
+    entries = case.other.watch(bucket)
+    assert await told(entries) == ("a", b"2")
+    await case.bus.put(bucket, "b", b"3")
+    assert await told(entries) == ("b", b"3")
+    await case.bus.delete(bucket, "a")
+    assert await told(entries) == ("a", None)
+    await entries.aclose()  # type: ignore[attr-defined]
+
+
+async def told(entries: AsyncIterator[object]) -> tuple[str, bytes | None]:
+    entry = await asyncio.wait_for(anext(entries), 5)
+    return entry.key, entry.value  # type: ignore[attr-defined]
+
+
+async def test_entries_expire(case: Case) -> None:
+    bucket = subjects.LEASES.name
+    entries = case.bus.watch(bucket)
+    await case.bus.put(bucket, "a", b"1", 0)
+    assert await told(entries) == ("a", b"1")
+    assert await told(entries) == ("a", None)
+    assert await case.bus.get(bucket, "a") is None
+    await case.bus.put(bucket, "a", b"2", 0)
+    await entries.aclose()  # type: ignore[attr-defined]
+
+
+async def test_request_and_serve(case: Case) -> None:
+    async def handler(message: Message) -> bytes:
+        if message.payload == b"no":
+            raise Refused("not like this", 409)
+        if message.payload == b"bug":
+            raise RuntimeError("oh")
+        return message.subject.encode() + b" " + message.payload + message.headers.get("h", "").encode()
+
+    await case.bus.serve("remuda.api.test.*", handler, "test")
+    answer = await case.other.request("remuda.api.test.x", b"yes", {"h": "!"})
+    assert answer.payload == b"remuda.api.test.x yes!"
+    with pytest.raises(Refused, match="not like this") as refused:
+        await case.other.request("remuda.api.test.x", b"no")
+    assert refused.value.code == 409
+    with pytest.raises(Refused) as failed:
+        await case.other.request("remuda.api.test.x", b"bug")
+    assert failed.value.code == 500
+
+
+async def test_requests_do_not_wait_for_each_other(case: Case) -> None:
+    both = asyncio.Barrier(2)
+
+    async def handler(message: Message) -> bytes:
+        await both.wait()
+        return b""
+
+    await case.bus.serve("remuda.api.test", handler, "test")
+    await asyncio.gather(case.other.request("remuda.api.test"), case.other.request("remuda.api.test"))
+
+
+async def test_an_answer_that_does_not_come(case: Case) -> None:
+    async def handler(message: Message) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    await case.bus.serve("remuda.api.test", handler, "test")
+    with pytest.raises(Unanswered):
+        await case.other.request("remuda.api.test", timeout_s=0.05)
+
+
+async def test_publish_and_subscribe(case: Case) -> None:
+    heard: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def listener(message: Message) -> None:
+        if message.payload == b"bad":
+            raise RuntimeError("a listener that fails is asked again")
+        heard.put_nowait(message)
+
+    await case.bus.subscribe("si.v1.rm.*.heartbeat", listener)
+    await case.other.publish(subjects.heartbeat("a"), b"bad")
+    await case.other.publish(subjects.heartbeat("a"), b"", {"x": "y"})
+    message = await asyncio.wait_for(heard.get(), 5)
+    assert (message.subject, dict(message.headers)) == (subjects.heartbeat("a"), {"x": "y"})
