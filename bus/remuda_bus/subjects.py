@@ -71,14 +71,15 @@ RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
 CURRENT_CONFIGURATIONS = "remuda.api.config.current"  # for people: JSON of what is in force for whom
 
 
-def core_query(kind: str) -> str:
-    """Queries to the core: remuda.api.core.{queues,nodes,applications,explain,stats}; request and reply are JSON."""
-    return f"remuda.api.core.{kind}"
+def core_query(rm_id: str, kind: str) -> str:
+    """Queries to the core that leads an RM: queues, nodes, applications, explain, stats. Request and reply are JSON."""
+    return f"remuda.api.core.{rm_id}.{kind}"
 
 
 # Headers.
 
 MSG_ID = "Nats-Msg-Id"
+EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"  # on the first of a batch: the subject must end there
 LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
 EVENT_INDEX = "Remuda-Event-Index"  # on events: which of that commit's records it is, from 0
 LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact the message tells, from 0
@@ -176,7 +177,7 @@ CONFIGURATIONS = Bucket(
 )
 EVENT_BOOKMARKS = Bucket(
     "remuda_event_bookmarks",
-    "key_of(rmID) -> stream sequence of the commit up to which all is told: where EVENTS keeps no record of that RM any more",
+    "key_of(rmID) -> sequence of the commit up to which all is told, should EVENTS keep no record of that RM any more",
 )
 BUCKETS = (LEASES, RMS, CONFIGURATIONS, EVENT_BOOKMARKS)
 
