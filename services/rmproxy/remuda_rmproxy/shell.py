@@ -1,0 +1,69 @@
+"""The Scheduler API server of resource managers: puts the parts together. Only the holder of the lease works; others
+wait.
+
+A process that has lost its lease ends, and is born again as a standby: doubt about what it still does is worth less
+than a start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Message
+from remuda_bus.lease import Lease
+from remuda_bus.process import Settings
+from remuda_rmproxy.dead_letters import DeadLetters
+from remuda_rmproxy.forward import Forwarder
+from remuda_rmproxy.register import CORE_WITHIN_S, Registrar
+from remuda_rmproxy.session import Sessions
+from remuda_rmproxy.tellers import Tellers
+
+log = structlog.get_logger()
+
+
+class LeaseLost(BusError):
+    """Another process may forward and tell now."""
+
+
+async def main(bus: Bus, settings: Settings, *, core_within_s: float = CORE_WITHIN_S) -> None:
+    """Runs until cancelled. Raises BusError when the lease is lost or a log cannot be read."""
+    lease = Lease(bus, subjects.RMPROXY_LEASE, settings.instance)
+    log.info("waiting for the lease", lease=subjects.RMPROXY_LEASE)
+    await lease.acquire()
+    try:
+        await _work(bus, lease, core_within_s)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        await lease.release()
+
+
+async def _work(bus: Bus, lease: Lease, core_within_s: float) -> None:
+    sessions, dead_letters = Sessions(), DeadLetters(bus)
+    registrar = Registrar(bus, sessions, dead_letters, core_within_s)
+    async with asyncio.TaskGroup() as group:
+        tellers = Tellers(bus, group, registrar.decided)
+
+        async def register(message: Message) -> bytes:
+            return await registrar.register(message, tellers)
+
+        group.create_task(_until_lost(lease))
+        group.create_task(_watch(bus, sessions, tellers))
+        group.create_task(Forwarder(bus, sessions, dead_letters).run())
+        group.create_task(tellers.trim())
+        await bus.serve(subjects.register("*"), register, "register")
+
+
+async def _until_lost(lease: Lease) -> None:
+    await lease.lost()
+    raise LeaseLost("the lease was lost")
+
+
+async def _watch(bus: Bus, sessions: Sessions, tellers: Tellers) -> None:
+    async for entry in bus.watch(subjects.RMS.name):
+        rm = sessions.tell(subjects.rm_of_key(entry.key), entry.value)
+        if rm is not None:
+            tellers.follow(rm.rm_id)

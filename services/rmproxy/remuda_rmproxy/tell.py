@@ -1,0 +1,153 @@
+"""LOG -> CALLBACKS of one RM: reads the commits in force and tells the RM what concerns it, in order.
+
+Where telling stopped is told by the callbacks themselves: the newest one names the commit and the fact. So there is no
+second record that could disagree, and whoever takes over goes on exactly there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import structlog
+
+from remuda_bus import subjects, telemetry
+from remuda_bus.bus import Bus, BusError, Outgoing, Unreadable
+from remuda_bus.log import HEADER_ROOM_BYTES, LogEntry, LogReader, Position
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_rmproxy.callbacks import callbacks_of
+
+log = structlog.get_logger()
+
+BATCH_MESSAGES = 1_000  # the server's limit for an atomic batch
+BATCH_BYTES = 16_000_000
+APPEND_WITHIN_S = 10.0
+RETRY_S = 0.5
+
+OnDecision = Callable[[str, log_pb2.Decision], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The newest callback: what it tells, and its own stream sequence. Zeros: nothing was told yet."""
+
+    log_seq: int = 0
+    fact: int = -1
+    callback_seq: int = 0
+
+
+class Teller:
+    """`on_decision` is awaited for every decision that answers a correlated command, before what it led to is told."""
+
+    def __init__(self, bus: Bus, rm_id: str, on_decision: OnDecision) -> None:
+        self._bus = bus
+        self._rm_id = rm_id
+        self._on_decision = on_decision
+        self._limit = bus.max_payload - HEADER_ROOM_BYTES
+        self._told = Told()
+        self._trimmed_below = 0
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._tell_from_where_it_stopped()
+            except Unreadable:
+                raise
+            except BusError as error:
+                # Whether the last callbacks are there is not known: look.
+                log.warning("telling is interrupted, trying again", rm=self._rm_id, error=str(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def trim(self) -> None:
+        """Delete callbacks the RM has acknowledged, but the newest: it holds the position."""
+        if self._told.callback_seq == 0 or self._trimmed_below == self._told.callback_seq:
+            return
+        acknowledged = await self._bus.acknowledged(subjects.CALLBACKS.name, subjects.callback_consumer(self._rm_id))
+        below = min(acknowledged + 1, self._told.callback_seq)
+        if below > max(1, self._trimmed_below):
+            await self._bus.trim(subjects.CALLBACKS.name, subjects.callback(self._rm_id, "*"), below)
+            self._trimmed_below = below
+
+    async def _tell_from_where_it_stopped(self) -> None:
+        self._told = told = await newest_callback(self._bus, self._rm_id)
+        after = Position() if told.log_seq == 0 else await position_before(self._bus, self._rm_id, told.log_seq)
+        reader = await LogReader.open(self._bus, self._rm_id, after)
+        try:
+            while True:
+                await self._tell(await reader.batch())
+        finally:
+            await reader.close()
+
+    async def _tell(self, entries: list[LogEntry]) -> None:
+        batch: list[Outgoing] = []
+        size = 0
+        with ExitStack() as spans:
+            for entry in entries:
+                for decision in entry.commit.decisions:
+                    if decision.correlation_id:
+                        await self._on_decision(self._rm_id, decision)
+                for message in self._callbacks(entry, spans):
+                    if batch and (len(batch) >= BATCH_MESSAGES or size + len(message.payload) > BATCH_BYTES):
+                        await self._append(batch)
+                        batch, size = [], 0
+                    batch.append(message)
+                    size += len(message.payload)
+            if batch:
+                await self._append(batch)
+
+    def _callbacks(self, entry: LogEntry, spans: ExitStack) -> list[Outgoing]:
+        rm_id, seq = self._rm_id, str(entry.seq)
+        after_fact = self._told.fact if entry.seq == self._told.log_seq else -1
+        callbacks = list(callbacks_of(entry.commit, rm_id, self._limit, after_fact))
+        if not callbacks:
+            return []
+        span = spans.enter_context(telemetry.span("rmproxy.callback", entry.headers, rm=rm_id, log_seq=entry.seq))
+        return [
+            Outgoing(
+                subjects.callback(rm_id, callback.kind),
+                callback.payload,
+                {
+                    subjects.LOG_SEQ: seq,
+                    subjects.LOG_FACT: str(callback.last_fact),
+                    subjects.MSG_ID: f"{rm_id}.{seq}.{callback.last_fact}",
+                    **span.headers(),
+                },
+            )
+            for callback in callbacks
+        ]
+
+    async def _append(self, batch: list[Outgoing]) -> None:
+        callback_seq = await self._bus.append_all(batch, APPEND_WITHIN_S)
+        headers = batch[-1].headers
+        self._told = Told(int(headers[subjects.LOG_SEQ]), int(headers[subjects.LOG_FACT]), callback_seq)
+
+
+async def newest_callback(bus: Bus, rm_id: str) -> Told:
+    """The newest message out of the log among the callbacks of an RM. (A dead letter is not out of the log.)"""
+    newest = await asyncio.gather(
+        *(bus.last(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS)
+    )
+    told = [
+        Told(int(message.headers[subjects.LOG_SEQ]), int(message.headers[subjects.LOG_FACT]), message.seq)
+        for message in newest
+        if message is not None and subjects.LOG_SEQ in message.headers
+    ]
+    return max(told, key=lambda one: (one.log_seq, one.fact), default=Told())
+
+
+async def position_before(bus: Bus, rm_id: str, log_seq: int) -> Position:
+    """The commit on which the one hangs whose last message is at `log_seq`. Raises Unreadable when that is gone."""
+    while True:
+        reader = await bus.read(subjects.LOG.name, subjects.log(rm_id), log_seq - 1)
+        try:
+            messages = await reader.batch(1, timeout_s=APPEND_WITHIN_S)
+        finally:
+            await reader.close()
+        if not messages or messages[0].seq != log_seq:
+            raise Unreadable(f"the log of {rm_id} has no message {log_seq}, of which the RM was told")
+        part = log_pb2.Commit.FromString(messages[0].payload)
+        if part.part == 0:
+            return Position(part.parent, part.parent_hash)
+        log_seq = part.parent

@@ -1,0 +1,40 @@
+"""One `Teller` per RM, so that none waits for another."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from remuda_bus.bus import Bus, BusError
+from remuda_rmproxy.tell import OnDecision, Teller
+
+log = structlog.get_logger()
+
+TRIM_EVERY_S = 10.0
+
+
+class Tellers:
+    """The tasks live in `group`; an RM whose log cannot be read ends the process."""
+
+    def __init__(self, bus: Bus, group: asyncio.TaskGroup, on_decision: OnDecision) -> None:
+        self._bus = bus
+        self._group = group
+        self._on_decision = on_decision
+        self._tellers: dict[str, Teller] = {}
+
+    def follow(self, rm_id: str) -> None:
+        """Tell this RM, if it is not told already."""
+        if rm_id not in self._tellers:
+            teller = self._tellers[rm_id] = Teller(self._bus, rm_id, self._on_decision)
+            self._group.create_task(teller.run(), name=f"tell {rm_id}")
+
+    async def trim(self) -> None:
+        """For ever, now and then: make room in CALLBACKS."""
+        while True:
+            await asyncio.sleep(TRIM_EVERY_S)
+            for teller in list(self._tellers.values()):
+                try:
+                    await teller.trim()
+                except BusError as error:
+                    log.info("callbacks not trimmed this time", error=str(error))
