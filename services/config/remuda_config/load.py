@@ -11,11 +11,14 @@ from remuda_config.verify import verify
 from remuda_proto.remuda.v1 import config_pb2
 
 COMPATIBILITIES = ("none", "yunikorn-1.4")
+MAX_MESSAGE = 500  # characters; messages quote what they are about, and that can be anything
 
 
-def load(text: str, source: str = "", compatibility: str = "none") -> config_pb2.Configuration:
-    """The configuration of a queues.yaml text; no text (empty or blank) stands for the built-in default.
+def load(text: str | bytes, source: str = "", compatibility: str = "none") -> config_pb2.Configuration:
+    """The configuration of a queues.yaml text (bytes: UTF-8); no text (empty or blank) stands for the built-in default.
     Raises Invalid with every problem, each with its path and line."""
+    if isinstance(text, bytes):
+        text = decode(text)
     if compatibility not in COMPATIBILITIES:
         raise Invalid([unknown_compatibility("compatibility", compatibility)])
     if not text.strip():
@@ -32,9 +35,22 @@ def load(text: str, source: str = "", compatibility: str = "none") -> config_pb2
     return build(queues, text, source, compatibility)
 
 
+def decode(text: bytes) -> str:
+    """Raises Invalid, with the line of the first byte that is not UTF-8."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise Invalid([Problem("", line, f"byte 0x{text[error.start]:02x} is not UTF-8")]) from error
+
+
 def _place(document: Document, findings: list[Finding]) -> list[Problem]:
-    problems = [Problem(spell(path), document.line(path), message) for path, message in findings]
+    problems = [Problem(spell(path), document.line(path), _shorten(message)) for path, message in findings]
     return sorted(problems, key=lambda problem: problem.line)
+
+
+def _shorten(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
 
 
 def check_extra(extra: Mapping[str, str]) -> list[Problem]:

@@ -51,10 +51,14 @@ def _verify(queues: Queues, left_out: list[Path]) -> Iterator[Finding]:
         if partition.plain_name in seen:
             yield (*path, "name"), f"there is already a partition {partition.plain_name!r}"
         seen.add(partition.plain_name)
-        shaken = any(out[:2] == path and out[-1] in ("name", "parent", "queues", place) for out in left_out)
-        yield from _verify_partition(partition, path, trees_known=not shaken)
+        trees_known = not any(out[:2] == path and _shapes_tree(out) for out in left_out)
+        yield from _verify_partition(partition, path, trees_known)
     if queues.partitionhierarchy == "same":
         yield from _verify_hierarchy(queues)
+
+
+def _shapes_tree(path: Path) -> bool:
+    return path[-1] in ("name", "parent", "queues") or "queues" in path[-2:]
 
 
 def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from remuda_config.problems import Finding, Path
-from remuda_config.schema.document import Document, Plain, Unreadable, read
+from remuda_config.schema.document import Document, Plain, Scalar, Unreadable, read
 from remuda_config.schema.models import (
     ChildTemplate,
     Filter,
@@ -62,7 +62,7 @@ def parse(document: Document) -> tuple[Queues, list[Finding], list[Path]]:
                 return Queues(), findings, [()]
             if problem["type"] != "extra_forbidden":
                 left_out.append(path)
-        taken_out = [_take_out(content, tuple(problem["loc"])) for problem in problems]
+        taken_out = [_take_out(content, tuple(problem["loc"]), problem["type"]) for problem in problems]
         if not any(taken_out):
             return Queues(), findings, [()]
 
@@ -99,15 +99,18 @@ def _inner(annotation: Any) -> type[BaseModel]:
     return next(_inner(part) for part in annotation.__args__ if part is not type(None))
 
 
-def _take_out(content: Plain, path: Path) -> bool:
-    """Remove what stands at the path; a wrong item takes its whole list along: the others' places must not move."""
-    holder, last = (path[:-2], path[-2]) if isinstance(path[-1], int) else (path[:-1], path[-1])
-    for part in holder:
+def _take_out(content: Plain, path: Path, kind: str) -> bool:
+    """Remove what stands at the path; an item of a list is emptied instead, so that the others keep their places."""
+    for part in path[:-1]:
         if isinstance(content, dict) and isinstance(part, str):
             content = content.get(part)
         elif isinstance(content, list) and isinstance(part, int):
             content = content[part]
-    if isinstance(content, dict) and last in content:
-        del content[str(last)]
+    last = path[-1]
+    if isinstance(content, dict) and isinstance(last, str) and last in content:
+        del content[last]
+        return True
+    if isinstance(content, list) and isinstance(last, int):
+        content[last] = {} if kind == "model_type" else Scalar("", "str", plain=False)
         return True
     return False

@@ -133,7 +133,7 @@ class _Reading:
             if key.tag == _TAG + "merge":
                 merged += value.value if isinstance(value, SequenceNode) else [value]
             elif not isinstance(key, ScalarNode):
-                self.document.findings.append((path, f"line {line}: a key must be a word"))
+                self.document.findings.append((path, f"a key in line {line} is not a word"))
             elif key.value in own:
                 first = self.document.lines[(*path, key.value)]
                 self.document.findings.append(((*path, key.value), f"the key stands in lines {first} and {line}"))

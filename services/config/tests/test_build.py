@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+from config_texts import partition, queues, rules
+
+import remuda_config
+from remuda_config import properties
+from remuda_config.load import check_extra
+from remuda_proto.remuda.v1 import config_pb2
+
+
+def root_of(text: str) -> config_pb2.QueueConfig:
+    return remuda_config.load(text).partitions[0].root
+
+
+def test_the_built_in_default():
+    for text in ("", " \n"):
+        configuration = remuda_config.load(text, source="somewhere")
+        assert configuration.source == "built-in"
+        assert configuration.checksum == remuda_config.checksum(remuda_config.BUILT_IN)
+        (default,) = configuration.partitions
+        assert (default.name, default.root.submit_acl, default.root.parent) == ("default", "*", True)
+        assert [(rule.name, rule.create, rule.value) for rule in default.placement_rules] == [
+            ("provided", False, ""),
+            ("tag", True, "namespace"),
+        ]
+
+
+def test_identity():
+    text = queues("- name: a")
+    configuration = remuda_config.load(text, "x.yaml", "yunikorn-1.4")
+    assert configuration.checksum == hashlib.sha256(text.encode()).hexdigest().upper()
+    assert (configuration.source, configuration.compatibility) == ("x.yaml", "yunikorn-1.4")
+    assert remuda_config.load(text).compatibility == "none"
+    with pytest.raises(remuda_config.Invalid, match=r"yunikorn-1\.4"):
+        remuda_config.load(text, compatibility="yunikorn-1.3")
+
+
+@pytest.mark.parametrize(
+    ("tops", "below"),
+    [
+        ("[{name: Root, queues: [{name: A}]}]", ["a"]),
+        ("[{name: a}]", ["a"]),
+        ("[{name: root}, {name: b}]", ["root", "b"]),
+    ],
+)
+def test_there_is_one_root(tops, below):
+    root = root_of(partition(f"queues: {tops}"))
+    assert (root.name, root.parent, [queue.name for queue in root.queues]) == ("root", True, below)
+
+
+def test_base_units_and_absence():
+    (queue,) = root_of(queues("- {name: a, resources: {max: {vcore: 500m, memory: 1Gi}, guaranteed: {}}}")).queues
+    assert {name: amount.value for name, amount in queue.max.resources.items()} == {"vcore": 500, "memory": 2**30}
+    assert not queue.HasField("guaranteed")
+    assert not queue.HasField("child_template")
+    assert not queue.parent
+
+
+def test_partition_settings():
+    text = "preemption: {enabled: true}\nnodesortpolicy: {type: binpacking, resourceweights: {gpu: 2, memory: -0.0}}\n"
+    built = remuda_config.load(partition(text + "queues: [{name: root}]")).partitions[0]
+    assert built.preemption_enabled
+    assert (built.node_sort_policy.type, dict(built.node_sort_policy.resource_weights)) == (
+        "binpacking",
+        {"gpu": 2, "memory": 0},
+    )
+    plain = remuda_config.load("partitions: [{name: GPU, queues: [{name: root}]}]").partitions[0]
+    assert (plain.name, plain.preemption_enabled, plain.node_sort_policy.type) == ("gpu", False, "fair")
+    assert dict(plain.node_sort_policy.resource_weights) == {"vcore": 1, "memory": 1}
+
+
+def test_what_is_inherited():
+    above = {
+        "application.sort.policy": "fair",
+        "preemption.delay": "5s",
+        "priority.offset": "7",
+        "priority.policy": "fence",
+        "preemption.policy": "fence",
+        "team": "x",
+    }
+    assert properties.inherit(above, {"application.sort.policy": "fifo"}) == {
+        "application.sort.policy": "fifo",
+        "preemption.delay": "5s",
+        "priority.offset": "0",
+        "priority.policy": "default",
+        "preemption.policy": "default",
+        "team": "x",
+    }
+    assert properties.inherit({"preemption.policy": "disabled"}, {}) == {"preemption.policy": "disabled"}
+
+
+def test_inherited_down_the_tree_from_root():
+    text = (
+        "queues: [{name: root, properties: {team: x, priority.offset: +03}, queues: [{name: p, queues: [{name: c}]}]}]"
+    )
+    root = root_of(partition(text))
+    assert dict(root.properties) == {"team": "x", "priority.offset": "3"}
+    assert dict(root.queues[0].queues[0].properties) == {"team": "x", "priority.offset": "0"}
+
+
+def test_templates_and_limits():
+    text = """
+- name: a
+  parent: true
+  childtemplate: {maxapplications: 2, properties: {priority.policy: Fence}, resources: {max: {m: 1}}}
+  limits: [{limit: all, users: [u, '*'], groups: [g], maxresources: {m: 5}, maxapplications: 3}]
+- name: b
+  childtemplate: {}
+"""
+    a, b = root_of(queues(text)).queues
+    assert (a.child_template.max_applications, dict(a.child_template.properties)) == (2, {"priority.policy": "fence"})
+    assert a.child_template.max.resources["m"].value == 1
+    (limit,) = a.limits
+    assert (limit.description, list(limit.users), list(limit.groups)) == ("all", ["u", "*"], ["g"])
+    assert (limit.max_resources.resources["m"].value, limit.max_applications) == (5, 3)
+    assert not b.HasField("child_template")
+
+
+@pytest.mark.parametrize(
+    ("acl", "built"),
+    [("*", "*"), ("* g", "*"), (" *", "*"), ("", ""), (" ", ""), ("u ", "u"), (" g", " g"), ("u,v g", "u,v g")],
+)
+def test_acls(acl, built):
+    (queue,) = root_of(queues(f"- {{name: a, submitacl: '{acl}'}}")).queues
+    assert queue.submit_acl == built
+
+
+def test_rules():
+    built = remuda_config.load(
+        rules(
+            """
+- {name: PrimaryGroupName, create: yes, parent: {name: FIXED, value: Root.P}}
+- {name: tag, value: Some.Tag, filter: {type: Deny, groups: [a.b]}}
+- {name: SecondaryGroupName, filter: {groups: [a, b, a], users: ['^x']}}
+- {name: ApplicationType}
+"""
+        )
+    ).partitions[0]
+    primary, tag, secondary, kind = built.placement_rules
+    assert (primary.name, primary.create, primary.parent.name, primary.parent.value) == (
+        "primarygroup",
+        True,
+        "fixed",
+        "root.p",
+    )
+    assert (tag.name, tag.value, tag.filter.type) == ("tag", "Some.Tag", "deny")
+    assert re.search(tag.filter.groups[0], "a.b")
+    assert not any(re.search(tag.filter.groups[0], other) for other in ("axb", "xa.b", "a.bx"))
+    assert (secondary.name, list(secondary.filter.groups), list(secondary.filter.users)) == (
+        "secondarygroup",
+        ["a", "b"],
+        ["^x"],
+    )
+    assert (kind.name, kind.filter.type) == ("applicationtype", "allow")
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("30s", 30_000), ("1m30.5s", 90_500), ("500ms", 500), ("1h", 3_600_000)]
+)
+def test_delays(text, milliseconds):
+    assert properties.delay_ms(text) == milliseconds
+
+
+def test_extra_config():
+    assert check_extra({"compatibility": "yunikorn-1.4", "resync": "replay", "service.x": "y"}) == []
+    assert [problem.path for problem in check_extra({"queues.yaml": "", "compatibility": "old"})] == [
+        'extraConfig["queues.yaml"]',
+        "extraConfig.compatibility",
+    ]

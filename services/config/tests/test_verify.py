@@ -1,0 +1,198 @@
+"""Each rule with what it refuses and what it lets pass."""
+
+from __future__ import annotations
+
+import pytest
+from config_texts import partition, problems, queues
+
+REFUSED = {
+    # names
+    "blank in name": ("- name: a b", "[0].name", "bad queue name 'a b'"),
+    "dot in name": ("- name: a.b", "[0].name", "bad queue name"),
+    "newline at the end of a name": ('- name: "a\\n"', "[0].name", "bad queue name"),
+    "name too long": (f"- name: {'a' * 65}", "[0].name", "1 to 64"),
+    "no name": ("- parent: true", "[0].name", "bad queue name ''"),
+    "same name": ("- name: a\n- name: A", "[1].name", "root already has a queue 'a'"),
+    # resources
+    "guaranteed above max": (
+        "- {name: a, resources: {guaranteed: {memory: 11}, max: {memory: 10}}}",
+        "[0].resources.guaranteed.memory",
+        "11 is above the queue's own max, 10",
+    ),
+    "max above the parent's": (
+        "- {name: p, resources: {max: {vcore: 1}}, queues: [{name: c, resources: {max: {vcore: 1001m}}}]}",
+        "[0].queues[0].resources.max.vcore",
+        "1001m is above the max of root.p, 1",
+    ),
+    "max above the grandparent's": (
+        "- {name: p, resources: {max: {m: 1}}, queues: [{name: q, queues: [{name: c, resources: {max: {m: 2}}}]}]}",
+        "[0].queues[0].queues[0].resources.max.m",
+        "max of root.p",
+    ),
+    "max where the parent's is zero": (
+        "- {name: p, resources: {max: {m: 0}}, queues: [{name: c, resources: {max: {m: 2}}}]}",
+        "[0].queues[0].resources.max.m",
+        "2 is above the max of root.p, 0",
+    ),
+    "children guaranteed more than the parent": (
+        "- {name: p, resources: {guaranteed: {m: 10}}, queues: "
+        "[{name: c, resources: {guaranteed: {m: 6}}}, {name: d, resources: {guaranteed: {m: 6}}}]}",
+        "[0].resources.guaranteed.m",
+        "10 is less than what the queues below it are guaranteed, 12",
+    ),
+    "grandchildren guaranteed more than max": (
+        "- {name: p, resources: {max: {m: 10}}, queues: [{name: q, resources: {guaranteed: {vcore: 1}}, queues: "
+        "[{name: c, resources: {guaranteed: {m: 6}}}, {name: d, resources: {guaranteed: {m: 6}}}]}]}",
+        "[0].resources.max.m",
+        "10 is less than what the queues below it are guaranteed, 12",
+    ),
+    "resource without a name": ('- {name: a, resources: {max: {"": 1}}}', '[0].resources.max[""]', "needs a name"),
+    # applications
+    "applications above the parent's": (
+        "- {name: p, maxapplications: 3, queues: [{name: c, maxapplications: 4}]}",
+        "[0].queues[0].maxapplications",
+        "4 is above the 3 of root.p",
+    ),
+    "applications not set below a parent that sets them": (
+        "- {name: p, maxapplications: 3, queues: [{name: c}]}",
+        "[0].queues[0].maxapplications",
+        "has to be set",
+    ),
+    # templates
+    "template: guaranteed above max": (
+        "- {name: a, parent: true, childtemplate: {resources: {guaranteed: {m: 2}, max: {m: 1}}}}",
+        "[0].childtemplate.resources.guaranteed.m",
+        "above",
+    ),
+    "template: max above the queue's": (
+        "- {name: a, resources: {max: {m: 1}}, childtemplate: {resources: {max: {m: 2}}}}",
+        "[0].childtemplate.resources.max.m",
+        "2 is above the max of root.a, 1",
+    ),
+    "template: applications above the queue's": (
+        "- {name: a, maxapplications: 1, childtemplate: {maxapplications: 2}}",
+        "[0].childtemplate.maxapplications",
+        "2 is above the 1 of root.a",
+    ),
+    "template: property": (
+        "- {name: a, childtemplate: {properties: {priority.policy: x}}}",
+        '[0].childtemplate.properties["priority.policy"]',
+        "'x' is unknown",
+    ),
+    # access
+    "acl: three fields": ('- {name: a, submitacl: "a b c"}', "[0].submitacl", "more than one space"),
+    "acl: two spaces": ('- {name: a, adminacl: "a  b"}', "[0].adminacl", "more than one space"),
+    "acl: blank after comma": ('- {name: a, submitacl: "a, b"}', "[0].submitacl", "empty user name"),
+    "acl: star in a list": ('- {name: a, submitacl: "a,*"}', "[0].submitacl", "has to stand alone"),
+    "acl: bad user": ('- {name: a, submitacl: "a!b"}', "[0].submitacl", "bad user name 'a!b'"),
+    "acl: bad group": ('- {name: a, submitacl: "a g@x"}', "[0].submitacl", "bad group name 'g@x'"),
+    # properties
+    "sort policy": ("- {name: a, properties: {application.sort.policy: best}}", None, "fifo, fair, stateaware"),
+    "sort priority": ("- {name: a, properties: {application.sort.priority: off}}", None, "enabled, disabled"),
+    "priority policy": ("- {name: a, properties: {priority.policy: ''}}", None, "default, fence"),
+    "preemption policy": ("- {name: a, properties: {preemption.policy: none}}", None, "default, fence, disabled"),
+    "offset too large": ("- {name: a, properties: {priority.offset: 2147483648}}", None, "whole number"),
+    "offset with a fraction": ("- {name: a, properties: {priority.offset: 1.5}}", None, "whole number"),
+    "delay without unit": ("- {name: a, properties: {preemption.delay: 10}}", None, "duration"),
+    "no delay": ("- {name: a, properties: {preemption.delay: 0s}}", None, "duration"),
+    "delay below a millisecond": ("- {name: a, properties: {preemption.delay: 999us}}", None, "duration"),
+    "property without a name": ('- {name: a, properties: {"": 1}}', None, "needs a name"),
+}
+
+
+@pytest.mark.parametrize(("text", "path", "message"), REFUSED.values(), ids=REFUSED)
+def test_refused(text, path, message):
+    found = problems(queues(text))
+    assert len(found) == 1, found
+    assert path is None or found[0][0] == path
+    assert message in found[0][2]
+    assert found[0][1] >= 5  # the line of the queue, or of something in it
+
+
+ACCEPTED = {
+    "names": f"- name: {'a' * 64}\n- name: 5\n- name: _-",
+    "same name elsewhere": "- {name: p, queues: [{name: a}]}\n- name: a",
+    "root below root": "- {name: root, resources: {max: {m: 1}}}",
+    "guaranteed is max": "- {name: a, resources: {guaranteed: {m: 1}, max: {m: 1}}}",
+    "same amount, other unit": "- {name: a, resources: {guaranteed: {vcore: 1000m}, max: {vcore: 1}}}",
+    "children's max together above the parent's": (
+        "- {name: p, resources: {max: {m: 1}}, queues: [{name: c, resources: {max: {m: 1}}}, "
+        "{name: d, resources: {max: {m: 1}}}]}"
+    ),
+    "sums saturate": (
+        "- {name: p, resources: {max: {m: 9223372036854775807}}, queues: "
+        "[{name: c, resources: {guaranteed: {m: 9223372036854775807}}}, {name: d, resources: {guaranteed: {m: 1}}}]}"
+    ),
+    "applications only below": "- {name: p, queues: [{name: c, maxapplications: 4}]}",
+    "template without applications": "- {name: p, maxapplications: 3, childtemplate: {properties: {a: b}}}",
+    "acls": "- {name: a, submitacl: '*', adminacl: ' g,h'}\n- {name: b, submitacl: 'u$,v@x ', adminacl: ' '}",
+    "properties": "- {name: a, properties: {priority.policy: FENCE, priority.offset: -5, preemption.delay: 1m.5s}}",
+    "somebody's own property": "- {name: a, properties: {team: }}",
+}
+
+
+@pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED)
+def test_accepted(text):
+    assert problems(queues(text)) == []
+
+
+PARTITIONS = {
+    "root has no max": ("queues: [{name: root, resources: {max: {}}}]", "partitions[0].queues[0].resources.max"),
+    "root has no guaranteed": (
+        "queues: [{name: ROOT, resources: {guaranteed: {m: 0}}}]",
+        "partitions[0].queues[0].resources.guaranteed",
+    ),
+    "no queues": ("queues: []", "partitions[0].queues"),
+    "root twice": ("queues: [{name: root}, {name: root}]", "partitions[0].queues[1].name"),
+    "root's applications bind": (
+        "queues: [{name: root, maxapplications: 1, queues: [{name: a, maxapplications: 2}]}]",
+        "[0].maxapplications",
+    ),
+    "node sort policy": (
+        "nodesortpolicy: {type: Fair}\nqueues: [{name: root}]",
+        "partitions[0].nodesortpolicy.type",
+    ),
+    "negative weight": (
+        "nodesortpolicy: {resourceweights: {memory: -0.1}}\nqueues: [{name: root}]",
+        "partitions[0].nodesortpolicy.resourceweights.memory",
+    ),
+    "infinite weight": (
+        "nodesortpolicy: {resourceweights: {memory: .inf}}\nqueues: [{name: root}]",
+        "partitions[0].nodesortpolicy.resourceweights.memory",
+    ),
+    "limits of the partition": ("limits: [{users: [a b], maxapplications: 1}]\nqueues: [{name: root}]", None),
+}
+
+
+@pytest.mark.parametrize(("text", "path"), PARTITIONS.values(), ids=PARTITIONS)
+def test_partitions_refused(text, path):
+    found = problems(partition(text))
+    assert len(found) == 1, found
+    assert path is None or found[0][0] == path
+
+
+def test_partition_names():
+    two = "partitions:\n  - {name: GPU, queues: [{name: root}]}\n  - {name: gpu, queues: [{name: root}]}\n"
+    assert problems(two) == [("partitions[1].name", 3, "there is already a partition 'gpu'")]
+    default = "partitions:\n  - {queues: [{name: root}]}\n  - {name: default, queues: [{name: root}]}\n"
+    assert len(problems(default)) == 1
+    assert "bad partition name" in problems("partitions: [{name: 'a]b', queues: [{name: root}]}]")[0][2]
+
+
+HIERARCHY = """
+partitionhierarchy: same
+partitions:
+  - {{name: x, queues: [{{name: a, queues: [{{name: b}}, {{name: c}}]}}]}}
+  - {{name: y, queues: [{{name: a, queues: {}}}]}}
+"""
+
+
+def test_the_same_hierarchy():
+    assert problems(HIERARCHY.format("[{name: b}, {name: c}]")) == []
+    assert problems(HIERARCHY.format("[{name: b}, {name: d}]")) == []
+    moved = HIERARCHY.format("[{name: b, queues: [{name: c}]}, {name: d}]")
+    assert problems(moved) == [
+        ("partitions[1].queues", 5, "queue 'c' is root.a.b.c here, but root.a.c in partition 'x'"),
+    ]
+    assert problems(moved.replace("partitionhierarchy: same", "")) == []
+    assert len(problems("partitionhierarchy: other\npartitions: [{queues: [{name: root}]}]")) == 1
