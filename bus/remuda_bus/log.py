@@ -170,6 +170,8 @@ def _open(part: log_pb2.Commit, decision: log_pb2.Decision, first: bool) -> log_
         command=decision.command,
         correlation_id=decision.correlation_id,
         traceparent=decision.traceparent,
+        request_seq=decision.request_seq,
+        request_part=decision.request_part,
     )
 
 

@@ -21,6 +21,11 @@ TICK_MS: Final = 1_000
 
 # A waiting ask is explained at most this often for the same reason (semantics section 17).
 EXPLAIN_AGAIN_MS: Final = 60_000
+# An ask that waits for less than this is not worth a word: it is only in the queue.
+EXPLAIN_AFTER_MS: Final = 1_000
+# So many lines of asks are looked at in one tick, and for so many of them the nodes: looking through 10,000 nodes takes some 10 ms.
+EXPLAIN_LINES_PER_TICK: Final = 200
+EXPLAIN_NODES_PER_TICK: Final = 5
 
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024

@@ -83,6 +83,8 @@ class Decision(_message.Message):
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     FACTS_FIELD_NUMBER: _builtins.int
+    REQUEST_SEQ_FIELD_NUMBER: _builtins.int
+    REQUEST_PART_FIELD_NUMBER: _builtins.int
     inbox_seq: _builtins.int
     """The inbox command that caused it; 0 for the core's own (Schedule, Tick)."""
     command: _builtins.str
@@ -90,6 +92,9 @@ class Decision(_message.Message):
     correlation_id: _builtins.str
     traceparent: _builtins.str
     """W3C trace context of the command, for readers that continue its trace; empty when it is not traced."""
+    request_seq: _builtins.int
+    """Position of the RM's request that the command came from (Command.request_seq, request_part); 0 for the core's own."""
+    request_part: _builtins.int
     @_builtins.property
     def facts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Fact]: ...
     def __init__(
@@ -100,10 +105,12 @@ class Decision(_message.Message):
         correlation_id: _builtins.str = ...,
         traceparent: _builtins.str = ...,
         facts: _abc.Iterable[Global___Fact] | None = ...,
+        request_seq: _builtins.int = ...,
+        request_part: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "correlation_id", b"correlation_id", "facts", b"facts", "inbox_seq", b"inbox_seq", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "correlation_id", b"correlation_id", "facts", b"facts", "inbox_seq", b"inbox_seq", "request_part", b"request_part", "request_seq", b"request_seq", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,12 +6,13 @@ anew when the configuration or the partition's total changes. `check` compares i
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..rules.resource import Items, Resource, items_of
 from .fit_tree import Vector, covers
 from .nodes import Demand, NodeGroup, NodeIndex
-from .order import LeafOrder, ParentOrder, QueueOrder
+from .order import LeafOrder, Line, ParentOrder
 
 if TYPE_CHECKING:
     from ..state import Application, Node, Partition, PendingAsk, Queue
@@ -39,6 +40,8 @@ class Index:
         self._open_lanes = 0
         self._total_changed = False
         self._least: Vector | None = None
+        # Lines whose waiting may have to be explained, the longest untold first.
+        self.unexplained: deque[Line] = deque()
         self.root = self._order(partition.root, None)
         for application in sorted(partition.applications.values(), key=lambda a: a.seq):
             for ask in application.asks.values():
@@ -198,5 +201,3 @@ class Index:
             if not self._demands:
                 self._least = None
 
-
-__all__ = ["Demand", "Index", "NodeGroup", "QueueOrder"]

@@ -194,6 +194,7 @@ class LeafOrder(QueueOrder):
         if line is None:
             lane = self.lanes.get(demand) or self._open_lane(demand)
             line = lines[demand] = Line(ask.application, lane)
+            self.index.unexplained.append(line)
         line.add(ask)
         line.lane.contest.enter(line)
         line.lane.touch()
@@ -286,13 +287,16 @@ class Lane:
 class Line:
     """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the front."""
 
-    __slots__ = ("application", "best", "by_priority", "dirty", "lane", "version")
+    __slots__ = ("application", "best", "by_priority", "dirty", "explained", "explained_ms", "lane", "version")
 
     def __init__(self, application: Application, lane: Lane) -> None:
         self.application = application
         self.lane = lane
         self.by_priority: dict[int, deque[PendingAsk]] = {}
         self.best: deque[PendingAsk] = deque()  # the one of the highest priority
+        # Why it waited when somebody was last told, and when that was.
+        self.explained = ""
+        self.explained_ms = 0
         self.version = 0
         self.dirty = False
 
@@ -307,6 +311,10 @@ class Line:
             insort(asks, ask, key=lambda pending: pending.seq)
         else:
             asks.append(ask)
+
+    def count(self) -> int:
+        """How many asks wait in it."""
+        return sum(1 for asks in self.by_priority.values() for ask in asks if ask.pending and ask.line is self)
 
     def head(self) -> PendingAsk | None:
         asks = self.best

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from .. import facts
 from ..commands import Tick
 from ..facts import Fact
+from ..cycle.explain import node_constraints, queue_constraints
+from ..cycle.index import Index
+from ..limits import EXPLAIN_AFTER_MS, EXPLAIN_AGAIN_MS, EXPLAIN_LINES_PER_TICK, EXPLAIN_NODES_PER_TICK
 from ..rules import lifecycle
 from ..state import Partition, State
 from .allocation import occasion
@@ -22,6 +25,8 @@ def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
             yield facts.ApplicationRemoved(partition.name, application.id, application.queue.path)
     for partition in list(state.partitions.values()):
         yield from clean(partition)
+        if partition.index is not None:
+            yield from explanations(partition, partition.index, now_ms)
 
 
 def clean(partition: Partition) -> Iterator[Fact]:
@@ -32,3 +37,26 @@ def clean(partition: Partition) -> Iterator[Fact]:
             yield facts.QueueRemoved(partition.name, queue.path)
     if partition.draining and not partition.nodes and not any(not a.terminal for a in partition.applications.values()):
         yield facts.PartitionRemoved(partition.name)
+
+
+def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:
+    """Why asks wait, for those of whom it was not told yet, or not for a while, or not for this reason (semantics section 17)."""
+    looked_at_nodes = 0
+    for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
+        line = index.unexplained.popleft()
+        ask = line.head()
+        if ask is None:
+            continue
+        index.unexplained.append(line)
+        if now_ms - ask.at_ms < EXPLAIN_AFTER_MS or (line.explained and now_ms - line.explained_ms < EXPLAIN_AGAIN_MS):
+            continue
+        constraints = queue_constraints(ask)
+        if not constraints and not line.lane.demand.open and looked_at_nodes < EXPLAIN_NODES_PER_TICK:
+            looked_at_nodes += 1
+            constraints = node_constraints(partition, ask)
+        if constraints:
+            first = constraints[0]
+            line.explained, line.explained_ms = first.reason, now_ms
+            yield facts.AskWaiting(
+                partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count()
+            )

@@ -1,0 +1,73 @@
+"""Why does this ask wait? Everything that stands in its way now, computed from the state when somebody wants to know."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..rules.resource import Resource, show
+from ..state import Node, Partition, PendingAsk
+from .index import required_node
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """`where`: the queue or node that is in the way; of `resource` the ask needs `need` and there is `have`."""
+
+    constraint: str
+    where: str
+    reason: str
+    resource: str = ""
+    need: int = 0
+    have: int = 0
+
+
+def explain(partition: Partition, pending: PendingAsk) -> list[Constraint]:
+    """Empty: nothing is in the way, it is only not its turn yet."""
+    return [*queue_constraints(pending), *node_constraints(partition, pending)]
+
+
+def queue_constraints(pending: PendingAsk) -> list[Constraint]:
+    found = []
+    for queue in pending.application.queue.lineage:
+        for name, maximum in sorted(queue.settings.max.items()):
+            need, have = pending.ask.resource.get(name, 0), maximum - queue.allocated.get(name, 0)
+            if need > have:
+                reason = f"queue {queue.path} is at its maximum: {name} needs {need}, {max(have, 0)} of {maximum} are left"
+                found.append(Constraint("queue", queue.path, reason, name, need, have))
+    return found
+
+
+def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constraint]:
+    need, bound_to = pending.ask.resource, required_node(pending.ask.tags)
+    if bound_to:
+        node = partition.nodes.get(bound_to)
+        if node is None:
+            return [Constraint("node", bound_to, f"the required node {bound_to} does not exist")]
+        if not node.schedulable:
+            return [Constraint("node", bound_to, f"the required node {bound_to} takes nothing new")]
+        nodes = [node]
+    else:
+        nodes = [node for node in partition.nodes.values() if node.schedulable]
+    closest: tuple[float, str, Node] | None = None
+    for node in nodes:
+        lacking = missing(need, node)
+        if not lacking:
+            return []
+        if closest is None or (lacking, node.id) < closest[:2]:
+            closest = (lacking, node.id, node)
+    if closest is None:
+        return [Constraint("node", "", "there is no schedulable node")]
+    return [_lack(need, closest[2])]
+
+
+def missing(need: Resource, node: Node) -> float:
+    """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits."""
+    available = node.available()
+    return sum((amount - max(available.get(name, 0), 0)) / amount for name, amount in need.items() if amount > available.get(name, 0) and amount > 0)
+
+
+def _lack(need: Resource, node: Node) -> Constraint:
+    available = node.available()
+    name = min(n for n, amount in need.items() if amount > available.get(n, 0))
+    have = available.get(name, 0)
+    reason = f"no node has {show(need)} available; closest is {node.id}: {name} needs {need[name]}, {max(have, 0)} are left"
+    return Constraint("node", node.id, reason, name, need[name], have)

@@ -1,0 +1,147 @@
+"""The leader of one resource manager: reads its inbox, has the core decide, appends one commit, and again.
+
+It leads while it holds the lease, but what fences is the chain: a commit somebody else has overtaken is refused, and then this process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from remuda_bus import subjects, telemetry
+from remuda_bus.bus import Bus, Full, Message, Reader
+from remuda_bus.lease import Lease
+from remuda_bus.log import LogReader, LogWriter
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+
+from .. import commands, limits
+from ..core import Core
+from ..facts import Fact
+from ..wire import Scribe
+from . import replay
+
+log = structlog.get_logger()
+
+FULL_RETRY_S = 1.0
+
+
+class Leader:
+    """Raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be born again from the log."""
+
+    def __init__(self, bus: Bus, rm_id: str, holder: str, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self.rm_id = rm_id
+        self.core = Core(rm_id)
+        self._bus = bus
+        self._clock_ms = clock_ms
+        self._lease = Lease(bus, f"core.{subjects.key_of(rm_id)}", holder)
+        self._writer: LogWriter
+        self._more_to_schedule = True
+        self._next_tick_ms = 0
+
+    async def lead(self, when_leading: Callable[[Leader], asyncio.Future[None] | None]) -> None:
+        """Waits for the lease, rebuilds the state from the log, then leads until something goes wrong."""
+        await self._lease.acquire()
+        inbox = await self._take_over()
+        ready = when_leading(self)
+        if ready is not None:
+            await ready
+        lost = asyncio.ensure_future(self._lease.lost())
+        leading = asyncio.ensure_future(self._loop(inbox))
+        try:
+            await asyncio.wait([lost, leading], return_when=asyncio.FIRST_COMPLETED)
+            if leading.done():
+                await leading
+            raise LeaseLost(f"the lease to lead {self.rm_id} is lost")
+        finally:
+            for task in (lost, leading):
+                task.cancel()
+            await inbox.close()
+            await self._lease.release()
+
+    async def _take_over(self) -> Reader:
+        started = time.monotonic()
+        reader = await LogReader.open(self._bus, self.rm_id)
+        facts = 0
+        async for entries in reader.to_end():
+            for entry in entries:
+                facts += replay.apply(self.core, entry.commit)
+        self._writer = LogWriter(self._bus, self.rm_id, reader.position, reader.last_seq)
+        await reader.close()
+        state = self.core.state
+        log.info("leading", rm=self.rm_id, facts=facts, seconds=round(time.monotonic() - started, 3), inbox_seq=state.inbox_seq)
+        return await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), state.inbox_seq)
+
+    async def _loop(self, inbox: Reader) -> None:
+        while True:
+            messages = await inbox.batch(limits.COMMANDS_PER_COMMIT, limits.INBOX_BYTES_PER_COMMIT, self._patience_s())
+            commit, headers = self._decide(messages)
+            if messages or commit.decisions:
+                await self._append(commit, headers)
+
+    def _patience_s(self) -> float:
+        """How long to wait for a command before there is something to do without one."""
+        if self._more_to_schedule:
+            return 0.0
+        return max(0.0, (self._next_tick_ms - self._clock_ms()) / 1000)
+
+    def _decide(self, messages: list[Message]) -> tuple[log_pb2.Commit, dict[str, str]]:
+        """One commit for all of them, a pass of scheduling, and the headers that carry its trace."""
+        now_ms = self._clock_ms()
+        scribe, commit = Scribe(), log_pb2.Commit(epoch=self._lease.epoch)
+        traced: list[dict[str, str]] = []
+        for message in messages:
+            with telemetry.span("core.decide", message.headers, rm=self.rm_id) as span:
+                self._answer(scribe, commit, message, now_ms, span.headers())
+            if span.headers():
+                traced.append(span.headers())
+        if now_ms >= self._next_tick_ms:
+            self._next_tick_ms = now_ms + limits.TICK_MS
+            self._own(scribe, commit, "Tick", self.core.handle(commands.Tick(), now_ms), {})
+        trace = traced[0] if traced else {}
+        facts = self.core.handle(commands.Schedule(limits.ALLOCATIONS_PER_PASS), now_ms)
+        self._more_to_schedule = len(facts) >= limits.ALLOCATIONS_PER_PASS
+        self._own(scribe, commit, "Schedule", facts, trace)
+        state = self.core.state
+        commit.inbox_seq, commit.now_ms = state.inbox_seq, state.now_ms
+        return commit, trace
+
+    def _answer(self, scribe: Scribe, commit: log_pb2.Commit, message: Message, now_ms: int, trace: dict[str, str]) -> None:
+        state = self.core.state
+        state.inbox_seq = message.seq
+        command = inbox_pb2.Command.FromString(message.payload)
+        position = (command.request_seq, command.request_part)
+        if command.request_seq and position <= (state.request_seq, state.request_part):
+            return  # forwarded twice: it has been handled
+        name, asked = scribe.read(command)
+        decision = commit.decisions.add(
+            inbox_seq=message.seq, command=name, correlation_id=command.correlation_id, traceparent=trace.get(subjects.TRACEPARENT, ""),
+            request_seq=command.request_seq, request_part=command.request_part,
+        )  # fmt: skip
+        if command.request_seq:
+            state.request_seq, state.request_part = position
+        for one in asked:
+            for fact in self.core.handle(one, now_ms):
+                scribe.write(fact, decision.facts.add())
+
+    def _own(self, scribe: Scribe, commit: log_pb2.Commit, name: str, facts: list[Fact], trace: dict[str, str]) -> None:
+        if facts:
+            decision = commit.decisions.add(command=name, traceparent=trace.get(subjects.TRACEPARENT, ""))
+            for fact in facts:
+                scribe.write(fact, decision.facts.add())
+
+    async def _append(self, commit: log_pb2.Commit, trace: dict[str, str]) -> None:
+        with telemetry.span("core.commit", trace, rm=self.rm_id, inbox_seq=commit.inbox_seq) as span:
+            while True:
+                try:
+                    await self._writer.append(commit, span.headers() or None)
+                    return
+                except Full as error:
+                    log.error("the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error))
+                    await asyncio.sleep(FULL_RETRY_S)
+
+
+class LeaseLost(Exception):
+    pass

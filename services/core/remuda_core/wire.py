@@ -1,0 +1,358 @@
+"""The door of the core: protobuf outside, values inside (remuda.v1 in proto/). Nothing else in the core knows a protobuf.
+
+Reading never judges: a message that could be parsed becomes commands, and `decide` says what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+from . import commands, facts, settings
+from .rules.resource import Resource, clamp
+
+# Resources come in few shapes and a thousandfold: equal ones are read once and shared. Bounded, because shapes come from outside.
+SHAPES: Final = 10_000
+NO_TAGS: Final[facts.Tags] = {}
+_read_shapes: dict[bytes, Resource] = {}
+_written_shapes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
+_written_allocations: dict[tuple[object, ...], si.Allocation] = {}
+
+
+def read_resource(message: si.Resource) -> Resource:
+    """The result is shared: never change it."""
+    key = message.SerializeToString()
+    resource = _read_shapes.get(key)
+    if resource is None:
+        if len(_read_shapes) >= SHAPES:
+            _read_shapes.clear()
+        resource = _read_shapes[key] = {name: quantity.value for name, quantity in message.resources.items()}
+    return resource
+
+
+def write_resource(resource: Resource) -> si.Resource:
+    """The result is shared: copy from it, never change it."""
+    key = tuple(resource.items())
+    message = _written_shapes.get(key)
+    if message is None:
+        if len(_written_shapes) >= SHAPES:
+            _written_shapes.clear()
+        message = _written_shapes[key] = si.Resource()
+        for name, amount in resource.items():
+            message.resources[name].value = clamp(amount)
+    return message
+
+
+class Scribe:
+    """Reads the commands of one commit and writes its facts. Remembers in which message an ask came: when it is accepted, copying that
+    is cheaper than writing it anew."""
+
+    def __init__(self) -> None:
+        self._asks: dict[int, tuple[facts.Ask, si.AllocationAsk]] = {}
+
+    def read(self, message: inbox_pb2.Command) -> tuple[str, list[commands.Command]]:
+        """The name of what was asked, and one command per thing asked, in the order in which they are to be handled."""
+        kind = message.WhichOneof("command")
+        if kind is None:
+            return "Nothing", []
+        name, read = READERS[kind]
+        asked = list(read(getattr(message, kind)))
+        if kind == "allocation":
+            for command, ask in zip(reversed(asked), reversed(message.allocation.asks), strict=False):
+                self._asks[id(command.ask)] = (command.ask, ask)
+        return name, asked
+
+    def write(self, fact: facts.Fact, message: log_pb2.Fact) -> None:
+        """Into an empty message."""
+        if type(fact) is facts.AskAccepted and (original := self._asks.get(id(fact.ask))) is not None:
+            message.ask_accepted.ask.CopyFrom(original[1])
+        else:
+            WRITERS[type(fact)](fact, message)
+
+
+# Commands, out of the inbox
+
+
+def read_register(message: inbox_pb2.Register) -> Iterable[commands.Command]:
+    yield commands.Register(
+        message.rm_id, read_configuration(message.configuration), message.version, message.policy_group,
+        dict(message.build_info), dict(message.extra_config),
+    )  # fmt: skip
+
+
+def read_configure(message: inbox_pb2.Configure) -> Iterable[commands.Command]:
+    yield commands.Configure(read_configuration(message.configuration))
+
+
+def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
+    for node in message.nodes:
+        existing = tuple(read_allocation(allocation) for allocation in node.existingAllocations)
+        partition = node.attributes.get("si/node-partition", "")
+        try:
+            action = si.NodeInfo.ActionFromRM.Name(node.action)
+        except ValueError:
+            action = str(node.action)
+        yield commands.UpdateNode(
+            partition, node.nodeID, action, dict(node.attributes),
+            read_resource(node.schedulableResource) if node.HasField("schedulableResource") else None,
+            read_resource(node.occupiedResource) if node.HasField("occupiedResource") else None, existing,
+        )  # fmt: skip
+
+
+def read_application_request(message: si.ApplicationRequest) -> Iterable[commands.Command]:
+    for removed in message.remove:
+        yield commands.RemoveApplication(removed.partitionName, removed.applicationID)
+    for new in message.new:
+        yield commands.SubmitApplication(
+            new.partitionName, new.applicationID, new.queueName, new.ugi.user, tuple(new.ugi.groups), dict(new.tags),
+            new.executionTimeoutMilliSeconds, read_resource(new.placeholderAsk), new.gangSchedulingStyle,
+        )  # fmt: skip
+
+
+def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
+    for release in message.releases.allocationsToRelease:
+        yield commands.ReleaseAllocation(
+            release.partitionName, release.applicationID, release.UUID, release.terminationType, release.message, release.allocationKey
+        )
+    for ask_release in message.releases.allocationAsksToRelease:
+        yield commands.ReleaseAsk(
+            ask_release.partitionName, ask_release.applicationID, ask_release.allocationKey, ask_release.terminationType, ask_release.message
+        )
+    for allocation in message.allocations:
+        yield commands.RecoverAllocation(read_allocation(allocation))
+    for ask in message.asks:
+        yield commands.SubmitAsk(read_ask(ask))
+
+
+READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]]] = {
+    "register": ("Register", read_register),
+    "configure": ("Configure", read_configure),
+    "node": ("UpdateNode", read_node_request),
+    "application": ("UpdateApplication", read_application_request),
+    "allocation": ("UpdateAllocation", read_allocation_request),
+}
+
+
+def read_ask(ask: si.AllocationAsk) -> facts.Ask:
+    preemption = ask.preemptionPolicy if ask.HasField("preemptionPolicy") else None
+    return facts.Ask(
+        ask.partitionName, ask.applicationID, ask.allocationKey, read_resource(ask.resourceAsk), ask.maxAllocations, ask.priority,
+        ask.executionTimeoutMilliSeconds, dict(ask.tags) if len(ask.tags) else NO_TAGS, ask.taskGroupName, ask.placeholder, ask.Originator,
+        None if preemption is None else preemption.allowPreemptSelf, None if preemption is None else preemption.allowPreemptOther,
+    )  # fmt: skip
+
+
+def read_allocation(allocation: si.Allocation) -> facts.Allocated:
+    return facts.Allocated(
+        allocation.partitionName, allocation.applicationID, allocation.allocationKey, allocation.UUID, allocation.nodeID,
+        read_resource(allocation.resourcePerAlloc), allocation.priority, dict(allocation.allocationTags),
+        allocation.taskGroupName, allocation.placeholder,
+    )  # fmt: skip
+
+
+# The configuration, both ways
+
+
+def read_configuration(message: config_pb2.Configuration) -> settings.Configuration:
+    partitions = tuple(read_partition(partition) for partition in message.partitions)
+    return settings.Configuration(message.checksum, partitions, message.compatibility or "none", message.source)
+
+
+def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSettings:
+    sort = message.node_sort_policy
+    weights = dict(sort.resource_weights) or {"vcore": 1.0, "memory": 1.0}
+    rules = tuple(read_rule(rule) for rule in message.placement_rules)
+    return settings.PartitionSettings(
+        message.name, read_queue(message.root), sort.type or "fair", weights, message.preemption_enabled, rules,
+        tuple(read_limit(limit) for limit in message.limits),
+    )  # fmt: skip
+
+
+def write_partition(partition: settings.PartitionSettings) -> config_pb2.PartitionConfig:
+    return config_pb2.PartitionConfig(
+        name=partition.name, root=write_queue(partition.root), preemption_enabled=partition.preemption_enabled,
+        node_sort_policy=config_pb2.NodeSortPolicy(type=partition.node_sort, resource_weights=partition.resource_weights),
+        placement_rules=[write_rule(rule) for rule in partition.placement_rules], limits=[write_limit(limit) for limit in partition.limits],
+    )  # fmt: skip
+
+
+def read_queue(message: config_pb2.QueueConfig) -> settings.QueueSettings:
+    template = message.child_template if message.HasField("child_template") else None
+    return settings.QueueSettings(
+        message.name, message.parent, read_resource(message.guaranteed), read_resource(message.max), message.max_applications,
+        dict(message.properties), message.admin_acl, message.submit_acl,
+        None if template is None else settings.ChildTemplate(
+            template.max_applications, dict(template.properties), read_resource(template.guaranteed), read_resource(template.max)
+        ),
+        tuple(read_limit(limit) for limit in message.limits), tuple(read_queue(queue) for queue in message.queues),
+    )  # fmt: skip
+
+
+def write_queue(queue: settings.QueueSettings) -> config_pb2.QueueConfig:
+    template = queue.child_template
+    return config_pb2.QueueConfig(
+        name=queue.name, parent=queue.parent, guaranteed=write_resource(queue.guaranteed), max=write_resource(queue.max),
+        max_applications=queue.max_applications, properties=queue.properties, admin_acl=queue.admin_acl, submit_acl=queue.submit_acl,
+        child_template=None if template is None else config_pb2.ChildTemplate(
+            max_applications=template.max_applications, properties=template.properties,
+            guaranteed=write_resource(template.guaranteed), max=write_resource(template.max),
+        ),
+        limits=[write_limit(limit) for limit in queue.limits], queues=[write_queue(child) for child in queue.queues],
+    )  # fmt: skip
+
+
+def read_limit(message: config_pb2.Limit) -> settings.Limit:
+    users, groups = tuple(message.users), tuple(message.groups)
+    return settings.Limit(users, groups, read_resource(message.max_resources), message.max_applications, message.description)
+
+
+def write_limit(limit: settings.Limit) -> config_pb2.Limit:
+    return config_pb2.Limit(
+        users=limit.users, groups=limit.groups, max_resources=write_resource(limit.max_resources),
+        max_applications=limit.max_applications, description=limit.description,
+    )  # fmt: skip
+
+
+def read_rule(message: config_pb2.PlacementRule) -> settings.PlacementRule:
+    chosen = message.filter if message.HasField("filter") else None
+    return settings.PlacementRule(
+        message.name, message.create, message.value,
+        None if chosen is None else settings.PlacementFilter(chosen.type or "allow", tuple(chosen.users), tuple(chosen.groups)),
+        read_rule(message.parent) if message.HasField("parent") else None,
+    )  # fmt: skip
+
+
+def write_rule(rule: settings.PlacementRule) -> config_pb2.PlacementRule:
+    chosen = rule.filter
+    return config_pb2.PlacementRule(
+        name=rule.name, create=rule.create, value=rule.value,
+        filter=None if chosen is None else config_pb2.PlacementFilter(type=chosen.type, users=chosen.users, groups=chosen.groups),
+        parent=None if rule.parent is None else write_rule(rule.parent),
+    )  # fmt: skip
+
+
+# Facts, both ways. Most have the fields of their message, by name and in order; the three that embed a message of si.v1 are written out.
+
+
+def read_fact(message: log_pb2.Fact) -> facts.Fact:
+    name = message.WhichOneof("fact")
+    if name is None:
+        raise ValueError("a fact of a kind this version does not know: the log was written by a newer one")
+    return FACT_READERS[name](getattr(message, name))
+
+
+def write_ask(ask: facts.Ask, message: si.AllocationAsk) -> None:
+    message.partitionName = ask.partition
+    message.applicationID = ask.application_id
+    message.allocationKey = ask.allocation_key
+    message.resourceAsk.CopyFrom(write_resource(ask.resource))
+    message.maxAllocations = ask.max_allocations
+    if ask.priority:
+        message.priority = ask.priority
+    if ask.execution_timeout_ms:
+        message.executionTimeoutMilliSeconds = ask.execution_timeout_ms
+    if ask.tags:
+        message.tags.update(ask.tags)
+    if ask.task_group:
+        message.taskGroupName = ask.task_group
+        message.placeholder = ask.placeholder
+    if ask.originator:
+        message.Originator = True
+    if ask.allow_preempt_self is not None:
+        message.preemptionPolicy.allowPreemptSelf = ask.allow_preempt_self
+        message.preemptionPolicy.allowPreemptOther = bool(ask.allow_preempt_other)
+
+
+def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
+    write_allocation(fact, message.allocation)
+    if fact.execution_timeout_ms:
+        message.execution_timeout_ms = fact.execution_timeout_ms
+    if fact.originator:
+        message.originator = True
+    if fact.allow_preempt_self is not None:
+        message.preemption_policy.allowPreemptSelf = fact.allow_preempt_self
+
+
+def write_allocation(fact: facts.Allocated, message: si.Allocation) -> None:
+    """Allocations of one application are mostly alike: what is the same in them is copied."""
+    key = (fact.application_id, fact.partition, fact.priority, fact.task_group, fact.placeholder, *fact.resource.items())
+    alike = _written_allocations.get(key)
+    if alike is None:
+        if len(_written_allocations) >= SHAPES:
+            _written_allocations.clear()
+        alike = _written_allocations[key] = si.Allocation(
+            partitionName=fact.partition, applicationID=fact.application_id, resourcePerAlloc=write_resource(fact.resource),
+            priority=fact.priority, taskGroupName=fact.task_group, placeholder=fact.placeholder,
+        )  # fmt: skip
+    message.CopyFrom(alike)
+    message.allocationKey = fact.allocation_key
+    message.UUID = fact.uuid
+    message.nodeID = fact.node_id
+    if fact.tags:
+        message.allocationTags.update(fact.tags)
+
+
+def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
+    a = message.allocation
+    return facts.Allocated(
+        a.partitionName, a.applicationID, a.allocationKey, a.UUID, a.nodeID, read_resource(a.resourcePerAlloc), a.priority,
+        dict(a.allocationTags) if len(a.allocationTags) else NO_TAGS, a.taskGroupName, a.placeholder, message.execution_timeout_ms, message.originator,
+        message.preemption_policy.allowPreemptSelf if message.HasField("preemption_policy") else None,
+    )  # fmt: skip
+
+
+WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
+    facts.AskAccepted: lambda fact, message: write_ask(fact.ask, message.ask_accepted.ask),
+    facts.AskChanged: lambda fact, message: write_ask(fact.ask, message.ask_changed.ask),
+    facts.Allocated: lambda fact, message: write_allocated(fact, message.allocated),
+    facts.AllocationRecovered: lambda fact, message: write_allocation(fact.allocation, message.allocation_recovered.allocation),
+}
+FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
+    "ask_accepted": lambda message: facts.AskAccepted(read_ask(message.ask)),
+    "ask_changed": lambda message: facts.AskChanged(read_ask(message.ask)),
+    "allocated": read_allocated,
+    "allocation_recovered": lambda message: facts.AllocationRecovered(read_allocation(message.allocation)),
+}
+
+# By the type of a fact's field: how its value is written into a keyword of the message, and how it is read from it.
+CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "Resource": (write_resource, read_resource),
+    "Tags": (lambda tags: tags, dict),
+    "tuple[str, ...]": (lambda names: names, tuple),
+    "PartitionSettings": (write_partition, read_partition),
+    "QueueSettings": (write_queue, read_queue),
+}
+
+
+def _by_field_names(kind: type[facts.Fact]) -> None:
+    """The fields of a fact's message have the names of its own, so reading and writing it follow from its types."""
+    field_name = _snake(kind.__name__)
+    message_type: Any = getattr(log_pb2, kind.__name__)
+    fields: Mapping[str, str] = {name: kind.__annotations__[name] for name in kind.__struct_fields__}
+    plain = [name for name, type_name in fields.items() if type_name not in CONVERSIONS]
+    converted = [(name, *CONVERSIONS[type_name]) for name, type_name in fields.items() if type_name in CONVERSIONS]
+
+    def write(fact: Any, message: log_pb2.Fact) -> None:
+        values = {name: getattr(fact, name) for name in plain}
+        values.update((name, to(getattr(fact, name))) for name, to, _ in converted)
+        getattr(message, field_name).CopyFrom(message_type(**values))
+
+    def read(message: Any) -> facts.Fact:
+        values = {name: getattr(message, name) for name in plain}
+        values.update((name, back(getattr(message, name))) for name, _, back in converted)
+        return kind(**values)
+
+    WRITERS[kind] = write
+    FACT_READERS[field_name] = read
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+for _kind in facts.kinds().values():
+    if _kind not in WRITERS:
+        _by_field_names(_kind)
