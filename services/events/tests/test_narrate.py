@@ -26,7 +26,7 @@ def state(name: str, **more: Any) -> Message:
     return log_pb2.ApplicationStateChanged(state=name, queue="root.a", **APP, **more)
 
 
-def release(kind: int, **more: Any) -> Message:
+def release(kind: si.TerminationType.ValueType, **more: Any) -> Message:
     return log_pb2.AllocationReleased(termination_type=kind, message="why", **RELEASE, **more)
 
 
@@ -171,7 +171,7 @@ TOLD: list[tuple[Message, list[str]]] = [
 
 def fact_of(value: Message) -> log_pb2.Fact:
     fields = log_pb2.Fact.DESCRIPTOR.oneofs_by_name["fact"].fields
-    name = next(field.name for field in fields if field.message_type.full_name == value.DESCRIPTOR.full_name)
+    name = next(field.name for field in fields if field.message_type is value.DESCRIPTOR)
     fact = log_pb2.Fact()
     getattr(fact, name).CopyFrom(value)
     return fact

@@ -1,0 +1,159 @@
+"""The event history of one RM in the stream EVENTS: where it ends, and how it goes on with nothing twice or left out.
+
+Every record says of which commit it tells and which of its records it is, so the end of the history tells where to go
+on. Every append names the record it follows and is refused when the history has gone on otherwise: by another instance
+that believes in its lease, or by an earlier append whose fate was not known. Knows nothing of leases and of other RMs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Full, Message, Outgoing, Refused, Unreadable
+from remuda_bus.log import LogEntry, Position
+from remuda_events.narrate import narrate
+from remuda_proto.remuda.v1 import log_pb2
+
+log = structlog.get_logger()
+
+BATCH_RECORDS: Final = 1_000  # what the server takes as one atomic batch
+BATCH_TIMEOUT_S: Final = 30.0
+FULL_PAUSE_S: Final = 5.0
+COMMIT_TIMEOUT_S: Final = 5.0
+
+
+class GoneOn(BusError):
+    """The history does not end where it was left. Open it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last record: `event_seq` in EVENTS, 0 if there is none; of the commit at `log_seq`, `told` are written."""
+
+    event_seq: int = 0
+    log_seq: int = 0
+    told: int = 0
+
+
+class History:
+    """Goes on after `end`; `after` is where to read the log from, `complete` the last commit of which all is told."""
+
+    def __init__(self, bus: Bus, rm_id: str, end: End, after: Position) -> None:
+        self._bus = bus
+        self._rm_id = rm_id
+        self._subject = subjects.event(rm_id)
+        self._end = end
+        self._last_seq = end.event_seq
+        self._batch = BATCH_RECORDS
+        self._marked = 0
+        self.after = after
+        self.complete = after.seq
+
+    @classmethod
+    async def open(cls, bus: Bus, rm_id: str, complete: int = 0) -> History:
+        """`complete`: the caller knows that all is told up to that commit. Raises BusError."""
+        mark = await bus.get(subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id))
+        if mark is not None and mark.value is not None:
+            complete = max(complete, int(mark.value))
+        end = end_of(await bus.last(subjects.EVENTS.name, subjects.event(rm_id)))
+        after = Position(complete) if end.log_seq <= complete else await before(bus, rm_id, end.log_seq)
+        return cls(bus, rm_id, end, after)
+
+    async def tell(self, entries: Sequence[LogEntry]) -> None:
+        """Append the records of these commits, which follow `complete`. Raises GoneOn, and BusError when nobody
+        knows what was appended."""
+        waiting: list[Outgoing] = []
+        for entry in entries:
+            waiting.extend(self._records(entry))
+            while len(waiting) >= BATCH_RECORDS:
+                await self._append(waiting[:BATCH_RECORDS])
+                del waiting[:BATCH_RECORDS]
+        if waiting:
+            await self._append(waiting)
+        self.complete = entries[-1].seq
+
+    async def mark(self) -> None:
+        """Note how far all is told, for the day when EVENTS keeps no record of this RM any more."""
+        if self._marked != self.complete:
+            await self._bus.put(
+                subjects.EVENT_BOOKMARKS.name, subjects.key_of(self._rm_id), str(self.complete).encode()
+            )
+            self._marked = self.complete
+
+    def _records(self, entry: LogEntry) -> Iterator[Outgoing]:
+        """Those that are not written yet."""
+        told = self._end.told if entry.seq == self._end.log_seq else 0
+        headers = {subjects.LOG_SEQ: str(entry.seq)}
+        if traceparent := entry.headers.get(subjects.TRACEPARENT):
+            headers[subjects.TRACEPARENT] = traceparent
+        for index, payload in enumerate(narrate(entry.commit)):
+            if index >= told:
+                yield Outgoing(self._subject, payload, {**headers, subjects.EVENT_INDEX: str(index)})
+
+    async def _append(self, records: list[Outgoing]) -> None:
+        written = 0
+        while written < len(records):
+            batch = records[written : written + self._batch]
+            expectation = {subjects.EXPECTED_LAST: str(self._last_seq)}
+            batch[0] = Outgoing(self._subject, batch[0].payload, {**batch[0].headers, **expectation})
+            try:
+                self._last_seq = await self._bus.append_all(batch, BATCH_TIMEOUT_S)
+            except Refused as refusal:
+                await self._take_less(len(batch), refusal)
+            except Full as error:
+                log.warning("no room for events, waiting", rm=self._rm_id, error=str(error))
+                await asyncio.sleep(FULL_PAUSE_S)
+            else:
+                written += len(batch)
+
+    async def _take_less(self, records: int, refusal: Refused) -> None:
+        """After a refusal: half as many at once from now on, if it was for the number of them."""
+        end = end_of(await self._bus.last(subjects.EVENTS.name, self._subject))
+        if end.event_seq != self._last_seq:
+            raise GoneOn(f"{self._subject} ends at {end.event_seq}, not at {self._last_seq}") from refusal
+        if records == 1:
+            raise refusal
+        self._batch = records // 2
+        log.warning("a batch of events was refused, trying less", rm=self._rm_id, records=records, error=str(refusal))
+
+
+def end_of(last: Message | None) -> End:
+    """What the last record says. Raises Unreadable when it is not one of ours."""
+    if last is None:
+        return End()
+    try:
+        return End(last.seq, int(last.headers[subjects.LOG_SEQ]), int(last.headers[subjects.EVENT_INDEX]) + 1)
+    except (KeyError, ValueError):
+        raise Unreadable(
+            f"the message at {last.seq} on {last.subject} has no {subjects.LOG_SEQ} and {subjects.EVENT_INDEX}: "
+            "somebody else publishes there, and where to go on cannot be known"
+        ) from None
+
+
+async def before(bus: Bus, rm_id: str, log_seq: int) -> Position:
+    """The commit on which the one at `log_seq` hangs, so that a reader that starts there reads that one first. When the
+    log does not reach back that far, `log_seq` itself: then there is no more to be told of it."""
+    seq = log_seq
+    while True:
+        commit = await commit_at(bus, rm_id, seq)
+        if commit is None:
+            return Position(log_seq)
+        if commit.part == 0:
+            return Position(commit.parent, commit.parent_hash)
+        seq = commit.parent
+
+
+async def commit_at(bus: Bus, rm_id: str, seq: int) -> log_pb2.Commit | None:
+    """The message of the log at that sequence: a commit, or the part of one."""
+    reader = await bus.read(subjects.LOG.name, subjects.log(rm_id), after=seq - 1)
+    try:
+        found = await reader.batch(max_messages=1, timeout_s=COMMIT_TIMEOUT_S)
+    finally:
+        await reader.close()
+    return log_pb2.Commit.FromString(found[0].payload) if found and found[0].seq == seq else None

@@ -1,0 +1,125 @@
+"""The event publisher: follows the log of every RM and writes what happened into the event history.
+
+Never in a hurry: it runs at a lower priority than whoever decides, falls behind under load and catches up afterwards.
+Of several instances the holder of the lease `events` writes; the others wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_bus.lease import Lease
+from remuda_bus.log import ChangedPast, LogReader
+from remuda_bus.process import Settings
+from remuda_events.history import History
+
+log = structlog.get_logger()
+
+NICENESS: Final = 10  # below everyone else who has something to do
+COMMITS_AT_ONCE: Final = 64
+MARK_EVERY_S: Final = 10.0
+RETRY_S: Final = 1.0
+LATE_S: Final = 10.0  # behind the log by more than this is worth a word
+SAY_SO_EVERY_S: Final = 60.0
+
+
+async def main(bus: Bus, settings: Settings) -> None:
+    os.nice(NICENESS)
+    await serve(bus, settings.instance)
+
+
+async def serve(bus: Bus, instance: str) -> None:
+    """Write the history whenever the lease is held. Does not return."""
+    lease = Lease(bus, subjects.EVENTS_LEASE, instance)
+    try:
+        while True:
+            await lease.acquire()
+            await _while_held(lease, publish(bus))
+    finally:
+        await lease.release()
+
+
+async def publish(bus: Bus) -> None:
+    """Follow every RM there is or will be."""
+    known: set[str] = set()
+    async with asyncio.TaskGroup() as followers:
+        async for entry in bus.watch(subjects.RMS.name):
+            rm_id = subjects.rm_of_key(entry.key)
+            # An RM that has gone may have left something in its log that is not told yet, so it is followed on.
+            if entry.value is not None and rm_id not in known:
+                known.add(rm_id)
+                followers.create_task(follow(bus, rm_id), name=f"events of {rm_id}")
+
+
+async def follow(bus: Bus, rm_id: str) -> None:
+    """Write the history of one RM for ever, across outages. Returns only when its log cannot be trusted."""
+    complete = 0
+    lateness = Lateness(rm_id)
+    while True:
+        try:
+            history = await History.open(bus, rm_id, complete)
+            try:
+                await _write(bus, rm_id, history, lateness)
+            finally:
+                complete = history.complete
+        except ChangedPast:
+            log.exception("the past of the log has changed, no more events of this RM", rm=rm_id)
+            return
+        except BusError as error:
+            log.warning("events interrupted, going on where the history ends", rm=rm_id, error=str(error))
+            await asyncio.sleep(RETRY_S)
+
+
+async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> None:
+    reader = await LogReader.open(bus, rm_id, history.after)
+    marked = time.monotonic()
+    try:
+        while True:
+            entries = await reader.batch(COMMITS_AT_ONCE, timeout_s=MARK_EVERY_S)
+            if entries:
+                lateness.check(entries[0].commit.now_ms)
+                await history.tell(entries)
+            if time.monotonic() - marked >= MARK_EVERY_S:
+                await history.mark()
+                marked = time.monotonic()
+    finally:
+        await reader.close()
+
+
+async def _while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work; returns when the lease is lost, raises what the work raises."""
+    working = asyncio.ensure_future(work)
+    lost = asyncio.ensure_future(lease.lost())
+    try:
+        await asyncio.wait({working, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        lost.cancel()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+class Lateness:
+    """Says in the process's log, once a minute, that the history of an RM is behind."""
+
+    def __init__(self, rm_id: str, clock: Callable[[], float] = time.time) -> None:
+        self._rm_id = rm_id
+        self._clock = clock
+        self._said_at = float("-inf")
+
+    def check(self, decided_ms: int) -> None:
+        """`decided_ms`: when the oldest commit was decided of which nothing is told yet."""
+        now = self._clock()
+        late_s = now - decided_ms / 1_000
+        if late_s > LATE_S and now - self._said_at >= SAY_SO_EVERY_S:
+            self._said_at = now
+            log.warning("events are late, catching up", rm=self._rm_id, late_s=round(late_s, 1))
