@@ -63,8 +63,8 @@ class Given:
 
 async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
     """Serve until cancelled. Without a file, RMs that bring no configuration get the built-in default."""
-    compatibility = settings.compatibility if isinstance(settings, ConfigSettings) else "none"
-    service = Service(bus, Standing(bus, file) if file else None, compatibility)
+    own = settings if isinstance(settings, ConfigSettings) else ConfigSettings()
+    service = Service(bus, Standing(bus, file) if file else None, own.compatibility)
     await service.begin()
     await bus.serve(subjects.RESOLVE_CONFIGURATION, service.answer_resolve, "resolve")
     await bus.serve(subjects.CURRENT_CONFIGURATIONS, service.answer_current, "current")
@@ -237,7 +237,7 @@ def _read_rm(entry: Entry) -> Rm | None:
     try:
         value = json.loads(entry.value)
     except ValueError as error:  # one bad entry must not stop the service for all others
-        log.error("unreadable entry of an RM", key=entry.key, error=str(error))  # noqa: TRY400
+        log.warning("unreadable entry of an RM", key=entry.key, error=str(error))
         return None
     return Rm(
         rm_id=subjects.rm_of_key(entry.key),

@@ -4,12 +4,12 @@ import hashlib
 import re
 
 import pytest
-from config_texts import partition, queues, rules
 
 import remuda_config
 from remuda_config import properties
 from remuda_config.load import check_extra
 from remuda_proto.remuda.v1 import config_pb2
+from services.config.tests.config_texts import partition, queues, rules
 
 
 def root_of(text: str) -> config_pb2.QueueConfig:

@@ -11,6 +11,7 @@ import os
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,11 +69,11 @@ MEANS_ANOTHER = {
 }
 
 
-def accepts(verdict: dict) -> bool:
+def accepts(verdict: dict[str, Any]) -> bool:
     return all(part.get("accept", True) for part in (verdict, verdict.get("register", {}), verdict.get("update", {})))
 
 
-def error_of(verdict: dict) -> str:
+def error_of(verdict: dict[str, Any]) -> str:
     parts = (verdict, verdict.get("register", {}), verdict.get("update", {}))
     return " ".join(part["error"] for part in parts if part.get("error"))
 
@@ -123,6 +124,7 @@ def test_settings_in_force():
         if not theirs or problems(text):
             continue
         configuration, _ = loaded(text)
+        assert configuration is not None
         compared += 1
         assert configuration.checksum == effective[name]["validated"]["Checksum"]
         for partition in configuration.partitions:

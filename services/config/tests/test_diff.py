@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from config_texts import partition, queues
-
 import remuda_config
+from services.config.tests.config_texts import partition, queues
 
 
 def between(before: str, after: str) -> list[str]:

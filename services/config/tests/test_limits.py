@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from config_texts import problems, queues
+
+from services.config.tests.config_texts import problems, queues
 
 REFUSED = {
     "nobody": ("- {maxapplications: 1}", "[0].limits[0]", "at least one user or group"),

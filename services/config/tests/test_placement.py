@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from config_texts import problems, rules
+
+from services.config.tests.config_texts import problems, rules
 
 ACCEPTED = [
     "- name: PROVIDED",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from config_texts import partition, problems, queues
 
 import remuda_config
+from services.config.tests.config_texts import partition, problems, queues
 
 
 def test_all_problems_at_once_each_with_its_line():

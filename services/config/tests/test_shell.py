@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import json
 import os
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
-from config_texts import queues
 
 import remuda_config
 from remuda.embedded import NatsServer
@@ -21,6 +22,7 @@ from remuda_bus.bus import BusError, Refused
 from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import ConfigSettings, main
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
+from services.config.tests.config_texts import queues
 
 WITHIN_S = 10.0
 
@@ -80,7 +82,7 @@ async def resolve(bus, rm_id="rm-1", config="", **extra) -> config_pb2.ResolvedC
     return config_pb2.ResolvedConfiguration.FromString(answer.payload)
 
 
-async def current(bus) -> dict:
+async def current(bus) -> dict[str, Any]:
     return json.loads((await bus.request(subjects.CURRENT_CONFIGURATIONS)).payload)
 
 
@@ -198,7 +200,7 @@ async def test_a_broken_change_is_reported_and_the_last_good_one_stays(server, b
         assert await problems_of_file(bus) == []
 
 
-async def problems_of_file(bus) -> list[dict]:
+async def problems_of_file(bus) -> list[dict[str, Any]]:
     return (await current(bus))["file"]["problems"]
 
 
@@ -348,3 +350,31 @@ async def test_an_unreadable_entry_of_an_rm_concerns_nobody_else(server, bus, tm
         await register(bus)
         await eventually(lambda: known(bus, 1))
         assert await handed_out(bus, 1) == [1]  # it had nothing yet
+
+
+PROCESS = """
+import functools, pathlib, sys
+from remuda_bus.process import run
+from remuda_config.shell import ConfigSettings, main
+run("config", functools.partial(main, file=pathlib.Path(sys.argv[2])), ConfigSettings(nats_url=sys.argv[1]))
+"""
+
+
+async def test_as_a_process(server, bus, tmp_path):
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROCESS, server.url, str(file), stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        await eventually(lambda: answers(bus))
+        file.write_text(BROKEN)
+        await eventually(lambda: problems_of_file(bus))
+        process.terminate()
+        _, said = await asyncio.wait_for(process.communicate(), WITHIN_S)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0
+    assert "line 7: colour: unknown key" in said.decode()
+    assert "revision 1 stays in force" in said.decode()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from config_texts import partition, problems, queues
+
+from services.config.tests.config_texts import partition, problems, queues
 
 REFUSED = {
     # names
