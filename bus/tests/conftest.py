@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus, connect
 

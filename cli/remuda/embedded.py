@@ -184,12 +184,13 @@ class NatsServer:
         except OSError:
             return False
         try:
-            info = json.loads((await reader.readline()).partition(b" ")[2] or b"{}")
-            if info.get("server_name") != self.name or not info.get("jetstream"):
-                return False
-            writer.write(b'CONNECT {"verbose":false}\r\nPING\r\n')
-            return (await reader.readline()).startswith(b"PONG")
-        except (OSError, ValueError):
+            async with asyncio.timeout(1.0):  # whoever listens there may be someone else
+                info = json.loads((await reader.readline()).partition(b" ")[2] or b"{}")
+                if info.get("server_name") != self.name or not info.get("jetstream"):
+                    return False
+                writer.write(b'CONNECT {"verbose":false}\r\nPING\r\n')
+                return (await reader.readline()).startswith(b"PONG")
+        except (OSError, ValueError, TimeoutError):
             return False
         finally:
             writer.close()

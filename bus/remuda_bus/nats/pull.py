@@ -149,7 +149,7 @@ class DurableConsumer:
         for reply in known[:-1]:
             await publish(reply, b"+ACK")
         if known:
-            # Asking for an answer to the last one tells when the server has taken all of them; only close() waits for it.
+            # The answer to the last one says that the server has taken all of them; only close() waits for it.
             self._confirming = self._connection.later(self._connection.ask(known[-1], b"+ACK"))
 
     async def close(self) -> None:

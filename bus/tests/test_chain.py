@@ -1,0 +1,164 @@
+"""The chain rule: whatever two leaders write, all readers agree on what is in force."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+
+import pytest
+from google.protobuf.message import Message as Proto
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remuda_bus.bus import Message
+from remuda_bus.log import Chain, ChangedPast, LogEntry, Position, cut, join
+from remuda_proto.remuda.v1 import log_pb2
+
+START = Position()
+
+
+class Leader:
+    """Writes as a leader does that has seen some prefix of the log; it may die in the middle of a commit."""
+
+    def __init__(self, name: str, head: Position) -> None:
+        self.name = name
+        self.head = head
+        self.tip = head
+        self.digest = hashlib.sha256()
+        self.part = 0
+
+    def write(self, seq: int, more: bool) -> Message:
+        commit = log_pb2.Commit(
+            parent=self.tip.seq, parent_hash=self.tip.hash, part=self.part, more=more, now_ms=seq, inbox_seq=seq
+        )
+        commit.decisions.add(command=self.name, correlation_id=str(seq))
+        payload = commit.SerializeToString()
+        self.digest.update(payload)
+        self.tip = Position(seq, self.digest.digest())
+        self.part += 1
+        if not more:
+            self.head, self.part, self.digest = self.tip, 0, hashlib.sha256()
+        return Message("remuda.log.a", payload, seq=seq)
+
+    def give_up(self, head: Position) -> None:
+        self.head = self.tip = head
+        self.part, self.digest = 0, hashlib.sha256()
+
+
+def read(messages: list[Message], after: Position) -> list[LogEntry]:
+    chain = Chain(after)
+    entries = [chain.accept(message) for message in messages if message.seq > after.seq]
+    return [entry for entry in entries if entry is not None]
+
+
+# What happens next: which leader writes, whether more parts follow, and whether it first looks at the log anew.
+steps = st.lists(
+    st.tuples(st.sampled_from("ab"), st.booleans(), st.sampled_from([False, False, False, True])), max_size=40
+)
+
+
+@given(steps, st.integers(1, 5))
+def test_readers_agree_wherever_they_start(plan: list[tuple[str, bool, bool]], gap: int) -> None:
+    judge = Chain(START)
+    leaders = {name: Leader(name, START) for name in "ab"}
+    messages: list[Message] = []
+    for (name, more, look), seq in zip(plan, itertools.count(gap, gap), strict=False):
+        if look:
+            leaders[name].give_up(judge.head)
+        messages.append(leaders[name].write(seq, more))
+        judge.accept(messages[-1])
+    in_force = read(messages, START)
+    for number, entry in enumerate(in_force):
+        assert read(messages, entry.position) == in_force[number + 1 :]
+        unknown = Position(entry.seq)
+        assert read(messages, unknown) == in_force[number + 1 :]
+    parents = [entry.commit.parent for entry in in_force]
+    assert parents[:1] in ([], [0])
+    assert judge.voided + sum(len(entry.commit.decisions) for entry in in_force) <= len(messages)
+    for entry in in_force:
+        # The decisions of one commit are one leader's.
+        assert len({decision.command for decision in entry.commit.decisions}) == 1
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=30))
+def test_one_leader_is_always_heard(plan: list[bool]) -> None:
+    leader = Leader("a", START)
+    messages = [leader.write(seq, more) for seq, more in enumerate([*plan, False], 1)]
+    entries = read(messages, START)
+    assert sum(len(entry.commit.decisions) for entry in entries) == len(messages)
+    assert entries[-1].position == leader.head
+
+
+def test_parts_of_a_leader_that_died_are_void() -> None:
+    first = Leader("a", START)
+    messages = [first.write(1, False), first.write(2, True), first.write(3, True)]
+    second = Leader("b", read(messages, START)[-1].position)
+    messages += [second.write(4, False), first.write(5, False), second.write(6, False)]
+    chain = Chain(START)
+    heard = [entry.seq for message in messages if (entry := chain.accept(message))]
+    assert heard == [1, 4, 6]
+    assert chain.voided == 3
+
+
+def test_a_stranger_hangs_nowhere() -> None:
+    chain = Chain(START)
+    chain.accept(Leader("a", START).write(1, False))
+    assert chain.accept(Leader("b", START).write(2, False)) is None
+    assert chain.accept(Message("remuda.log.a", b"\xff no protobuf", seq=3)) is None
+    assert chain.voided == 2
+    assert chain.head.seq == 1
+
+
+def test_a_changed_past_is_noticed() -> None:
+    leader = Leader("a", START)
+    leader.write(1, False)
+    chain = Chain(START)
+    chain.accept(Leader("someone else", START).write(1, False))
+    with pytest.raises(ChangedPast, match="hangs on 1"):
+        chain.accept(leader.write(2, False))
+
+
+def test_a_changed_part_is_noticed() -> None:
+    leader = Leader("a", START)
+    leader.write(1, True)
+    chain = Chain(START)
+    chain.accept(Leader("someone else", START).write(1, True))
+    with pytest.raises(ChangedPast):
+        chain.accept(leader.write(2, False))
+
+
+facts = st.builds(
+    lambda node, size: log_pb2.Fact(node_removed=log_pb2.NodeRemoved(node_id=node, partition="p" * size)),
+    st.text(min_size=1, max_size=3),
+    st.integers(0, 60),
+)
+decisions = st.builds(
+    lambda command, seq, found: log_pb2.Decision(command=command, inbox_seq=seq, correlation_id="c", facts=found),
+    st.sampled_from(["Schedule", "Tick"]),
+    st.integers(0, 3),
+    st.lists(facts, max_size=12),
+)
+
+
+@given(st.lists(decisions, max_size=12), st.integers(400, 1_500))
+def test_parts_join_to_what_was_cut(made: list[log_pb2.Decision], limit: int) -> None:
+    commit = log_pb2.Commit(inbox_seq=7, now_ms=1_700_000_000_000, epoch=3, decisions=made)
+    parts = list(cut(commit, limit))
+    for number, part in enumerate(parts):
+        part.parent, part.parent_hash = 2**60, bytes(32)
+        part.part, part.more = number, number < len(parts) - 1
+        assert part.ByteSize() <= limit
+    whole = join([copy(part) for part in parts])
+    assert list(whole.decisions) == made
+    assert (whole.inbox_seq, whole.now_ms, whole.epoch, whole.more) == (7, 1_700_000_000_000, 3, False)
+
+
+def copy(message: Proto) -> Proto:
+    return type(message).FromString(message.SerializeToString())
+
+
+def test_a_fact_too_large_for_any_part() -> None:
+    commit = log_pb2.Commit()
+    commit.decisions.add(command="x").facts.add().node_removed.node_id = "n" * 1_000
+    with pytest.raises(ValueError, match="1007 bytes"):
+        list(cut(commit, 600))

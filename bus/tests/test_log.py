@@ -1,0 +1,151 @@
+"""Reading and writing the log, over both buses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Full, Unanswered
+from remuda_bus.log import LogEntry, LogReader, LogWriter, LostLeadership, Position
+from remuda_bus.memory import MemoryBus
+from remuda_bus.nats import connect
+from remuda_proto.remuda.v1 import log_pb2
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bus]:
+    if request.param == "memory":
+        yield MemoryBus(max_payload=64_000)
+        return
+    async with NatsServer(tmp_path / "nats", max_payload=64_000) as server:
+        bus = await connect(server.url, "test", timeout_s=5)
+        await bus.declare()
+        yield bus
+        await bus.close()
+
+
+def commit(command: str, facts: int = 1) -> log_pb2.Commit:
+    made = log_pb2.Commit(now_ms=1)
+    decision = made.decisions.add(command=command)
+    for number in range(facts):
+        decision.facts.add().node_removed.node_id = f"{command}-{number:06d}"
+    return made
+
+
+async def commands(reader: LogReader) -> list[str]:
+    return [decision.command for entry in await reader.batch(timeout_s=5) for decision in entry.commit.decisions]
+
+
+async def to_end(reader: LogReader) -> list[LogEntry]:
+    return [entry async for entries in reader.to_end() for entry in entries]
+
+
+async def test_write_and_follow(bus: Bus) -> None:
+    writer = LogWriter(bus, "a", Position())
+    reader = await LogReader.open(bus, "a")
+    first = await writer.append(commit("one"), {"traceparent": "x"})
+    assert await commands(reader) == ["one"]
+    assert reader.position == first == writer.position
+    second = await writer.append(commit("two"))
+    (entry,) = await reader.batch(timeout_s=5)
+    assert (entry.seq, entry.position, entry.commit.parent) == (second.seq, second, first.seq)
+    assert await reader.batch(timeout_s=0.02) == []
+    resumed = await LogReader.open(bus, "a", first)
+    assert await commands(resumed) == ["two"]
+
+
+async def test_each_rm_has_a_log_of_its_own(bus: Bus) -> None:
+    a, b = LogWriter(bus, "a", Position()), LogWriter(bus, "b", Position())
+    await a.append(commit("a1"))
+    await b.append(commit("b1"))
+    await a.append(commit("a2"))
+    entries = await to_end(await LogReader.open(bus, "a"))
+    assert [entry.commit.decisions[0].command for entry in entries] == ["a1", "a2"]
+
+
+async def test_a_large_commit_comes_in_parts_and_is_read_as_one(bus: Bus) -> None:
+    writer = LogWriter(bus, "a", Position())
+    position = await writer.append(commit("large", facts=20_000))
+    last = await bus.last(subjects.LOG.name, subjects.log("a"))
+    assert last is not None
+    assert last.seq > 3
+    reader = await LogReader.open(bus, "a")
+    (entry,) = await to_end(reader)
+    (decision,) = entry.commit.decisions
+    assert len(decision.facts) == 20_000
+    assert entry.position == position
+    await writer.append(commit("next"))
+    assert await commands(reader) == ["next"]
+
+
+async def test_the_second_leader_ends_the_first(bus: Bus) -> None:
+    first = LogWriter(bus, "a", Position())
+    await first.append(commit("one"))
+    reader = await LogReader.open(bus, "a")
+    await to_end(reader)
+    second = LogWriter(bus, "a", reader.position, reader.last_seq)
+    await second.append(commit("two"))
+    for _ in range(2):
+        with pytest.raises(LostLeadership):
+            await first.append(commit("never"))
+    assert await commands(reader) == ["two"]
+
+
+async def test_a_leader_that_died_in_the_middle(bus: Bus) -> None:
+    dying = LogWriter(bus, "a", Position())
+    head = await dying.append(commit("one"))
+    part = commit("never")
+    part.parent, part.parent_hash, part.more = head.seq, head.hash, True
+    await bus.append(subjects.log("a"), part.SerializeToString())
+    reader = await LogReader.open(bus, "a")
+    await to_end(reader)
+    assert (reader.position, reader.last_seq) == (head, head.seq + 1)
+    born = LogWriter(bus, "a", reader.position, reader.last_seq)
+    await born.append(commit("two"))
+    assert await commands(reader) == ["two"]
+
+
+async def test_void_messages_at_the_end_do_not_hold_up(bus: Bus) -> None:
+    await bus.append(subjects.log("a"), b"\xff not a commit")
+    reader = await LogReader.open(bus, "a")
+    assert await asyncio.wait_for(to_end(reader), 5) == []
+    assert (reader.position, reader.last_seq, reader.voided) == (Position(), 1, 1)
+    await LogWriter(bus, "a", reader.position, reader.last_seq).append(commit("one"))
+    assert await commands(reader) == ["one"]
+
+
+async def test_nothing_hangs_on_an_unknown_hash(bus: Bus) -> None:
+    with pytest.raises(ValueError, match="commit 3 is not known"):
+        LogWriter(bus, "a", Position(3))
+
+
+async def test_a_full_log_may_be_tried_again() -> None:
+    bus = MemoryBus()
+    writer = LogWriter(bus, "a", Position())
+    bus.resize(subjects.LOG.name, 10)
+    with pytest.raises(Full):
+        await writer.append(commit("one"))
+    bus.resize(subjects.LOG.name, 10_000)
+    await writer.append(commit("one"))
+    assert await commands(await LogReader.open(bus, "a")) == ["one"]
+
+
+async def test_an_unknown_fate_ends_leadership(tmp_path: Path) -> None:
+    async with NatsServer(tmp_path / "nats") as server:
+        bus = await connect(server.url, "test", timeout_s=5)
+        await bus.declare()
+        writer = LogWriter(bus, "a", Position())
+        await writer.append(commit("one"))
+        appending = asyncio.ensure_future(writer.append(commit("two")))
+        await asyncio.sleep(0)
+        await server.kill()
+        with pytest.raises(LostLeadership) as lost:
+            await appending
+            await writer.append(commit("three"))  # had the second one been acknowledged in time
+        assert isinstance(lost.value.__cause__, Unanswered)
+        await bus.close()

@@ -1,0 +1,196 @@
+"""What only a real server can do: go away, come back, take part of what it was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+
+import pytest
+from nats.aio.client import Client
+
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import Message, Refused, Unanswered, Unreadable
+from remuda_bus.nats import NatsBus, connect
+
+INBOX = subjects.INBOX.name
+REQUESTS = subjects.REQUESTS.name
+
+
+async def appended(bus: NatsBus, subject: str, payload: bytes) -> int:
+    """Append, and again while the server is away: what a sender does whose messages have an ID."""
+    while True:
+        try:
+            return await bus.append(subject, payload, msg_id=payload.decode(), timeout_s=2)
+        except Unanswered:
+            continue
+
+
+async def test_a_reading_goes_on_after_a_restart(server: NatsServer, nats_bus: NatsBus) -> None:
+    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
+    got: list[Message] = []
+    for number in range(60):
+        if number in (20, 40):
+            await (server.restart() if number == 20 else server.kill())
+            await server.start()
+        await appended(nats_bus, subjects.inbox("a"), b"%d" % number)
+        if number % 7 == 0:
+            got += await reader.batch(timeout_s=0.01)
+    while len(got) < 60:
+        got += await reader.batch(timeout_s=5)
+    assert [message.payload for message in got] == [b"%d" % number for number in range(60)]
+    assert [message.seq for message in got] == sorted(message.seq for message in got)
+
+
+async def test_a_reader_that_waits_through_an_outage(server: NatsServer, nats_bus: NatsBus) -> None:
+    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
+    await nats_bus.append(subjects.inbox("a"), b"1")
+    assert len(await reader.batch()) == 1
+    waiting = asyncio.ensure_future(reader.batch())
+    await server.restart()
+    other = await connect(server.url, "other", timeout_s=5)
+    await other.append(subjects.inbox("a"), b"2")
+    (message,) = await asyncio.wait_for(waiting, 10)
+    assert message.payload == b"2"
+    await other.close()
+
+
+async def test_a_consumer_goes_on_after_a_restart_in_order(server: NatsServer, nats_bus: NatsBus) -> None:
+    for number in range(10):
+        await nats_bus.append(subjects.request("a", "node"), b"%d" % number)
+    consumer = await nats_bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
+    held = await consumer.batch()
+    await consumer.ack(held[:3])
+    await server.restart()
+    await appended(nats_bus, subjects.request("a", "node"), b"10")
+    again: list[Message] = []
+    while len(again) < 8:
+        again += await consumer.batch(timeout_s=5)
+    assert [message.payload for message in again] == [b"%d" % number for number in range(3, 11)]
+    await consumer.ack(again)
+    await consumer.close()
+    assert await nats_bus.acknowledged(REQUESTS, "work") == 11
+
+
+async def test_what_is_worked_on_is_not_given_again(nats_bus: NatsBus) -> None:
+    await nats_bus.append(subjects.request("a", "node"), b"1")
+    consumer = await nats_bus.consumer(REQUESTS, "si.v1.rm.*.*", "work", ack_wait_s=0.6)
+    messages = await consumer.batch()
+    assert await consumer.batch(timeout_s=2) == []
+    await consumer.ack(messages)
+    await consumer.close()
+    assert await nats_bus.acknowledged(REQUESTS, "work") == 1
+
+
+async def test_many_messages_through_one_consumer(nats_bus: NatsBus) -> None:
+    count = 3_000
+    await asyncio.gather(
+        *(nats_bus.append(subjects.request("a", "node"), b"%d" % n, timeout_s=30) for n in range(count))
+    )
+    consumer = await nats_bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
+    got: list[bytes] = []
+    while len(got) < count:
+        messages = await consumer.batch(max_messages=700, timeout_s=5)
+        assert 0 < len(messages) <= 700
+        await consumer.ack(messages)
+        got += [message.payload for message in messages]
+    assert got == [b"%d" % number for number in range(count)]
+    await consumer.close()
+    assert await nats_bus.last(REQUESTS, "si.v1.rm.*.*") is None
+
+
+async def test_large_messages_are_read_with_flow_control(nats_bus: NatsBus) -> None:
+    for number in range(300):
+        await nats_bus.append(subjects.log("a"), number.to_bytes(4, "big") + bytes(250_000))
+    reader = await nats_bus.read(subjects.LOG.name, subjects.log("a"))
+    got = 0
+    while got < 300:
+        for message in await reader.batch(timeout_s=5):
+            assert int.from_bytes(message.payload[:4], "big") == got
+            got += 1
+
+
+async def test_a_stream_that_lost_its_past(server: NatsServer, nats_bus: NatsBus) -> None:
+    for _ in range(3):
+        await nats_bus.append(subjects.inbox("a"), b"")
+    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
+    await reader.batch(max_messages=3)
+    other = await connect(server.url, "other", timeout_s=5)
+    await other._jetstream.api(f"STREAM.DELETE.{INBOX}")
+    await other.declare()
+    await other.close()
+    await server.restart()
+    with pytest.raises(Unreadable, match="had been read up to"):
+        await reader.batch(timeout_s=10)
+
+
+async def test_outages_are_unanswered(server: NatsServer, nats_bus: NatsBus) -> None:
+    await server.stop()
+    with pytest.raises(Unanswered):
+        await nats_bus.append(subjects.inbox("a"), b"", timeout_s=0.2)
+    with pytest.raises(Unanswered):
+        await nats_bus.request("remuda.api.x", timeout_s=0.2)
+    with pytest.raises(Unanswered):
+        await connect(server.url, "late", timeout_s=0.3)
+    await server.start()
+
+
+async def test_a_watch_tells_what_went_during_an_outage(server: NatsServer, nats_bus: NatsBus) -> None:
+    bucket = subjects.RMS.name
+    for key in ("a", "b"):
+        await nats_bus.put(bucket, key, b"1")
+    entries = nats_bus.watch(bucket)
+    assert [(await anext(entries)).key for _ in range(2)] == ["a", "b"]
+    next_one = asyncio.ensure_future(anext(entries))
+    await server.restart()
+    # Gone without a trace, as after a purge of the bucket.
+    other = await connect(server.url, "other", timeout_s=5)
+    await other._jetstream.api(f"STREAM.PURGE.KV_{bucket}", {"filter": f"$KV.{bucket}.a"})
+    await other.close()
+    told: dict[str, bytes | None] = {}
+    async with asyncio.timeout(10):
+        while told.get("a", b"") is not None:
+            entry = await next_one
+            told[entry.key] = entry.value
+            if told.get("a", b"") is not None:
+                # It may have listed the bucket before the purge: then only another break shows it.
+                if "b" in told and "a" in told:
+                    await server.restart()
+                next_one = asyncio.ensure_future(anext(entries))
+    await entries.aclose()  # type: ignore[attr-defined]
+
+
+async def test_declare_updates_what_may_be_updated(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def config(name: str) -> dict[str, object]:
+        return (await nats_bus._jetstream.api(f"STREAM.INFO.{name}"))["config"]
+
+    before = await config("LOG")
+    larger = dataclasses.replace(subjects.LOG, max_bytes=2 * subjects.LOG.max_bytes, why="another reason")
+    monkeypatch.setattr(subjects, "STREAMS", (larger,))
+    await asyncio.gather(*(nats_bus.declare() for _ in range(3)))
+    after = await config("LOG")
+    assert after == {**before, "max_bytes": larger.max_bytes, "description": "another reason"}
+    await nats_bus.declare()
+    assert await config("LOG") == after
+
+
+async def test_declare_says_what_cannot_be_changed(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subjects, "STREAMS", (dataclasses.replace(subjects.LOG, retention="workqueue"),))
+    with pytest.raises(Refused, match="LOG"):
+        await nats_bus.declare()
+
+
+async def test_the_process_is_a_micro_service(server: NatsServer, nats_bus: NatsBus) -> None:
+    async def handler(message: Message) -> bytes:
+        return b"pong"
+
+    await nats_bus.serve("remuda.api.test", handler, "test-endpoint")
+    client = Client()
+    await client.connect(server.url)
+    ping = await client.request("$SRV.PING.test", timeout=5)
+    assert json.loads(ping.data)["name"] == "test"
+    info = json.loads((await client.request("$SRV.INFO.test", timeout=5)).data)
+    assert [(point["name"], point["subject"]) for point in info["endpoints"]] == [("test-endpoint", "remuda.api.test")]
+    assert (await client.request("remuda.api.test", timeout=5)).data == b"pong"
+    await client.close()

@@ -1,0 +1,120 @@
+"""Processes made with `run`: they start, are seen, stop when asked to, and say why when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+
+import pytest
+from nats.aio.client import Client
+
+from remuda.embedded import NatsServer
+from remuda_bus.nats import connect
+from remuda_bus.process import Settings
+
+SERVICE = """
+import asyncio, sys
+from remuda_bus.bus import Bus
+from remuda_bus.process import Settings, run
+
+class Own(Settings):
+    greeting: str = "hello"
+
+async def main(bus: Bus, settings: Own) -> None:
+    if settings.greeting == "bug":
+        raise KeyError("a bug")
+    if settings.greeting == "bad":
+        raise ValueError("greeting: 'bad', expected something nicer")
+    if settings.greeting == "done":
+        return
+    try:
+        await bus.publish("greeting", settings.greeting.encode())
+        await asyncio.Event().wait()
+    finally:
+        print("cleaned up", flush=True)
+
+run("test", main, Own())
+"""
+
+
+async def start(url: str, greeting: str = "hello", **environment: str) -> Process:
+    environment |= {"REMUDA_NATS_URL": url, "REMUDA_GREETING": greeting, "REMUDA_LOG_FORMAT": "json", "PATH": ""}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVICE, stdout=PIPE, stderr=PIPE, env=environment
+    )
+
+
+async def ended(process: Process) -> tuple[int, str, list[dict[str, str]]]:
+    out, err = await asyncio.wait_for(process.communicate(), 15)
+    assert process.returncode is not None
+    return process.returncode, out.decode(), [json.loads(line) for line in err.decode().splitlines()]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+async def test_it_stops_when_asked_to(server: NatsServer, sign: signal.Signals) -> None:
+    client = Client()
+    await client.connect(server.url)
+    greetings = await client.subscribe("greeting")
+    process = await start(server.url)
+    assert (await greetings.next_msg(10)).data == b"hello"
+    ping = await client.request("$SRV.PING.remuda-test", timeout=5)
+    assert json.loads(ping.data)["name"] == "remuda-test"
+    process.send_signal(sign)
+    code, out, lines = await ended(process)
+    assert (code, out) == (0, "cleaned up\n")
+    assert [line["event"] for line in lines] == ["started", "stopping", "stopped"]
+    assert {line["service"] for line in lines} == {"test"}
+    await client.close()
+
+
+async def test_it_declares_streams(server: NatsServer) -> None:
+    assert (await ended(await start(server.url, "done")))[0] == 0
+    bus = await connect(server.url, "look", timeout_s=5)
+    assert await bus.last("LOG", "remuda.log.*") is None
+    await bus.close()
+
+
+@pytest.mark.parametrize(
+    ("greeting", "error", "traced"),
+    [("bad", "ValueError: greeting: 'bad', expected something nicer", False), ("bug", "KeyError: 'a bug'", True)],
+)
+async def test_it_says_why_it_failed(server: NatsServer, greeting: str, error: str, traced: bool) -> None:
+    code, _, lines = await ended(await start(server.url, greeting))
+    assert code == 1
+    assert lines[-1]["event"] == "failed"
+    assert lines[-1]["error"] == error
+    assert ("exception" in lines[-1]) == traced
+
+
+async def test_it_waits_for_the_bus_and_says_so(server: NatsServer) -> None:
+    await server.stop()
+    process = await start(server.url, "done")
+    assert process.stderr is not None
+    first = json.loads(await asyncio.wait_for(process.stderr.readline(), 15))
+    assert (first["event"], first["url"]) == ("waiting for the bus", server.url)
+    await server.start()
+    code, _, lines = await ended(process)
+    assert code == 0
+    assert "started" in [line["event"] for line in lines]
+
+
+async def test_it_can_be_stopped_while_it_waits_for_the_bus(server: NatsServer) -> None:
+    await server.stop()
+    process = await start(server.url)
+    assert process.stderr is not None
+    await asyncio.wait_for(process.stderr.readline(), 15)
+    process.terminate()
+    assert (await ended(process))[0] == 0
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REMUDA_NATS_URL", "nats://elsewhere:4222")
+    monkeypatch.setenv("REMUDA_INSTANCE", "core-1")
+    settings = Settings()
+    assert (settings.nats_url, settings.instance, settings.log_level) == ("nats://elsewhere:4222", "core-1", "info")
+    monkeypatch.setenv("REMUDA_LOG_FORMAT", "xml")
+    with pytest.raises(ValueError, match="log_format"):
+        Settings()
