@@ -1,33 +1,25 @@
 """REQUESTS -> INBOX: takes what RMs ask in the order it was asked, and hands it to the core as commands.
 
-A request is acknowledged once its commands are durable in the inbox. What is appended together is one atomic batch: a
-message that is refused takes along all that follow it, so nothing overtakes and nothing is lost in the middle; the
-batch is then tried again. Commands the core has already seen it drops by their position in REQUESTS, so twice does no
-harm.
+A request is acknowledged once its commands are durable in the inbox, and nothing overtakes a command that was refused.
+What is forwarded twice, the core drops by its position in REQUESTS.
 """
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 
-import structlog
-
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, Full, Message, Outgoing, Refused, Unanswered
+from remuda_bus.bus import Bus, Message, Outgoing
 from remuda_bus.log import HEADER_ROOM_BYTES
+from remuda_bus.ordered import append_in_order
 from remuda_rmproxy import translate
 from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.resolve import resolve_update
 from remuda_rmproxy.session import Correlation, Rm, Sessions, config_source
 from remuda_rmproxy.translate import Unacceptable
 
-log = structlog.get_logger()
-
-BATCH_MESSAGES = 1_000  # the server's limit for an atomic batch
-BATCH_BYTES = 4_000_000
-APPEND_WITHIN_S = 10.0
-RETRY_S = (0.05, 2.0)  # first pause, longest pause
+TAKE_MESSAGES = 1_000  # at a time
+HOLD_BYTES = 4_000_000  # in memory before they go to the inbox
 
 
 class Forwarder:
@@ -45,11 +37,13 @@ class Forwarder:
         consumer = await self._bus.consumer(subjects.REQUESTS.name, "si.v1.rm.*.*", subjects.RMPROXY_CONSUMER)
         try:
             while True:
-                messages = await consumer.batch(BATCH_MESSAGES)
+                messages = await consumer.batch(TAKE_MESSAGES)
                 for message in messages:
                     if message.seq > self._done_seq:  # else it was delivered again
                         await self._forward(message)
                         self._done_seq = message.seq
+                    if self._bytes > HOLD_BYTES:
+                        await self._flush()
                 await self._flush()
                 await consumer.ack(messages)
         finally:
@@ -58,6 +52,8 @@ class Forwarder:
 
     async def _forward(self, message: Message) -> None:
         rm_id = subjects.rm_of(message.subject)
+        if translate.kind_of(message) == "configuration":
+            await self._flush()  # what came before does not wait for the configuration service
         span = self._spans.enter_context(
             telemetry.span("rmproxy.forward", message.headers, rm=rm_id, request_seq=message.seq)
         )
@@ -68,8 +64,6 @@ class Forwarder:
             await self._dead_letters.write(message, rm_id, str(problem), span.headers())
             return
         for part, command in enumerate(commands):
-            if len(self._batch) >= BATCH_MESSAGES or self._bytes + len(command) > BATCH_BYTES:
-                await self._append()
             headers = {subjects.MSG_ID: f"{rm_id}.{message.seq}.{part}", **span.headers()}
             self._batch.append(Outgoing(subjects.inbox(rm_id), command, headers))
             self._bytes += len(command)
@@ -80,7 +74,6 @@ class Forwarder:
         if translate.kind_of(message) != "configuration":
             return translate.commands_of(message, rm_id, self._limit)
         update = translate.configuration_update(message, rm_id)
-        await self._flush()  # what came before does not wait for the configuration service
         configuration = await resolve_update(self._bus, rm, update)
         group = update.policyGroup or rm.policy_group
         correlation = Correlation("configure", str(message.seq), config_source(update.config, configuration), group)
@@ -97,39 +90,8 @@ class Forwarder:
         return rm
 
     async def _flush(self) -> None:
-        if self._batch:
-            await self._append()
+        """Returns once the commands are durable, however long that takes: RMs were promised that they will be
+        handled."""
+        batch, self._batch, self._bytes = self._batch, [], 0
+        await append_in_order(self._bus, batch)
         self._spans.close()
-
-    async def _append(self) -> None:
-        """Returns once the batch is durable, however long that takes: RMs were promised that it will be handled."""
-        pause_s = RETRY_S[0]
-        while True:
-            try:
-                await self._bus.append_all(self._batch, APPEND_WITHIN_S)
-                break
-            except Refused:
-                # Some of it is there already: an append whose answer was lost, or another process before this one.
-                await self._append_one_by_one()
-                break
-            except (Full, Unanswered) as error:
-                log.warning(
-                    "the inbox does not take requests, trying again", error=str(error), messages=len(self._batch)
-                )
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_S[1])
-        self._batch, self._bytes = [], 0
-
-    async def _append_one_by_one(self) -> None:
-        """The server drops what it has by the message ID."""
-        while self._batch:
-            first = self._batch[0]
-            try:
-                await self._bus.append(first.subject, first.payload, first.headers, timeout_s=APPEND_WITHIN_S)
-            except (Full, Unanswered) as error:
-                log.warning(
-                    "the inbox does not take requests, trying again", error=str(error), messages=len(self._batch)
-                )
-                await asyncio.sleep(RETRY_S[1])
-            else:
-                del self._batch[0]

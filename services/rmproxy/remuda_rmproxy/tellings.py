@@ -118,6 +118,12 @@ def _is_request(_: Any, decision: log_pb2.Decision) -> bool:
     return correlation is not None and correlation.kind == "configure"
 
 
+def _is_the_rms(fact: log_pb2.ReleaseIgnored, _: log_pb2.Decision) -> bool:
+    """What the RM released by itself is acknowledged. A late confirmation is not: an RM that confirms whatever it is
+    sent would send it again, for ever."""
+    return fact.termination_type in (si.UNKNOWN_TERMINATION_TYPE, si.STOPPED_BY_RM)
+
+
 def _refused_update(
     fact: log_pb2.ConfigurationRefused, decision: log_pb2.Decision, commit: log_pb2.Commit
 ) -> si.EventRecord:
@@ -142,7 +148,7 @@ TELLINGS: dict[str, Telling] = {
     "allocated": Telling("allocation", _allocated, "new"),
     "allocation_released": Telling("allocation", _release, "released", is_told=lambda fact, _: bool(fact.told)),
     "release_requested": Telling("allocation", _release, "released"),
-    "release_ignored": Telling("allocation", _release, "released"),
+    "release_ignored": Telling("allocation", _release, "released", is_told=_is_the_rms),
     "ask_released": Telling(
         "allocation", _released_ask, "releasedAsks", is_told=lambda fact, _: bool(fact.termination_type == si.TIMEOUT)
     ),

@@ -90,6 +90,7 @@ def test_every_kind_of_release() -> None:
         released("b", told=False),
         Fact(release_requested=log_pb2.ReleaseRequested(**naming, termination_type=si.PREEMPTED_BY_SCHEDULER)),
         Fact(release_ignored=log_pb2.ReleaseIgnored(**naming, termination_type=si.STOPPED_BY_RM, message="unknown")),
+        Fact(release_ignored=log_pb2.ReleaseIgnored(**naming, termination_type=si.TIMEOUT, message="confirmed twice")),
     )
     first, second, third = allocation_response(callback).released
     assert (first.UUID, first.applicationID, first.message, first.partitionName) == ("u-a", "app-1", "done", "default")

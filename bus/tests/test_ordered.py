@@ -1,0 +1,87 @@
+"""Order and no loss when a stream refuses and answers get lost; over the bus in RAM and one that misbehaves."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from remuda_bus import ordered, subjects
+from remuda_bus.bus import Full, Outgoing, Refused, Unanswered
+from remuda_bus.memory import MemoryBus
+from remuda_bus.nats import NatsBus
+from remuda_bus.ordered import append_in_order, batches
+
+
+def messages(count: int, size: int = 1) -> list[Outgoing]:
+    return [
+        Outgoing(subjects.inbox("rm-1"), str(number).encode().ljust(size), {subjects.MSG_ID: str(number)})
+        for number in range(count)
+    ]
+
+
+class Misbehaving(MemoryBus):
+    """Raises what it is told to, one after the other; `lost`: what is Unanswered was done all the same."""
+
+    def __init__(self, *errors: Exception, lost: bool = False) -> None:
+        super().__init__()
+        self.errors = list(errors)
+        self.lost = lost
+
+    async def append_all(self, messages: Sequence[Outgoing], timeout_s: float = 5.0) -> int:
+        if not self.errors:
+            return await super().append_all(messages, timeout_s)
+        error = self.errors.pop(0)
+        if self.lost and isinstance(error, Unanswered):
+            await super().append_all(messages, timeout_s)
+        raise error
+
+
+async def stored(bus: MemoryBus) -> list[bytes]:
+    reader = await bus.read("INBOX", subjects.inbox("rm-1"))
+    found = await reader.batch(timeout_s=0.0)
+    return [message.payload for message in found]
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered, "FIRST_PAUSE_S", 0.001)
+
+
+@pytest.mark.parametrize(
+    ("errors", "lost"),
+    [((), False), ((Full("full"),), False), ((Unanswered("?"),), False), ((Unanswered("?"), Refused("twice")), True)],
+)
+async def test_all_are_there_once_and_in_order(errors: tuple[Exception, ...], lost: bool) -> None:
+    bus = Misbehaving(*errors, lost=lost)
+    await bus.declare()
+    batch = messages(10)
+    assert await append_in_order(bus, batch) == 10
+    assert await stored(bus) == [message.payload for message in batch]
+
+
+async def test_whoever_may_give_up_hears_why() -> None:
+    bus = Misbehaving(Full("full"), Full("still full"))
+    await bus.declare()
+    with pytest.raises(Full):
+        await append_in_order(bus, messages(3), give_up_after_s=0.0)
+    assert await stored(bus) == []
+
+
+async def test_nothing_to_append() -> None:
+    assert await append_in_order(MemoryBus(), []) == 0
+
+
+def test_batches_are_bounded() -> None:
+    many = list(batches(messages(2_500)))
+    assert [len(batch) for batch in many] == [1_000, 1_000, 500]
+    large = list(batches(messages(3, size=1_500_000)))
+    assert [len(batch) for batch in large] == [1, 1, 1]
+
+
+async def test_the_server_knows_what_it_has(nats_bus: NatsBus) -> None:
+    """A part of the batch is there already: the rest follows it, and nothing is there twice."""
+    batch = messages(10)
+    await append_in_order(nats_bus, batch[:4])
+    assert await append_in_order(nats_bus, batch) == 10
+    reader = await nats_bus.read("INBOX", subjects.inbox("rm-1"))
+    assert [message.payload for message in await reader.batch()] == [message.payload for message in batch]
+    await reader.close()
