@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.lease import Lease
-from remuda_bus.log import ChangedPast, LogReader
+from remuda_bus.log import ChangedPast, LogEntry, LogReader
 from remuda_bus.process import Settings
 from remuda_events.history import History
 
@@ -86,12 +86,22 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
             entries = await reader.batch(COMMITS_AT_ONCE, timeout_s=MARK_EVERY_S)
             if entries:
                 lateness.check(entries[0].commit.now_ms)
-                await history.tell(entries)
+                with _span(rm_id, entries):
+                    await history.tell(entries)
             if time.monotonic() - marked >= MARK_EVERY_S:
                 await history.mark()
                 marked = time.monotonic()
     finally:
         await reader.close()
+
+
+def _span(rm_id: str, entries: Sequence[LogEntry]) -> telemetry.Span:
+    """Part of the trace of the first commit that has one, linked to those of the others."""
+    if not telemetry.enabled():
+        return telemetry.NO_SPAN
+    traced = [entry.headers for entry in entries if subjects.TRACEPARENT in entry.headers]
+    parent = traced[0] if traced else None
+    return telemetry.span("events.publish", parent, traced[1:], rm=rm_id, commits=len(entries))
 
 
 async def _while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:

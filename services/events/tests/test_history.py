@@ -165,7 +165,7 @@ class Stingy:
 async def test_a_server_that_takes_fewer_at_once_gets_fewer(bus: NatsBus, limit: int):
     await register(bus)
     await write(bus, 400)
-    async with running(publish(Stingy(bus, limit))):  # type: ignore[arg-type]
+    async with running(publish(Stingy(bus, limit))):
         assert await told(bus, 800) == await expected(bus)
 
 
