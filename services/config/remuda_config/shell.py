@@ -44,6 +44,7 @@ class Rm:
     policy_group: str
     config_source: str
     state: str
+    revision: int
 
     @property
     def takes_file(self) -> bool:
@@ -81,6 +82,7 @@ class Service:
         self._compatibility = compatibility
         self._rms: dict[str, Rm] = {}
         self._given: dict[str, Given] = {}
+        self._answered: dict[str, Given] = {}  # on its way to an RM with its registration
         self._settling = asyncio.Lock()
 
     async def begin(self) -> None:
@@ -118,6 +120,7 @@ class Service:
             raise Invalid(problems)
         configuration.compatibility = compatibility
         given = Given(revision, configuration.checksum, configuration.source, compatibility)
+        self._answered[request.rm_id] = given
         await self._put(request.rm_id, given)
         return configuration
 
@@ -156,7 +159,8 @@ class Service:
 
     async def _describe(self, rm: Rm) -> dict[str, object]:
         given = await self._given_to(rm.rm_id)
-        return {**asdict(rm), **asdict(given), "waits": rm.takes_file and given.revision != self._revision()}
+        entry = {name: value for name, value in asdict(rm).items() if name != "revision"}
+        return {**entry, **asdict(given), "waits": rm.takes_file and given.revision != self._revision()}
 
     # What changes by itself.
 
@@ -167,7 +171,9 @@ class Service:
                 self._rms.pop(subjects.rm_of_key(entry.key), None)
                 continue
             self._rms[rm.rm_id] = rm
-            await self._settle([rm])
+            # What came with a registration is what the RM has, also when something newer was sent before it.
+            arrived = self._answered.pop(rm.rm_id, None) if rm.state == "registered" else None
+            await self._settle([rm], arrived)
 
     async def follow_file(self, file: Path) -> None:
         assert self._standing is not None
@@ -178,17 +184,20 @@ class Service:
                 log.warning("the configuration cannot be kept, trying again", error=str(error))
             await self._settle(list(self._rms.values()))
 
-    async def _settle(self, rms: list[Rm]) -> None:
+    async def _settle(self, rms: list[Rm], arrived: Given | None = None) -> None:
         """Send what is in force to those that take the file and have another text."""
         async with self._settling:
             for rm in rms:
                 try:
+                    if arrived is not None:
+                        await self._put(rm.rm_id, arrived)
                     if rm.takes_file:
-                        await self._send(rm.rm_id)
+                        await self._send(rm)
                 except BusError as error:
                     log.warning("configuration not handed out, trying again", rm=rm.rm_id, error=str(error))
 
-    async def _send(self, rm_id: str) -> None:
+    async def _send(self, rm: Rm) -> None:
+        rm_id = rm.rm_id
         in_force = self._standing.in_force if self._standing else None
         if in_force is None or (await self._given_to(rm_id)).revision == in_force.revision:
             return
@@ -199,8 +208,9 @@ class Service:
         command.configure.rm_id = rm_id
         command.configure.configuration.CopyFrom(in_force.configuration)
         command.configure.configuration.compatibility = given.compatibility
-        # The same after a restart and from every config service, so that the stream keeps one of them.
-        msg_id = f"configure.{rm_id}.{in_force.revision}"
+        # The same after a restart and from every config service, so that the stream keeps one of them; another one
+        # after the RM has registered again.
+        msg_id = f"configure.{rm_id}.{in_force.revision}.{rm.revision}"
         await self._bus.append(subjects.inbox(rm_id), command.SerializeToString(), msg_id=msg_id)
         configuration = in_force.configuration
         await self._put(
@@ -244,6 +254,7 @@ def _read_rm(entry: Entry) -> Rm | None:
         policy_group=value.get("policy_group", ""),
         config_source=value.get("config_source", ""),
         state=value.get("state", "registered"),
+        revision=entry.revision,
     )
 
 

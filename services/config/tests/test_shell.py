@@ -289,6 +289,20 @@ async def test_a_registration_under_way_is_not_overtaken(server, bus, tmp_path):
         assert await handed_out(bus, 1) == [2]
 
 
+async def test_a_registration_does_not_bring_an_old_text_back(server, bus, tmp_path):
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    async with service(server, file):
+        await resolve(bus)
+        await register(bus)
+        await eventually(lambda: known(bus, 1))
+        await resolve(bus)  # it registers again
+        file.write_text(limited(2))
+        assert await handed_out(bus, 1) == [2]
+        await register(bus)  # and what it brings along arrives only now
+        assert await handed_out(bus, 2) == [2, 2]
+
+
 async def in_force(bus, text: str) -> bool:
     return (await current(bus))["file"]["checksum"] == remuda_config.checksum(text)
 
