@@ -83,8 +83,8 @@ class _Stream:
     def owns(self, subject: str) -> bool:
         return any(matches(pattern, subject) for pattern in self.settings.subjects)
 
-    def repeated(self, msg_id: str) -> int | None:
-        seq, at = self._ids.get(msg_id, (0, 0.0))
+    def repeated(self, message: Outgoing) -> int | None:
+        seq, at = self._ids.get(message.headers.get(subjects.MSG_ID, ""), (0, 0.0))
         return seq if seq and self._clock() - at < self.settings.duplicate_window_s else None
 
     def check(self, messages: Sequence[Outgoing], expect_last: int | None = None) -> None:
@@ -96,14 +96,14 @@ class _Stream:
         if self.settings.discard == "new" and self._bytes + more > self.max_bytes:
             raise Full(f"{self.settings.name}: maximum bytes exceeded")
 
-    def append(self, message: Outgoing, msg_id: str | None = None) -> Message:
+    def append(self, message: Outgoing) -> Message:
         self.last_seq += 1
         stored = Message(message.subject, message.payload, dict(message.headers), self.last_seq)
         self.messages.append(stored)
         self._bytes += _size(stored)
         self._last[stored.subject] = stored.seq
-        if msg_id is not None:
-            self._ids[msg_id] = (stored.seq, self._clock())
+        if subjects.MSG_ID in message.headers:
+            self._ids[message.headers[subjects.MSG_ID]] = (stored.seq, self._clock())
         while self._bytes > self.max_bytes:
             self.remove({self.messages[0].seq})
         self.bell.ring()
@@ -303,10 +303,10 @@ class MemoryBus:
         stream = self._owner(subject)
         if stream is None:
             raise Unanswered(f"{subject}: nobody listens")
-        if msg_id is not None and (seq := stream.repeated(msg_id)) is not None:
+        if (seq := stream.repeated(message)) is not None:
             return seq
         stream.check([message], expect_last)
-        seq = stream.append(message, msg_id).seq
+        seq = stream.append(message).seq
         self._tell(message)
         return seq
 
@@ -321,9 +321,11 @@ class MemoryBus:
             raise Unanswered(f"{messages[0].subject}: nobody listens")
         if not stream.settings.allow_atomic_batch or not all(stream.owns(message.subject) for message in messages):
             raise Refused(f"{stream.settings.name}: atomic publish is disabled, or not for all of these subjects")
+        if any(stream.repeated(message) is not None for message in checked):
+            raise Refused(f"{stream.settings.name}: batch contains a repeated message ID")
         stream.check(checked)
         for message in checked:
-            stream.append(message, message.headers.get(subjects.MSG_ID))
+            stream.append(message)
             self._tell(message)
         return stream.last_seq
 

@@ -96,7 +96,7 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
         await asyncio.wait({work}, timeout=STOP_WITHIN_S)
     if not work.done():
         log.error("did not stop in time", within_s=STOP_WITHIN_S)
-        return True
+        os._exit(1)  # what does not let itself be cancelled would not let the loop end either
     error = None if work.cancelled() else work.exception()
     if error is None:
         log.info("stopped")

@@ -143,6 +143,24 @@ async def test_append_all(case: Case) -> None:
     assert await read_all(reader, 3) == [b"998", b"999", b"0"]
 
 
+async def test_append_all_refuses_a_repetition(case: Case) -> None:
+    messages = [Outgoing(subjects.event("a"), b"", {subjects.MSG_ID: str(n)}) for n in range(3)]
+    await case.bus.append(subjects.event("a"), b"", msg_id="1")
+    with pytest.raises(Refused):
+        await case.bus.append_all(messages)
+    assert await case.bus.append_all(messages[1:2]) == 1
+    last = await case.bus.last(subjects.EVENTS.name, subjects.event("a"))
+    assert last is not None
+    assert last.seq == 1
+
+
+async def test_append_all_is_refused_as_a_whole_when_full(case: Case) -> None:
+    await case.resize(INBOX, 5_000)
+    with pytest.raises(Full):
+        await case.bus.append_all([Outgoing(subjects.inbox("a"), bytes(1_000))] * 8)
+    assert await case.bus.last(INBOX, subjects.inbox("a")) is None
+
+
 @pytest.mark.parametrize("count", [0, 1_001])
 async def test_append_all_has_bounds(case: Case, count: int) -> None:
     with pytest.raises(ValueError, match="1 to 1000"):

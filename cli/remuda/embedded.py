@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -25,6 +26,7 @@ MAX_FILE_STORE = 1024**4  # only a bound for what streams may reserve; what the 
 READY_WITHIN_S = 10.0
 STOP_WITHIN_S = 10.0
 PR_SET_PDEATHSIG = 1
+EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -228,7 +230,17 @@ def _binary() -> str:
 
 
 def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Below the ports that outgoing connections get: of those, one may be taken before the server is up, and a client
+    that reconnects to a server that is down may even be connected to itself."""
+    lowest = int(EPHEMERAL_PORTS.read_text().split()[0]) if EPHEMERAL_PORTS.exists() else 32_768
+    candidates = range(10_000, lowest) if lowest > 11_000 else range(20_000, 60_000)
+    for _ in range(100):
+        port = random.choice(candidates)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+    raise ServerError(f"no free port found on {host} between {candidates.start} and {candidates.stop}")

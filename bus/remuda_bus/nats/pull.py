@@ -60,6 +60,10 @@ class Pull(Buffer):
         if subscription is not None and not self._connection.closed.is_set():
             self._connection.later(subscription.unsubscribe())
 
+    def fail(self, why: str) -> None:
+        super().fail(why)
+        self.messages.clear()  # they come again, in order
+
     async def ask(self) -> None:
         if self._asked + len(self.messages) >= ASK_BELOW or self.broken is not None:
             return
