@@ -198,9 +198,9 @@ def ask_changed(state: State, fact: facts.AskChanged) -> None:
     ask = fact.ask
     partition = state.partitions[ask.partition]
     application = partition.applications[ask.application_id]
-    pending = application.asks[ask.allocation_key]
-    _ask_goes(partition, application, pending)
-    pending.ask, pending.pending = ask, ask.max_allocations
+    was = application.asks[ask.allocation_key]
+    _ask_goes(partition, application, was)
+    pending = PendingAsk(ask, application, ask.max_allocations, was.seq, was.at_ms)
     application.asks[ask.allocation_key] = pending
     _ask_comes(partition, application, pending)
 
@@ -232,9 +232,9 @@ def _ask_goes(partition: Partition, application: Application, pending: PendingAs
 def _book_pending(application: Application, resource: Resource, times: int) -> None:
     for name, amount in resource.items():
         amount *= times
-        application.pending[name] = application.pending.get(name, 0) + amount
-        for queue in application.queue.lineage:
-            queue.pending[name] = queue.pending.get(name, 0) + amount
+        application.pending[name] += amount
+        for queue_pending, _ in application.queue.books:
+            queue_pending[name] += amount
 
 
 def _prioritise(application: Application, priority: int, by: int) -> None:
@@ -295,15 +295,14 @@ def allocated(state: State, fact: facts.Allocated) -> None:
     pending.pending -= 1
     allocation = Allocation(fact, node, application, state.now_ms)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
-    asked, held, on_node, lineage = application.pending, application.allocated, node.allocated, application.queue.lineage
+    asked, held, on_node, books = application.pending, application.allocated, node.allocated, application.queue.books
     for name, amount in fact.resource.items():
         asked[name] -= amount
-        held[name] = held.get(name, 0) + amount
-        on_node[name] = on_node.get(name, 0) + amount
-        for queue in lineage:
-            queue.pending[name] -= amount
-            had = queue.allocated
-            had[name] = had.get(name, 0) + amount
+        held[name] += amount
+        on_node[name] += amount
+        for queue_pending, queue_allocated in books:
+            queue_pending[name] -= amount
+            queue_allocated[name] += amount
     if not pending.pending:
         del application.asks[fact.allocation_key]
         priority = pending.ask.priority
@@ -340,10 +339,10 @@ def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
 def _book_allocated(application: Application, node: Node, resource: Resource, times: int) -> None:
     for name, amount in resource.items():
         amount *= times
-        application.allocated[name] = application.allocated.get(name, 0) + amount
-        node.allocated[name] = node.allocated.get(name, 0) + amount
-        for queue in application.queue.lineage:
-            queue.allocated[name] = queue.allocated.get(name, 0) + amount
+        application.allocated[name] += amount
+        node.allocated[name] += amount
+        for _, queue_allocated in application.queue.books:
+            queue_allocated[name] += amount
 
 
 def release_requested(state: State, fact: facts.ReleaseRequested) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from . import facts
 from .rules import lifecycle
-from .rules.resource import Resource
+from .rules.resource import Resource, Sums, sums
 from .settings import PartitionSettings, QueueSettings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Node:
     capacity: Resource
     occupied: Resource
     draining: bool = False
-    allocated: dict[str, int] = field(default_factory=dict)
+    allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
     group: NodeGroup | None = None
 
@@ -92,8 +92,8 @@ class Application:
     log: list[tuple[int, str]] = field(default_factory=list)
     asks: dict[str, PendingAsk] = field(default_factory=dict)
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    allocated: dict[str, int] = field(default_factory=dict)
-    pending: dict[str, int] = field(default_factory=dict)
+    allocated: Sums = field(default_factory=sums)
+    pending: Sums = field(default_factory=sums)
     # Priority -> how many pending asks have it.
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
@@ -112,18 +112,21 @@ class Queue:
     settings: QueueSettings
     children: dict[str, Queue] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)
-    allocated: dict[str, int] = field(default_factory=dict)
-    pending: dict[str, int] = field(default_factory=dict)
+    allocated: Sums = field(default_factory=sums)
+    pending: Sums = field(default_factory=sums)
     draining_since_ms: int = 0
     # Priority -> how many applications (leaf) or children with pending asks have it; and the highest, mapped by this queue's policy.
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
     lineage: tuple[Queue, ...] = ()
+    # (pending, allocated) of the lineage: what every allocation is booked in.
+    books: tuple[tuple[Sums, Sums], ...] = ()
     order: LeafOrder | ParentOrder | None = None
 
     def __post_init__(self) -> None:
         """`lineage`: this queue, its parent, ... root."""
         self.lineage = (self, *(self.parent.lineage if self.parent else ()))
+        self.books = tuple((queue.pending, queue.allocated) for queue in self.lineage)
 
     @property
     def draining(self) -> bool:

@@ -105,9 +105,9 @@ class Index:
     def allocated(self, ask: PendingAsk, node: Node) -> None:
         line = ask.line
         assert line is not None, "what is allocated was in a line"
-        if node.group is not None:
-            self.nodes.book(node, line.lane.demand)
-        leaf = line.lane.leaf
+        lane = line.lane
+        leaf = lane.leaf
+        self.nodes.book(node, lane.demand)
         if not ask.pending or leaf.fair:
             leaf.taken(line)
         leaf.changed()

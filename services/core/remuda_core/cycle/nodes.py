@@ -64,7 +64,8 @@ class NodeGroup:
         self.line: list[Node] = []
         self.front = 0
         self.others: list[Node] = []
-        self.after: dict[Demand, NodeGroup] = {}
+        # Where an allocation of a demand takes a node of this group, and whether another one would fit there.
+        self.after: dict[Demand, tuple[NodeGroup, bool]] = {}
         self.slot = -1
 
     def add(self, node: Node) -> bool:
@@ -137,14 +138,25 @@ class NodeIndex:
         self.move(node, None)
 
     def book(self, node: Node, demand: Demand) -> None:
-        """An allocation of this demand was made on the node."""
+        """An allocation of this demand was made on the node. If the demand was up to date it stays so."""
         group = node.group
         if group is None:
             return
-        after = group.after.get(demand)
-        if after is None:
-            after = group.after[demand] = self._group(group.capacity, tuple(map(sub, group.available, demand.need)))
-        self.move(node, after)
+        step = group.after.get(demand)
+        if step is None:
+            after = self._group(group.capacity, tuple(map(sub, group.available, demand.need)))
+            step = group.after[demand] = (after, covers(after.available, demand.need))
+        after, fits_again = step
+        group.size -= 1
+        node.group = after
+        if after.add(node):
+            up_to_date = demand.cursor == self._changes
+            self._journal.append(after)
+            self._changes += 1
+            if up_to_date:
+                demand.cursor = self._changes
+                if fits_again:
+                    heappush(demand.heap, (after.score, node.id, after.number, after))
 
     def move(self, node: Node, group: NodeGroup | None) -> None:
         if node.group is not None:
@@ -168,6 +180,8 @@ class NodeIndex:
                 if node.id == first:
                     return node
                 heapreplace(heap, (score, node.id, number, group))
+                if heap[0][3] is group:
+                    return node
             else:
                 heappop(heap)
         return None

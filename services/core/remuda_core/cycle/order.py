@@ -205,8 +205,6 @@ class LeafOrder(QueueOrder):
         lane = line.lane
         if line.head() is None:
             self._drop(line)
-        elif not self.fair:
-            lane.contest.touch(line)
         if self.fair:
             self.application_changed(line.application)
         if self.only is None:
@@ -260,13 +258,19 @@ class Lane:
             self.leaf.dirty_lanes.append(self)
 
     def rank(self) -> Rank:
+        """That of its first line, and of the first ask in it: an application may have a line in another lane too."""
         line = self.contest.first()
         assert line is not None, "a lane without lines is gone"
-        return line.rank()
+        ask = line.head()
+        assert ask is not None, "a line without asks is gone"
+        return (*line.rank(), -ask.ask.priority, ask.seq)
 
     def first(self) -> PendingAsk:
         line = self.contest.alone or self.contest.first()
         assert line is not None, "a lane without lines is gone"
+        asks = line.best
+        if asks and asks[0].pending:  # line.head(), without the call
+            return asks[0]
         ask = line.head()
         assert ask is not None, "a line without asks is gone"
         return ask
@@ -314,15 +318,14 @@ class Line:
 
     def count(self) -> int:
         """How many asks wait in it."""
-        return sum(1 for asks in self.by_priority.values() for ask in asks if ask.pending and ask.line is self)
+        return sum(1 for asks in self.by_priority.values() for ask in asks if ask.pending)
 
     def head(self) -> PendingAsk | None:
         asks = self.best
         while True:
             while asks:
-                ask = asks[0]
-                if ask.pending and ask.line is self and self.by_priority[ask.ask.priority] is asks:
-                    return ask
+                if asks[0].pending:
+                    return asks[0]
                 asks.popleft()
             priorities = self.by_priority
             if not priorities:
@@ -331,16 +334,14 @@ class Line:
             self.best = asks = priorities[max(priorities)] if priorities else deque()
 
     def rank(self) -> Rank:
-        ask = self.head()
-        assert ask is not None, "a line without asks is gone"
-        own = (-ask.ask.priority, ask.seq)
+        """That of its application: a lane has one line of each."""
         application, leaf = self.application, self.lane.leaf
         if leaf.fair:
             shares = share_list(application.allocated, leaf.index.partition.total)
             if leaf.by_priority:
-                return (-application.priority, shares, application.id, *own)
-            # Ranks of one contest have one form; the number in front lets them stand beside FitTree's LAST.
-            return (0, shares, -application.priority, application.id, *own)
+                return (-application.priority, shares, application.id)
+            # The number in front lets ranks of this form stand beside FitTree's LAST.
+            return (0, shares, -application.priority, application.id)
         if leaf.by_priority:
-            return (-application.priority, application.seq, *own)
-        return (application.seq, -application.priority, *own)
+            return (-application.priority, application.seq)
+        return (application.seq, -application.priority)

@@ -6,10 +6,12 @@ Amounts are Python's integers and so never wrap; they are cut to int64 where the
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 Resource = Mapping[str, int]
 Items = tuple[tuple[str, int], ...]
+Sums = defaultdict[str, int]  # amounts that change; a name that came to zero stays
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
@@ -20,6 +22,10 @@ NOTHING: Resource = {}
 def clamp(amount: int) -> int:
     """The nearest int64: arithmetic saturates, it never wraps."""
     return INT64_MAX if amount > INT64_MAX else INT64_MIN if amount < INT64_MIN else amount
+
+
+def sums() -> Sums:
+    return defaultdict(int)
 
 
 def items_of(resource: Resource) -> Items:

@@ -11,7 +11,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
 
 from ..core import Core
-from ..cycle.explain import explain
+from ..cycle.explain import Constraint, explain
 from ..decide.names import plain
 from ..state import Application, Node, Partition, PendingAsk, Queue
 
@@ -49,12 +49,13 @@ class Queries:
         wanted, key = request.get("application"), request.get("key")
         asks = []
         found = False
+        same: dict[object, list[Constraint]] = {}  # asks of one lane wait for the same reasons
         for partition in self._state.partitions.values():
             for application in partition.applications.values():
                 if wanted and application.id != wanted:
                     continue
                 found = True
-                asks += [_explained(partition, ask) for ask in application.asks.values() if not key or ask.ask.allocation_key == key]
+                asks += [_explained(partition, ask, same) for ask in application.asks.values() if not key or ask.ask.allocation_key == key]
         if wanted and not found:
             raise Refused(f"application {wanted!r} does not exist", 404)
         return {"rm": self._state.rm_id, "asks": asks}
@@ -117,8 +118,11 @@ def _application(application: Application) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _explained(partition: Partition, ask: PendingAsk) -> dict[str, object]:
-    constraints = explain(partition, ask)
+def _explained(partition: Partition, ask: PendingAsk, same: dict[object, list[Constraint]]) -> dict[str, object]:
+    lane = ask.line.lane if ask.line is not None else ask
+    constraints = same.get(lane)
+    if constraints is None:
+        constraints = same[lane] = explain(partition, ask)
     return {
         "application": ask.application.id, "key": ask.ask.allocation_key, "pending": ask.pending, "since_ms": ask.at_ms,
         "constraints": constraints, "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
