@@ -10,6 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 import structlog
@@ -86,7 +87,7 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
             entries = await reader.batch(COMMITS_AT_ONCE, timeout_s=MARK_EVERY_S)
             if entries:
                 lateness.check(entries[0].commit.now_ms)
-                with _span(rm_id, entries):
+                with _spans(rm_id, entries):
                     await history.tell(entries)
             if time.monotonic() - marked >= MARK_EVERY_S:
                 await history.mark()
@@ -95,13 +96,14 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
         await reader.close()
 
 
-def _span(rm_id: str, entries: Sequence[LogEntry]) -> telemetry.Span:
-    """Part of the trace of the first commit that has one, linked to those of the others."""
-    if not telemetry.enabled():
-        return telemetry.NO_SPAN
-    traced = [entry.headers for entry in entries if subjects.TRACEPARENT in entry.headers]
-    parent = traced[0] if traced else None
-    return telemetry.span("events.publish", parent, traced[1:], rm=rm_id, commits=len(entries))
+def _spans(rm_id: str, entries: Sequence[LogEntry]) -> ExitStack:
+    """One for every commit that is part of a trace."""
+    spans = ExitStack()
+    if telemetry.enabled():
+        for entry in entries:
+            if subjects.TRACEPARENT in entry.headers:
+                spans.enter_context(telemetry.span("events.publish", entry.headers, rm=rm_id, log_seq=entry.seq))
+    return spans
 
 
 async def _while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
