@@ -1,7 +1,7 @@
 """Questions to the core, answered out of its state: queues, nodes, applications, why something waits.
 
-Requests and replies are JSON on `remuda.api.core.<rm>.<kind>`. The structs say what the command line reads of them; what a
-newer core adds is ignored.
+Requests and replies are JSON on `remuda.api.core.<rm>.<kind>`. The structs say what the command line reads of them;
+what a newer core adds is ignored.
 """
 
 from __future__ import annotations
@@ -71,13 +71,15 @@ class Nodes(msgspec.Struct):
 
 
 class Constraint(msgspec.Struct):
-    """What is in the way: of `resource` it needs `need` and finds `have`, at `where` (a queue path, a node)."""
+    """What is in the way, at `where` (a queue path, a node); `reason` says it in words. Of `resource`, if it is one, it
+    needs `need` and finds `have`."""
 
     constraint: str = ""
     where: str = ""
     resource: str = ""
-    need: int | None = None
-    have: int | None = None
+    need: int = 0
+    have: int = 0
+    reason: str = ""
 
 
 class Ask(msgspec.Struct):
@@ -111,7 +113,13 @@ async def ask_core(bus: Bus, kind: str, shape: type[T], *, rm: str, **arguments:
     try:
         reply = await bus.request(subject, json.dumps({"rm": rm, **arguments}).encode())
     except Unanswered:
-        raise UserError(f"no core answers ({subject}): is remuda running there? Try `remuda status`") from None
+        raise UserError(await _why_nobody_answers(bus, rm)) from None
     except Refused as refused:
         raise UserError(f"{kind}: {refused.reason}") from None
     return msgspec.json.decode(reply.payload, type=shape)
+
+
+async def _why_nobody_answers(bus: Bus, rm: str) -> str:
+    if await bus.get(subjects.RMS.name, subjects.key_of(rm)) is None:
+        return f"no resource manager {rm!r} is registered; `remuda status` lists them"
+    return f"no core answers for {rm!r}: is one running? `remuda status` tells"

@@ -1,0 +1,51 @@
+"""Runs a command's coroutine so that Ctrl-C, SIGTERM and a closed terminal end it by cancellation: whoever is inside an
+`async with` gets to stop what it started. A second Ctrl-C ends this process at once; its children die with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(Exception):
+    """The user, or the system, asked us to stop; by which signal."""
+
+    def __init__(self, sign: signal.Signals) -> None:
+        super().__init__(sign.name)
+        self.sign = sign
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The result of `main()`; raises Stopped after everything is cleaned up when a signal ended it."""
+    return asyncio.run(_until_signal(main))
+
+
+async def _until_signal(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(main())
+    seen: list[signal.Signals] = []
+
+    def on_signal(sign: signal.Signals) -> None:
+        if seen:
+            os._exit(128 + sign)
+        seen.append(sign)
+        task.cancel()
+
+    for sign in SIGNALS:
+        loop.add_signal_handler(sign, on_signal, sign)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if seen:
+            raise Stopped(seen[0]) from None
+        raise
+    finally:
+        for sign in SIGNALS:
+            loop.remove_signal_handler(sign)

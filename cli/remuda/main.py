@@ -1,0 +1,180 @@
+"""The command line `remuda`: what its commands are called and which options they take. Each command lives in its own
+module, imported when it is used, so that a service started by `remuda run` carries nothing of the screens.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .errors import UserError
+from .loop import Stopped
+
+DEFAULT_URL = "nats://127.0.0.1:4222"
+
+cli = typer.Typer(
+    name="remuda",
+    help="A universal resource scheduler: resource managers ask over NATS, remuda decides.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+config = typer.Typer(help="Look at queue configurations.", no_args_is_help=True)
+cli.add_typer(config, name="config")
+
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Lines instead of a live screen; also when stdout is no terminal.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+Nats = Annotated[str, typer.Option("--nats", envvar="REMUDA_NATS_URL", metavar="URL", help="NATS server to talk to.")]
+
+
+def app() -> None:
+    """Entry point. A user's mistake is one line and exit code 1; a signal ends with 128 + its number."""
+    try:
+        cli()
+    except UserError as error:
+        print(f"remuda: {error}", file=sys.stderr)
+        sys.exit(1)
+    except Stopped as stopped:
+        sys.exit(128 + stopped.sign)
+
+
+@cli.command()
+def up(
+    data: Annotated[Path, typer.Option(help="Directory for the streams and logs.")] = Path("remuda-data"),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the NATS server, on loopback; 0: any free one.")
+    ] = 4222,
+    config: Annotated[Path | None, typer.Option(help="queues.yaml; watched while it runs.")] = None,
+    cores: Annotated[int, typer.Option(min=1, max=64, help="Core processes: one leads, the others stand by.")] = 1,
+    rmproxies: Annotated[int, typer.Option(min=1, max=64, help="rmproxy processes.")] = 1,
+    plain: Plain = False,
+) -> None:
+    """Start everything on this machine: a NATS server and all services, kept running until Ctrl-C."""
+    from .up import up as start
+
+    start(data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, plain=plain)
+
+
+@cli.command()
+def run(
+    service: Annotated[str, typer.Argument(help="rmproxy, core, config or events.")],
+    nats: Nats = DEFAULT_URL,
+    file: Annotated[Path | None, typer.Option(help="config only: the queues.yaml to serve and to watch.")] = None,
+) -> None:
+    """Run one service in the foreground, against a NATS server with JetStream."""
+    from .run import run as start
+
+    start(service, nats, file)
+
+
+@cli.command()
+def demo(
+    seconds: Annotated[float, typer.Option(min=4, help="How long it runs, from start to summary.")] = 20,
+    plain: Plain = False,
+) -> None:
+    """See it work: an own system, two resource managers, a mixed workload, a summary. Leaves nothing behind."""
+    from .demo.command import demo as start
+
+    start(seconds=seconds, plain=plain)
+
+
+@cli.command()
+def load(
+    nats: Annotated[
+        str | None,
+        typer.Option("--nats", metavar="URL", help="A running system; without it, one is started for this."),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 100,
+    apps: Annotated[int, typer.Option(min=1, help="How many applications.")] = 10,
+    asks: Annotated[int, typer.Option(min=1, help="How many asks in each.")] = 100,
+    rate: Annotated[float | None, typer.Option(min=0.1, help="Asks per second; default: as fast as possible.")] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Seconds an allocation runs before it is released; default: for ever."),
+    ] = None,
+    trace: Annotated[
+        tuple[str, Path, Path] | None,
+        typer.Option(metavar="openb NODES.csv PODS.csv", help="Replay a recorded cluster instead."),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(min=0.001, help="Trace seconds per second; default: as fast as possible.")
+    ] = None,
+    rm: Annotated[str | None, typer.Option(help="rmID to register as; default: a new one.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave nodes and work behind (only of use with --nats).")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw utilisation over time into this file (.png, .svg, .pdf).")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the report into this file; '-' for stdout.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Write every callback, in order, as JSON lines.")] = None,
+    plain: Plain = False,
+) -> None:
+    """Drive a workload as a resource manager and report what became of it."""
+    from .load.command import Options
+    from .load.command import load as start
+
+    start(
+        Options(
+            nats=nats,
+            nodes=nodes,
+            apps=apps,
+            asks=asks,
+            rate=rate,
+            duration_s=duration,
+            trace=trace,
+            speed=speed,
+            rm=rm,
+            keep=keep,
+            plot=plot,
+            json=json,
+            record=record,
+            plain=plain,
+        )
+    )
+
+
+@cli.command()
+def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Which services run, which resource managers are registered, what they use."""
+    from .look import status as show
+
+    show(nats, json)
+
+
+@cli.command()
+def queues(rm: Annotated[str, typer.Argument(help="rmID.")], nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """The queue trees of a resource manager: used, pending, guaranteed, maximum."""
+    from .look import queues as show
+
+    show(nats, rm, json)
+
+
+@cli.command()
+def explain(
+    rm: Annotated[str, typer.Argument(help="rmID.")],
+    application: Annotated[str, typer.Argument(metavar="APP", help="applicationID.")],
+    key: Annotated[str | None, typer.Argument(help="allocationKey; default: every ask that waits.")] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Why an application's asks wait: each constraint that is in the way, what it needs and what there is."""
+    from .look import explain as show
+
+    show(nats, rm, application, key, json)
+
+
+@config.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The queues.yaml.")],
+    json: AsJson = False,
+) -> None:
+    """Check a queues.yaml without a running system. Every problem at once; exit code 1 if there is one."""
+    from .check import check as verify
+
+    verify(file, json)

@@ -1,0 +1,100 @@
+"""Which services answer: asks `$SRV.PING` of the NATS micro services `remuda-<service>`.
+
+Every service registers as one when it has connected and declared its streams (`remuda_bus.process`). Knows nothing of
+processes; talks to NATS directly because a ping has many answers and a request of the bus has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from types import TracebackType
+
+import nats
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+PREFIX = "remuda-"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One running instance of a service: `service` without the prefix, `id` its micro service ID."""
+
+    service: str
+    id: str
+    version: str
+    instance: str
+    pid: int
+
+
+class Pinger:
+    """`async with Pinger(url) as pinger: await pinger.ping()`. Reconnects for ever; while it cannot, nobody answers."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._client: Client | None = None
+
+    async def __aenter__(self) -> Pinger:
+        self._client = await nats.connect(
+            self._url,
+            name="remuda cli",
+            connect_timeout=2,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.1,
+            error_cb=_ignore,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def ping(self, wait_s: float = 0.25) -> list[Answer]:
+        """Who answers within `wait_s`, ordered by service and instance."""
+        client = self._client
+        assert client is not None
+        if not client.is_connected:
+            await asyncio.sleep(wait_s)
+            return []
+        inbox = client.new_inbox()
+        answers: list[Answer] = []
+        try:
+            subscription = await client.subscribe(inbox)
+            await client.publish("$SRV.PING", b"", reply=inbox)
+            deadline = asyncio.get_running_loop().time() + wait_s
+            while (left := deadline - asyncio.get_running_loop().time()) > 0:
+                try:
+                    message = await subscription.next_msg(timeout=left)
+                except TimeoutError:
+                    break
+                answer = _answer(message.data)
+                if answer is not None:
+                    answers.append(answer)
+            await subscription.unsubscribe()
+        except NatsError:
+            pass
+        return sorted(answers, key=lambda answer: (answer.service, answer.instance, answer.id))
+
+
+async def _ignore(error: Exception) -> None:
+    """Being disconnected shows as an absence of answers; there is nothing to add."""
+
+
+def _answer(data: bytes) -> Answer | None:
+    try:
+        reply = json.loads(data)
+        name = str(reply.get("name", ""))
+        metadata = reply.get("metadata") or {}
+        if not name.startswith(PREFIX):
+            return None
+        pid = int(metadata.get("pid", 0) or 0)
+        service = name.removeprefix(PREFIX)
+        return Answer(
+            service, str(reply.get("id", "")), str(reply.get("version", "")), str(metadata.get("instance", "")), pid
+        )
+    except (ValueError, TypeError, AttributeError):
+        return None

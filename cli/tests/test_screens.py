@@ -1,0 +1,114 @@
+"""The screens fit where they have to fit, and the bars say what they should."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from rich.console import Console
+
+from remuda.demo.watch import View
+from remuda.queries import Node, NodePartition, Nodes, Partition, Queue, Queues
+from remuda.screens.demo import screen
+from remuda.screens.processes import table
+from remuda.screens.queues import bar, ceiling, leaves, tree
+from remuda.supervise import Process, State
+from remuda.terminal import amount, amounts, duration, number, size
+
+
+def partition(leaf_count: int = 4) -> Partition:
+    children = [
+        Queue(
+            f"root.tenants.tenant-{n}",
+            leaf=True,
+            status="Active",
+            allocated={"vcore": 40_000 * n},
+            pending={"vcore": 5_000},
+            guaranteed={"vcore": 50_000},
+            max={"vcore": 200_000},
+            applications=n,
+        )
+        for n in range(leaf_count)
+    ]
+    tenants = Queue("root.tenants", allocated={"vcore": 240_000}, children=children)
+    root = Queue("root", allocated={"vcore": 240_000}, children=[tenants])
+    return Partition("default", root, total={"vcore": 640_000, "memory": 2**40}, allocated=root.allocated, nodes=40)
+
+
+def view(rms: int = 2) -> View:
+    nodes = [Node(f"n{n:02}", capacity={"vcore": 32_000}, allocated={"vcore": 1_000 * n % 33_000}) for n in range(40)]
+    found = View("nats://127.0.0.1:4222", 20.0, elapsed=12.3, doing="running", placed=123_456, released=120_000)
+    for number_ in range(rms):
+        rm = f"rm-{number_}"
+        found.queues[rm] = Queues(rm, [partition()])
+        found.nodes[rm] = Nodes([NodePartition("default", nodes)])
+        found.decisions += [(rm, "green", f"placed   app-{n}/{n} on node-{n}") for n in range(20)]
+        found.decisions += [(rm, "yellow", "waiting  app-1/1: " + "a long reason " * 20)]
+    found.rates.extend([100.0 * n for n in range(40)])
+    found.processes = [(name, "ready", 0) for name in ("nats-server", "config", "core", "events", "rmproxy")]
+    return found
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 16), (80, 24), (100, 30), (120, 40), (160, 50), (240, 60)])
+@pytest.mark.parametrize("rms", [0, 1, 2])
+def test_the_demo_fits(width: int, height: int, rms: int) -> None:
+    console = Console(width=width, height=height, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(screen(view(rms), width, height))
+    lines = console.export_text().splitlines()
+    assert len(lines) < height
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+def test_a_tree_is_never_wrapped(width: int) -> None:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tree(partition(), width))
+    assert len(console.export_text().splitlines()) == 1 + 6
+
+
+def test_a_tree_with_little_room_leaves_out_the_deepest() -> None:
+    assert tree(partition(30), 80, rows=5).row_count <= 5
+
+
+def test_a_bar_is_green_up_to_guaranteed_yellow_above_and_red_when_full() -> None:
+    assert str(bar(10, 100, 50, 20).spans[0].style) == "green" or "green" in str(bar(10, 100, 50, 20).style)
+    assert "yellow" in str(bar(60, 100, 50, 20).style) + "".join(str(span.style) for span in bar(60, 100, 50, 20).spans)
+    assert "red" in str(bar(100, 100, None, 20).style) + "".join(
+        str(span.style) for span in bar(100, 100, None, 20).spans
+    )
+    assert bar(1, 1_000_000, None, 20).plain.strip() == "▏"
+    assert all(len(bar(used, 100, 30, 20).plain) == 20 for used in range(101))
+
+
+def test_the_most_a_queue_may_use_is_the_smallest_maximum_above_it() -> None:
+    found = partition()
+    leaf = next(leaves(found.queues))
+    tenants = found.queues.children[0]
+    assert ceiling(found, [found.queues, tenants, leaf], "vcore") == 200_000
+    assert ceiling(found, [found.queues, tenants], "vcore") == 640_000
+
+
+def test_processes_as_a_table() -> None:
+    from pathlib import Path
+
+    ready = Process("core", Path("x"), pid=42, state=State.READY, restarts=1, since=time.monotonic() - 65)
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(table([ready, Process("events", Path("x"), state=State.WAITING)], {}))
+    text = console.export_text()
+    assert "1m05s" in text
+    assert "restarting" in text
+
+
+def test_figures_are_short() -> None:
+    assert [number(value) for value in (0.25, 4, 12.5, 1500, 25_000, 1_200_000)] == [
+        "0.25",
+        "4",
+        "12.5",
+        "1,500",
+        "25k",
+        "1.2M",
+    ]
+    assert [size(value) for value in (512, 16 * 2**30, 1.5 * 2**40)] == ["512", "16Gi", "1.5Ti"]
+    assert [duration(value) for value in (0.84, 12.3, 1500)] == ["0.84 ms", "12 ms", "1.5 s"]
+    assert amount("vcore", 500) == "0.5"
+    assert amounts({"gpu": 1000, "memory": 2**30, "vcore": 1500}) == "vcore 1.5, memory 1Gi, gpu 1"
