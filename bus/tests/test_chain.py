@@ -6,7 +6,6 @@ import hashlib
 import itertools
 
 import pytest
-from google.protobuf.message import Message as Proto
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,8 +152,8 @@ def test_parts_join_to_what_was_cut(made: list[log_pb2.Decision], limit: int) ->
     assert (whole.inbox_seq, whole.now_ms, whole.epoch, whole.more) == (7, 1_700_000_000_000, 3, False)
 
 
-def copy(message: Proto) -> Proto:
-    return type(message).FromString(message.SerializeToString())
+def copy(commit: log_pb2.Commit) -> log_pb2.Commit:
+    return log_pb2.Commit.FromString(commit.SerializeToString())
 
 
 def test_a_fact_too_large_for_any_part() -> None:

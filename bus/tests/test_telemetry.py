@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
+import threading
 import timeit
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from remuda_bus import telemetry
+from remuda_bus.bus import Headers
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def test_a_trace_goes_on_over_headers(exporter: InMemorySpanExporter) -> None:
 
 def test_links(exporter: InMemorySpanExporter) -> None:
     with telemetry.span("one") as one, telemetry.span("two") as two:
-        links = [one.headers(), two.headers()["traceparent"], {}, "nonsense"]
+        links: list[Headers | str] = [one.headers(), two.headers()["traceparent"], {}, "nonsense"]
     with telemetry.span("batch", links=links):
         pass
     spans = {span.name: span for span in exporter.get_finished_spans()}
@@ -64,6 +68,35 @@ def test_an_exception_is_recorded(exporter: InMemorySpanExporter) -> None:
     (span,) = exporter.get_finished_spans()
     assert not span.status.is_ok
     assert span.events[0].name == "exception"
+
+
+def test_spans_are_exported_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[tuple[str, bytes]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *said: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv(telemetry.ENDPOINT, f"http://127.0.0.1:{server.server_port}")
+        telemetry.setup("test", "test-1")
+        with telemetry.span("exported", rm="a"):
+            pass
+        telemetry.shutdown()
+        server.shutdown()
+    ((path, body),) = received
+    assert path == "/v1/traces"
+    if body[:2] == b"\x1f\x8b":
+        body = gzip.decompress(body)
+    assert b"exported" in body
+    assert b"remuda-test" in body
+    assert b"test-1" in body
 
 
 def test_off_it_does_nothing_and_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
