@@ -1,0 +1,119 @@
+"""Short ways to write the messages an RM sends (000, RM and scheduler updates). Pure.
+
+Resources are keyword arguments in base units: `vcore` in thousandths of a core, `memory` in bytes, everything else in
+the RM's own unit; names that are no Python names go into `resources={"nvidia.com/gpu": 1}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from remuda_proto.constants import NODE_PARTITION
+from remuda_proto.si.v1 import si_pb2 as si
+
+Amounts = Mapping[str, int]
+
+
+def resource(resources: Amounts | None = None, **amounts: int) -> si.Resource:
+    """A Resource of all the amounts."""
+    made = si.Resource()
+    fields = made.resources
+    for name, value in amounts.items() if resources is None else {**resources, **amounts}.items():
+        fields[name].value = value
+    return made
+
+
+def node(
+    node_id: str,
+    *,
+    attributes: Mapping[str, str] | None = None,
+    partition: str = "",
+    existing: Iterable[si.Allocation] = (),
+    occupied: Amounts | None = None,
+    draining: bool = False,
+    resources: Amounts | None = None,
+    **amounts: int,
+) -> si.NodeInfo:
+    """A node with this capacity, to be reported (`report_nodes`) or updated (`update_nodes`). `existing`: what already
+    runs there; `occupied`: what others use of it; `draining`: report it closed for new allocations."""
+    made = si.NodeInfo(nodeID=node_id, attributes=attributes, existingAllocations=existing)
+    if partition:
+        made.attributes[NODE_PARTITION] = partition
+    if draining:
+        made.action = si.NodeInfo.CREATE_DRAIN
+    if resources or amounts:
+        made.schedulableResource.CopyFrom(resource(resources, **amounts))
+    if occupied:
+        made.occupiedResource.CopyFrom(resource(occupied))
+    return made
+
+
+def application(
+    application_id: str,
+    *,
+    queue: str = "",
+    user: str = "",
+    groups: Iterable[str] = (),
+    partition: str = "",
+    tags: Mapping[str, str] | None = None,
+    execution_timeout_ms: int = 0,
+    placeholders: Amounts | None = None,
+    gang_style: str = "",
+) -> si.AddApplicationRequest:
+    """An application to submit. `placeholders`: the sum of what the placeholders of its gang will ask for;
+    `gang_style`: "Hard" or "Soft"."""
+    return si.AddApplicationRequest(
+        applicationID=application_id,
+        queueName=queue,
+        partitionName=partition,
+        ugi=si.UserGroupInformation(user=user, groups=groups),
+        tags=tags,
+        executionTimeoutMilliSeconds=execution_timeout_ms,
+        placeholderAsk=resource(placeholders) if placeholders else None,
+        gangSchedulingStyle=gang_style,
+    )
+
+
+def ask(
+    application_id: str,
+    key: str,
+    *,
+    count: int = 1,
+    priority: int = 0,
+    partition: str = "",
+    tags: Mapping[str, str] | None = None,
+    timeout_ms: int = 0,
+    task_group: str = "",
+    placeholder: bool = False,
+    originator: bool = False,
+    preemption: si.PreemptionPolicy | None = None,
+    resources: Amounts | None = None,
+    **amounts: int,
+) -> si.AllocationAsk:
+    """An ask for `count` allocations of this size each. `timeout_ms`: how long an allocation may live, 0: for ever."""
+    return si.AllocationAsk(
+        allocationKey=key,
+        applicationID=application_id,
+        partitionName=partition,
+        resourceAsk=resource(resources, **amounts),
+        maxAllocations=count,
+        priority=priority,
+        executionTimeoutMilliSeconds=timeout_ms,
+        tags=tags,
+        taskGroupName=task_group,
+        placeholder=placeholder,
+        Originator=originator,
+        preemptionPolicy=preemption,
+    )
+
+
+def release_of(allocation: si.Allocation, message: str = "") -> si.AllocationRelease:
+    """This allocation has ended, or is to end."""
+    return si.AllocationRelease(
+        partitionName=allocation.partitionName,
+        applicationID=allocation.applicationID,
+        UUID=allocation.UUID,
+        allocationKey=allocation.allocationKey,
+        terminationType=si.STOPPED_BY_RM,
+        message=message,
+    )

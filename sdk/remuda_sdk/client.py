@@ -1,0 +1,272 @@
+"""The asyncio client of an RM: `async with ResourceManager.connect(url, "rm-1") as rm: ...`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from remuda_bus import subjects, telemetry
+from remuda_bus.bus import Refused, Unanswered
+from remuda_bus.nats import NatsBus, connect
+from remuda_proto.constants import NODE_PARTITION
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.dispatch import HandlersOfRm
+from remuda_sdk.inflow import Inflow
+from remuda_sdk.outflow import Outflow
+from remuda_sdk.session import Callback, RegistrationFailed, Releasable, Session, read, sized
+
+INVALID = 400
+OUTAGE = 503
+
+
+class ResourceManager(HandlersOfRm):
+    """One RM. A call that publishes returns once the server has it on disk, with the stream sequence of the (last)
+    message, which is what a DeadLetter refers to. It raises Full when the stream stays full, Unanswered when the server
+    stays away, ValueError when one element is larger than the server takes. Calls keep their order, also when made at
+    the same time.
+
+    Callbacks come by `callbacks()` or to handlers (`on_allocation` and so on), not both.
+    """
+
+    def __init__(self, url: str, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
+                 confirm_releases: bool, connect_within_s: float | None, register_within_s: float, retry_for_s: float
+                 ) -> None:  # fmt: skip
+        super().__init__()
+        self._url = url
+        self._registration = registration
+        self._register_on_entry = register
+        self._events = events
+        self._confirm_releases = confirm_releases
+        self._connect_within_s = connect_within_s
+        self._register_within_s = register_within_s
+        self._retry_for_s = retry_for_s
+        self._session = Session(registration.rmID)
+        self._bus: NatsBus | None = None
+        self._outflow: Outflow | None = None
+        self._inflow: Inflow | None = None
+        self._taker: object = None  # the latest loop over callbacks; one that was left must not be in the way
+        self._handling: asyncio.Task[None] | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        rm_id: str,
+        *,
+        policy_group: str = "",
+        config: str = "",
+        extra_config: Mapping[str, str] | None = None,
+        version: str = "",
+        build_info: Mapping[str, str] | None = None,
+        register: bool = True,
+        events: bool = False,
+        confirm_releases: bool = True,
+        connect_within_s: float | None = 10.0,
+        register_within_s: float = 20.0,
+        retry_for_s: float = 30.0,
+    ) -> Self:
+        """To be entered with `async with`, which connects and registers; `register=False`: call `register()` later.
+
+        `config` is the text of a queues.yaml; empty: that of `policy_group`, or the built-in default. `events`: events
+        come with the callbacks. `confirm_releases`: what the scheduler wants released is confirmed once its callback
+        was handled. `connect_within_s` None: for ever. `retry_for_s`: how long a full stream or an absent server is
+        borne. Raises ValueError when `rm_id` is none."""
+        registration = si.RegisterResourceManagerRequest(
+            rmID=rm_id,
+            policyGroup=policy_group,
+            config=config,
+            extraConfig=extra_config,
+            version=version,
+            buildInfo=build_info,
+        )
+        return cls(
+            url, registration, register=register, events=events, confirm_releases=confirm_releases,
+            connect_within_s=connect_within_s, register_within_s=register_within_s, retry_for_s=retry_for_s,
+        )  # fmt: skip
+
+    @property
+    def rm_id(self) -> str:
+        return self._session.rm_id
+
+    async def __aenter__(self) -> Self:
+        """Raises RegistrationFailed; Unanswered when there is no server."""
+        bus = await connect(self._url, f"rm-{subjects.key_of(self.rm_id)}", timeout_s=self._connect_within_s)
+        self._bus = bus
+        self._outflow = Outflow(bus, self.rm_id, self._retry_for_s)
+        if self._register_on_entry:
+            try:
+                await self.register()
+            except BaseException:
+                await bus.close()
+                raise
+        self._start_handling()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raises what a handler has raised, unless something else went wrong already."""
+        failure = await self._stop_handling()
+        if self._inflow is not None:
+            await self._inflow.close()
+        if self._bus is not None:
+            await self._bus.close()
+        if failure is not None and error is None:
+            raise failure
+
+    async def register(self) -> None:
+        """Returns once the core has accepted this RM. Registering again is allowed. Raises RegistrationFailed."""
+        subject, payload = subjects.register(self.rm_id), self._registration.SerializeToString()
+        with telemetry.span("rm.publish", rm=self.rm_id, kind="register") as span:
+            try:
+                await self._connected().request(subject, payload, span.headers(), self._register_within_s)
+            except Refused as refusal:
+                raise RegistrationFailed(refusal.reason, refusal.code) from None
+            except Unanswered as error:
+                raise RegistrationFailed(f"no scheduler answers: {error}", OUTAGE) from error
+
+    # Nodes
+
+    async def report_nodes(self, nodes: Iterable[si.NodeInfo]) -> int:
+        """New nodes. Those without an action are created open."""
+        return await self._send_nodes(nodes, si.NodeInfo.CREATE)
+
+    async def update_nodes(self, nodes: Iterable[si.NodeInfo]) -> int:
+        """Capacity, occupied resource, attributes of known nodes; attributes replace all former ones."""
+        return await self._send_nodes(nodes, si.NodeInfo.UPDATE)
+
+    async def drain(self, *node_ids: str, partition: str = "") -> int:
+        """Nothing new goes there."""
+        return await self._act(node_ids, si.NodeInfo.DRAIN_NODE, partition)
+
+    async def undrain(self, *node_ids: str, partition: str = "") -> int:
+        """Open again."""
+        return await self._act(node_ids, si.NodeInfo.DRAIN_TO_SCHEDULABLE, partition)
+
+    async def decommission(self, *node_ids: str, partition: str = "") -> int:
+        """They are gone; what ran there is released."""
+        return await self._act(node_ids, si.NodeInfo.DECOMISSION, partition)
+
+    # Applications, asks, releases
+
+    async def submit(self, *applications: si.AddApplicationRequest) -> int:
+        return await self._publish("application", self._session.submissions(applications, self._limit))
+
+    async def remove(self, *application_ids: str, partition: str = "") -> int:
+        """They have ended, with all their asks and allocations."""
+        return await self._publish("application", self._session.removals(application_ids, partition, self._limit))
+
+    async def ask(self, asks: Iterable[si.AllocationAsk]) -> int:
+        return await self._publish("allocation", self._session.asks(asks, self._limit))
+
+    async def report_allocations(self, allocations: Iterable[si.Allocation]) -> int:
+        """What runs already and was not reported with a node."""
+        return await self._publish("allocation", self._session.allocations(allocations, self._limit))
+
+    async def release(self, releases: Iterable[Releasable]) -> int:
+        """Allocations (as they came, or as AllocationRelease) and asks (AllocationAskRelease)."""
+        return await self._publish("allocation", self._session.releases(releases, self._limit))
+
+    async def confirm(self, *releases: si.AllocationRelease) -> int:
+        """What the scheduler wanted released is released. Only needed with `confirm_releases=False`, or to be
+        earlier."""
+        self._session.confirmed(releases)
+        return await self.release(releases)
+
+    async def update_configuration(
+        self, text: str, *, policy_group: str = "", extra_config: Mapping[str, str] | None = None
+    ) -> int:
+        """`text` of a queues.yaml; empty: that of the policy group. A refusal comes as a DeadLetter."""
+        request = si.UpdateConfigurationRequest(
+            rmID=self.rm_id, policyGroup=policy_group, config=text, extraConfig=extra_config
+        )
+        return await self._publish("configuration", sized(request, self._limit))
+
+    # Callbacks
+
+    async def callbacks(self) -> AsyncIterator[Callback]:
+        """Everything the RM is told, in order, for ever. A callback is acknowledged when the next one is asked for:
+        whoever leaves the loop before, gets it again. Within a callback, read the fields in the order of their
+        declaration."""
+        taker = self._taker = object()
+        inflow = await self._open_inflow()
+        while True:
+            message = await inflow.first(self._session.is_new)
+            if self._taker is not taker:
+                raise RuntimeError("callbacks are taken by another loop, or by handlers")
+            callback = read(message)
+            yield callback
+            await self._confirm_if_asked(callback)
+            self._session.taken(message)
+            await inflow.done()
+
+    async def handle_for_ever(self) -> None:
+        """Waits as long as handlers do their work; raises what one of them raises."""
+        if self._handling is None:
+            raise RuntimeError("there is no handler")
+        await asyncio.shield(self._handling)
+
+    async def _open_inflow(self) -> Inflow:
+        if self._inflow is None:
+            self._inflow = Inflow(self._connected(), self.rm_id, self._events or self._handlers.wants(si.EventRecord))
+        await self._inflow.open()
+        return self._inflow
+
+    async def _confirm_if_asked(self, callback: Callback) -> None:
+        if self._confirm_releases:
+            releases = self._session.confirmations(callback)
+            if releases:
+                await self.confirm(*releases)
+
+    def _start_handling(self) -> None:
+        if self._bus is not None and self._handlers and self._handling is None:
+            self._handling = asyncio.get_running_loop().create_task(
+                self._handle_all(), name=f"handlers of {self.rm_id}"
+            )
+
+    async def _handle_all(self) -> None:
+        async for callback in self.callbacks():
+            await self._handlers.handle(callback)
+
+    async def _stop_handling(self) -> BaseException | None:
+        handling, self._handling = self._handling, None
+        if handling is None:
+            return None
+        handling.cancel()
+        await asyncio.wait([handling])
+        return None if handling.cancelled() else handling.exception()
+
+    async def _send_nodes(self, nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> int:
+        return await self._publish("node", self._session.nodes(_acting(nodes, action), self._limit))
+
+    async def _act(self, node_ids: Iterable[str], action: si.NodeInfo.ActionFromRM.ValueType, partition: str) -> int:
+        attributes = {NODE_PARTITION: partition} if partition else None
+        return await self._send_nodes((si.NodeInfo(nodeID=one, attributes=attributes) for one in node_ids), action)
+
+    async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
+        self._connected()
+        assert self._outflow is not None
+        return await self._outflow.publish(kind, payloads)
+
+    @property
+    def _limit(self) -> int:
+        self._connected()
+        assert self._outflow is not None
+        return self._outflow.limit
+
+    def _connected(self) -> NatsBus:
+        if self._bus is None:
+            raise RuntimeError("not connected: use `async with ResourceManager.connect(...) as rm`")
+        return self._bus
+
+
+def _acting(nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> Iterable[si.NodeInfo]:
+    for node in nodes:
+        if node.action == si.NodeInfo.UNKNOWN_ACTION_FROM_RM:
+            acting = si.NodeInfo(action=action)
+            acting.MergeFrom(node)
+            yield acting
+        else:
+            yield node

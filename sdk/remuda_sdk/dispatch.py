@@ -1,0 +1,79 @@
+"""Handlers: which of them gets what. Pure but for calling them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.session import Callback, DeadLetter
+
+Handler = TypeVar("Handler", bound=Callable[[Any], Any])
+
+
+class Handlers:
+    """One handler per kind of callback, a function or a coroutine function; each `on_` can be used as a decorator."""
+
+    def __init__(self) -> None:
+        self._by_type: dict[type[Any], Callable[[Any], Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_type)
+
+    def wants(self, kind: type[Any]) -> bool:
+        return kind in self._by_type
+
+    def add(self, kind: type[Any], handler: Handler) -> Handler:
+        if kind in self._by_type:
+            raise ValueError(f"{kind.__name__} has a handler already: {self._by_type[kind]!r}")
+        self._by_type[kind] = handler
+        return handler
+
+    async def handle(self, callback: Callback) -> None:
+        """What has no handler is left alone. Raises what the handler raises."""
+        handler = self._by_type.get(type(callback))
+        if handler is not None:
+            returned = handler(callback)
+            if inspect.isawaitable(returned):
+                await returned
+
+
+class HandlersOfRm:
+    """The part of a ResourceManager that takes handlers."""
+
+    def __init__(self) -> None:
+        self._handlers = Handlers()
+
+    def on_allocation(self, handler: Handler) -> Handler:
+        """`handler(si.AllocationResponse)`: new, released, releasedAsks, rejected, rejectedAllocations, in this
+        order."""
+        return self._handle(si.AllocationResponse, handler)
+
+    def on_application(self, handler: Handler) -> Handler:
+        """`handler(si.ApplicationResponse)`: rejected, accepted, updated, in this order."""
+        return self._handle(si.ApplicationResponse, handler)
+
+    def on_node(self, handler: Handler) -> Handler:
+        """`handler(si.NodeResponse)`: rejected, accepted, in this order."""
+        return self._handle(si.NodeResponse, handler)
+
+    def on_container(self, handler: Handler) -> Handler:
+        """`handler(si.UpdateContainerSchedulingStateRequest)`: why an ask waits."""
+        return self._handle(si.UpdateContainerSchedulingStateRequest, handler)
+
+    def on_dead_letter(self, handler: Handler) -> Handler:
+        """`handler(DeadLetter)`: a request that could not be handled."""
+        return self._handle(DeadLetter, handler)
+
+    def on_event(self, handler: Handler) -> Handler:
+        """`handler(si.EventRecord)`: what happened, for people. To be set before the first callback is taken."""
+        return self._handle(si.EventRecord, handler)
+
+    def _handle(self, kind: type[Any], handler: Handler) -> Handler:
+        self._handlers.add(kind, handler)
+        self._start_handling()
+        return handler
+
+    def _start_handling(self) -> None:
+        raise NotImplementedError
