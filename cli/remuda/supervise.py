@@ -184,6 +184,7 @@ async def _spawn(program: Program) -> asyncio.subprocess.Process:
     parent = os.getpid()
 
     def die_with_parent() -> None:
+        os.setpgid(0, 0)  # the terminal's Ctrl-C is for the parent; here, because uvloop does not know `process_group`
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -195,7 +196,6 @@ async def _spawn(program: Program) -> asyncio.subprocess.Process:
         stderr=STDOUT,
         limit=LONGEST_LINE,
         env={**os.environ, **program.env},
-        process_group=0,
         preexec_fn=die_with_parent,
     )
 
