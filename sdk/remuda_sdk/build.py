@@ -7,6 +7,7 @@ the RM's own unit; names that are no Python names go into `resources={"nvidia.co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
@@ -91,20 +92,33 @@ def ask(
     **amounts: int,
 ) -> si.AllocationAsk:
     """An ask for `count` allocations of this size each. `timeout_ms`: how long an allocation may live, 0: for ever."""
-    return si.AllocationAsk(
+    made = si.AllocationAsk(
         allocationKey=key,
         applicationID=application_id,
         partitionName=partition,
-        resourceAsk=resource(resources, **amounts),
+        resourceAsk=_size(tuple((amounts if resources is None else {**resources, **amounts}).items())),
         maxAllocations=count,
         priority=priority,
-        executionTimeoutMilliSeconds=timeout_ms,
-        tags=tags,
-        taskGroupName=task_group,
-        placeholder=placeholder,
-        Originator=originator,
-        preemptionPolicy=preemption,
     )
+    # Asks come by the ten thousand, and every argument costs: what is seldom said is only set where it is.
+    if tags:
+        made.tags.update(tags)
+    if timeout_ms:
+        made.executionTimeoutMilliSeconds = timeout_ms
+    if task_group:
+        made.taskGroupName = task_group
+        made.placeholder = placeholder
+    if originator:
+        made.Originator = True
+    if preemption is not None:
+        made.preemptionPolicy.CopyFrom(preemption)
+    return made
+
+
+@lru_cache(maxsize=4_096)
+def _size(amounts: tuple[tuple[str, int], ...]) -> si.Resource:
+    """Shared by all asks of that size: protobuf copies it, so it must not be changed."""
+    return resource(dict(amounts))
 
 
 def release_of(allocation: si.Allocation, message: str = "") -> si.AllocationRelease:

@@ -12,6 +12,7 @@ from remuda_bus.bus import Bus, Consumer, Message
 
 BATCH_MESSAGES = 256
 WAITING_BATCHES = 2
+ACKNOWLEDGE_EVERY_S = 0.02
 
 Arrival = tuple[Consumer, Message]
 
@@ -24,6 +25,8 @@ class Inflow:
         self._rm_id = rm_id
         self._events = events
         self._waiting: deque[Arrival] = deque()
+        self._done: list[Arrival] = []
+        self._acknowledged_at = 0.0
         self._batches: asyncio.Queue[tuple[Consumer, list[Message]]] = asyncio.Queue(WAITING_BATCHES)
         self._consumers: list[Consumer] = []
         self._pumps: list[asyncio.Task[None]] = []
@@ -42,28 +45,38 @@ class Inflow:
             self._pumps.append(asyncio.get_running_loop().create_task(self._pump(consumer), name=durable))
 
     async def first(self, is_new: Callable[[Message], bool]) -> Message:
-        """Waits for it. Repetitions are acknowledged and left out. Raises what ended a consumer."""
+        """Waits for it. Repetitions are left out. Raises what ended a consumer."""
         while True:
             while not self._waiting:
                 await self._next_batch()
-            consumer, message = self._waiting[0]
+            message = self._waiting[0][1]
             if is_new(message):
                 return message
-            await consumer.ack([message])
-            self._waiting.popleft()
+            await self.done()
 
     async def done(self) -> None:
-        """The first was worked on: acknowledge it, and go on to the next."""
-        consumer, message = self._waiting[0]
-        await consumer.ack([message])
-        self._waiting.popleft()
+        """The first was worked on: go on to the next. It is acknowledged now, or together with those that follow at once."""
+        self._done.append(self._waiting.popleft())
+        now = asyncio.get_running_loop().time()
+        if not self._waiting or now - self._acknowledged_at >= ACKNOWLEDGE_EVERY_S:
+            await self._acknowledge()
+            self._acknowledged_at = now
 
     async def close(self) -> None:
         for pump in self._pumps:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
+        await self._acknowledge()
         for consumer in self._consumers:
             await consumer.close()
+        await asyncio.sleep(0)  # they end in the background: let that begin before the connection goes
+
+    async def _acknowledge(self) -> None:
+        done, self._done = self._done, []
+        for consumer in self._consumers:
+            messages = [message for of, message in done if of is consumer]
+            if messages:
+                await consumer.ack(messages)
 
     async def _pump(self, consumer: Consumer) -> None:
         while True:

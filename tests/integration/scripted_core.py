@@ -97,6 +97,7 @@ async def scripted_core(url: str, rm_id: str) -> AsyncIterator[ScriptedCore]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)  # what it has left to do in the background is begun
         await bus.close()
 
 
