@@ -10,11 +10,7 @@ ALLOCATIONS_PER_PASS: Final = 2_000
 
 # What the leader takes out of the inbox before it decides and commits: the same balance, on the way in.
 COMMANDS_PER_COMMIT: Final = 256
-INBOX_BYTES_PER_COMMIT: Final = 1_000_000
-
-# How many facts one commit may carry before it is written even though more commands are waiting: keeps the memory of a commit, and
-# the time a reader needs for one, bounded (about 5 MB, 50 ms).
-FACTS_PER_COMMIT: Final = 20_000
+INBOX_BYTES_PER_COMMIT: Final = 256_000
 
 # Time passes for the core once a second: the shortest timer of the specification is 30 s.
 TICK_MS: Final = 1_000

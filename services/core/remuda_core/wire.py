@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -61,7 +62,8 @@ class Scribe:
         name, read = READERS[kind]
         asked = list(read(getattr(message, kind)))
         if kind == "allocation":
-            for command, ask in zip(reversed(asked), reversed(message.allocation.asks), strict=False):
+            first = len(message.allocation.allocations)
+            for command, ask in zip(asked[first:], message.allocation.asks, strict=False):
                 self._asks[id(command.ask)] = (command.ask, ask)
         return name, asked
 
@@ -90,7 +92,7 @@ def read_configure(message: inbox_pb2.Configure) -> Iterable[commands.Command]:
 def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
     for node in message.nodes:
         existing = tuple(read_allocation(allocation) for allocation in node.existingAllocations)
-        partition = node.attributes.get("si/node-partition", "")
+        partition = node.attributes.get(NODE_PARTITION, "")
         try:
             action = si.NodeInfo.ActionFromRM.Name(node.action)
         except ValueError:
@@ -113,6 +115,11 @@ def read_application_request(message: si.ApplicationRequest) -> Iterable[command
 
 
 def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
+    """In the order in which the parts of one request take effect: what is reported, what is asked, what is released."""
+    for allocation in message.allocations:
+        yield commands.RecoverAllocation(read_allocation(allocation))
+    for ask in message.asks:
+        yield commands.SubmitAsk(read_ask(ask))
     for release in message.releases.allocationsToRelease:
         yield commands.ReleaseAllocation(
             release.partitionName, release.applicationID, release.UUID, release.terminationType, release.message, release.allocationKey
@@ -121,10 +128,6 @@ def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.
         yield commands.ReleaseAsk(
             ask_release.partitionName, ask_release.applicationID, ask_release.allocationKey, ask_release.terminationType, ask_release.message
         )
-    for allocation in message.allocations:
-        yield commands.RecoverAllocation(read_allocation(allocation))
-    for ask in message.asks:
-        yield commands.SubmitAsk(read_ask(ask))
 
 
 READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]]] = {

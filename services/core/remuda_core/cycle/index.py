@@ -7,6 +7,7 @@ anew when the configuration or the partition's total changes. `check` compares i
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..rules.resource import Items, Resource, items_of
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 REQUIRED_NODE_TAGS = ("si/requiredNode", "yunikorn.apache.org/requiredNode")
 
 
-def required_node(tags: dict[str, str]) -> str:
+def required_node(tags: Mapping[str, str]) -> str:
+    if not tags:
+        return ""
     for tag in REQUIRED_NODE_TAGS:
         if tag in tags:
             return tags[tag]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # A demand keeps a heap of its own while there are few groups, and otherwise once it has been searched for so often that building the heap
 # has cost no more than this many entries a search.
-FEW_GROUPS = 32
+FEW_GROUPS = 128
 ENTRIES_PER_SEARCH = 64
 # How far a heap may lie behind the journal before one search of the tree is cheaper than catching up.
 WORTH_CATCHING_UP = 64

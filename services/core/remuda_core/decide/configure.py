@@ -35,6 +35,9 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
 
 def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
     configuration = command.configuration
+    now = state.configuration
+    if now is not None and (now.checksum, now.compatibility) == (configuration.checksum, configuration.compatibility):
+        return  # the same again
     if problems := problems_of(configuration) + conflicts(state, configuration):
         yield facts.ConfigurationRefused(configuration.checksum, configuration.source, "; ".join(problems))
         return

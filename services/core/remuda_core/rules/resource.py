@@ -72,9 +72,9 @@ def show(resource: Resource) -> str:
 
 def problem_of(resource: Resource, what: str) -> str | None:
     """Why a resource in a request is no good: a negative amount. None if it is good."""
-    for name, amount in sorted(resource.items()):
-        if not name:
-            return f"{what}: a resource has an empty name"
-        if amount < 0:
-            return f"{what}: {name}={amount}, expected 0 or more"
+    if "" in resource:
+        return f"{what}: a resource has an empty name"
+    if resource and min(resource.values()) < 0:
+        name = min(name for name, amount in resource.items() if amount < 0)
+        return f"{what}: {name}={resource[name]}, expected 0 or more"
     return None

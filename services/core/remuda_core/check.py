@@ -1,0 +1,293 @@
+"""What is always true of a state, and a state as plain values.
+
+Tests check after every command; an operator may do so at any time. What is kept beside the facts (sums, counts of
+priorities, the scheduling index) is counted anew and compared. Knows nothing of commands: whatever led here, this has
+to hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from .check_index import check_index
+from .evolve import mapped_priority
+from .facts import Allocated, Fact
+from .rules import lifecycle
+from .rules.resource import Items, Resource, items_of, show, total_of
+from .state import Application, Node, Partition, Queue, State
+
+# A state as values
+
+
+def dump(state: State) -> dict[str, Any]:
+    """All that the facts determine, and nothing else: no index, no positions in streams, no clock. Sums have no zeros."""
+    return {
+        "rm_id": state.rm_id,
+        "registration": state.registration,
+        "registered": state.registered,
+        "configuration": state.configuration,
+        "next_seq": state.next_seq,
+        "next_allocation": state.next_allocation,
+        "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
+    }
+
+
+def digest(state: State) -> str:
+    """SHA-256 of the dump, in hexadecimal. Equal states have equal digests, in whatever order maps were filled."""
+    return sha256(msgspec.json.encode(dump(state), order="deterministic")).hexdigest()
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    return {
+        "settings": partition.settings,
+        "draining": partition.draining,
+        "total": _sum(partition.total),
+        "queues": {path: _queue(queue) for path, queue in partition.queues.items()},
+        "nodes": {node_id: _node(node) for node_id, node in partition.nodes.items()},
+        "applications": {app_id: _application(application) for app_id, application in partition.applications.items()},
+        "allocations": {
+            uuid: {"fact": a.fact, "at_ms": a.at_ms, "releasing": a.releasing}
+            for uuid, a in partition.allocations.items()
+        },
+    }
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    return {
+        "leaf": queue.leaf,
+        "managed": queue.managed,
+        "settings": queue.settings,
+        "draining_since_ms": queue.draining_since_ms,
+        "children": sorted(queue.children),
+        "applications": sorted(queue.applications),
+        "allocated": _sum(queue.allocated),
+        "pending": _sum(queue.pending),
+        "priorities": queue.priorities,
+        "priority": queue.priority,
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {
+        "attributes": node.attributes,
+        "capacity": node.capacity,
+        "occupied": node.occupied,
+        "draining": node.draining,
+        "allocated": _sum(node.allocated),
+        "allocations": sorted(node.allocations),
+    }
+
+
+def _application(application: Application) -> dict[str, Any]:
+    return {
+        "queue": application.queue.path,
+        "user": application.user,
+        "groups": application.groups,
+        "tags": application.tags,
+        "seq": application.seq,
+        "at_ms": application.at_ms,
+        "execution_timeout_ms": application.execution_timeout_ms,
+        "placeholder_ask": application.placeholder_ask,
+        "gang_scheduling_style": application.gang_scheduling_style,
+        "state": application.state,
+        "state_at_ms": application.state_at_ms,
+        "log": application.log,
+        "asks": {
+            key: {"ask": a.ask, "pending": a.pending, "seq": a.seq, "at_ms": a.at_ms}
+            for key, a in application.asks.items()
+        },
+        "allocations": sorted(application.allocations),
+        "allocated": _sum(application.allocated),
+        "pending": _sum(application.pending),
+        "priorities": application.priorities,
+        "priority": application.priority,
+    }
+
+
+def _sum(resource: Resource) -> Items:
+    return items_of(resource)
+
+
+# What is always true
+
+
+def check(state: State) -> None:
+    """AssertionError that says what is wrong."""
+    for name, partition in state.partitions.items():
+        assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
+        _check_queues(partition)
+        _check_applications(partition)
+        _check_allocations(partition)
+        _check_sums(partition)
+        _check_priorities(partition)
+        _check_timers(state, partition)
+        if partition.index is not None:
+            check_index(partition, partition.index)
+
+
+def _check_queues(partition: Partition) -> None:
+    found = {queue.path: queue for queue in partition.root.below()}
+    assert found == partition.queues, (
+        f"{partition.name}: queues {sorted(partition.queues)}, the tree has {sorted(found)}"
+    )
+    for path, queue in found.items():
+        assert (queue.parent is None) == (path == "root"), f"queue {path}: only root has no parent"
+        for name, child in queue.children.items():
+            assert child.path == f"{path}.{name}" and child.name == name, (
+                f"queue {path}: {child.path} stands below it as {name}"
+            )
+            assert child.parent is queue, f"queue {child.path}: its parent is another than {path}"
+        above = queue.parent.lineage if queue.parent else ()
+        assert queue.lineage == (queue, *above), f"queue {path}: its lineage is {[q.path for q in queue.lineage]}"
+        assert queue.leaf or not queue.applications, (
+            f"queue {path} is a parent and has applications {sorted(queue.applications)}"
+        )
+        if queue.leaf:
+            used = [q.path for q in queue.below() if q is not queue and q.applications]
+            assert not used, f"queue {path} is a leaf and there are applications below it, in {used}"
+        for app_id, application in queue.applications.items():
+            assert partition.applications.get(app_id) is application, (
+                f"queue {path}: its application {app_id} is not in the partition"
+            )
+
+
+def _check_applications(partition: Partition) -> None:
+    for app_id, application in partition.applications.items():
+        assert application.id == app_id, f"application {app_id}: it calls itself {application.id}"
+        assert application.log[-1:] == [(application.state_at_ms, application.state)], (
+            f"application {app_id}: state is not what its log ends with"
+        )
+        if application.terminal:
+            holds = [*application.asks, *application.allocations]
+            assert not holds, f"application {app_id} is {application.state} and holds {holds}"
+            assert (
+                app_id not in application.queue.applications
+                or application.queue.applications[app_id] is not application
+            ), f"application {app_id} is {application.state} and still in queue {application.queue.path}"
+        else:
+            path = application.queue.path
+            assert partition.queues.get(path) is application.queue, (
+                f"application {app_id}: its queue {path} is not in the partition"
+            )
+            assert application.queue.applications.get(app_id) is application, (
+                f"application {app_id} is not in its queue {path}"
+            )
+        idle = not application.asks and not application.allocations
+        assert application.state != lifecycle.COMPLETING or idle, f"application {app_id} is Completing and not idle"
+        for key, pending in application.asks.items():
+            name = f"ask {app_id}/{key}"
+            assert (pending.ask.application_id, pending.ask.allocation_key) == (app_id, key), f"{name}: it is another's"
+            assert pending.application is application, f"{name}: its application is another record"
+            assert pending.pending > 0, f"{name}: {pending.pending} pending"
+
+
+def _check_allocations(partition: Partition) -> None:
+    """On exactly one node, in one application, and in the partition."""
+    for uuid, allocation in partition.allocations.items():
+        fact, name = allocation.fact, f"allocation {uuid}"
+        assert fact.uuid == uuid, f"{name}: it calls itself {fact.uuid}"
+        assert partition.nodes.get(fact.node_id) is allocation.node, (
+            f"{name}: its node {fact.node_id} is not in the partition"
+        )
+        assert allocation.node.allocations.get(uuid) is allocation, f"{name} is not on its node {fact.node_id}"
+        assert partition.applications.get(fact.application_id) is allocation.application, (
+            f"{name}: {fact.application_id} is not in the partition"
+        )
+        assert allocation.application.allocations.get(uuid) is allocation, (
+            f"{name} is not in its application {fact.application_id}"
+        )
+    holders: tuple[Node | Application, ...] = (*partition.nodes.values(), *partition.applications.values())
+    for holder in holders:
+        for uuid, allocation in holder.allocations.items():
+            assert partition.allocations.get(uuid) is allocation, (
+                f"{holder.id} has the allocation {uuid}, the partition has not"
+            )
+            assert holder in (allocation.node, allocation.application), (
+                f"{holder.id} has the allocation {uuid} of another"
+            )
+
+
+def _check_sums(partition: Partition) -> None:
+    _same(partition.total, total_of(node.capacity for node in partition.nodes.values()), f"{partition.name}: total")
+    for node in partition.nodes.values():
+        _same(
+            node.allocated, total_of(a.fact.resource for a in node.allocations.values()), f"node {node.id}: allocated"
+        )
+    for application in partition.applications.values():
+        held = total_of(a.fact.resource for a in application.allocations.values())
+        _same(application.allocated, held, f"application {application.id}: allocated")
+        asked = total_of(_times(a.ask.resource, a.pending) for a in application.asks.values())
+        _same(application.pending, asked, f"application {application.id}: pending")
+    for queue in partition.queues.values():
+        members: tuple[Application | Queue, ...] = (*queue.applications.values(), *queue.children.values())
+        _same(queue.allocated, total_of(m.allocated for m in members), f"queue {queue.path}: allocated")
+        _same(queue.pending, total_of(m.pending for m in members), f"queue {queue.path}: pending")
+
+
+def _same(kept: Resource, counted: Resource, what: str) -> None:
+    assert items_of(kept) == items_of(counted), f"{what} {show(kept)}, counted anew {show(counted)}"
+
+
+def _times(resource: Resource, times: int) -> Resource:
+    return {name: amount * times for name, amount in resource.items()}
+
+
+def _check_priorities(partition: Partition) -> None:
+    for application in partition.applications.values():
+        counted = Counter(pending.ask.priority for pending in application.asks.values())
+        _counts(
+            application.priorities,
+            counted,
+            application.priority,
+            max(counted, default=0),
+            f"application {application.id}",
+        )
+    for queue in partition.queues.values():
+        members: tuple[Application | Queue, ...] = (*queue.applications.values(), *queue.children.values())
+        counted = Counter(member.priority for member in members if member.priorities)
+        _counts(queue.priorities, counted, queue.priority, mapped_priority(queue), f"queue {queue.path}")
+
+
+def _counts(kept: Mapping[int, int], counted: Mapping[int, int], priority: int, expected: int, what: str) -> None:
+    assert kept == counted, f"{what}: priorities {dict(kept)}, counted anew {dict(counted)}"
+    assert priority == expected, f"{what}: priority {priority}, counted anew {expected}"
+
+
+def _check_timers(state: State, partition: Partition) -> None:
+    alarms = state.timers.alarms()
+    for application in partition.applications.values():
+        if application.state in lifecycle.TIMEOUTS:
+            due_ms = application.state_at_ms + lifecycle.TIMEOUTS[application.state][0]
+            assert (due_ms, application.seq, application.state) in alarms, (
+                f"application {application.id}: no timer ends {application.state} at {due_ms}"
+            )
+
+
+# What is true of decisions
+
+
+def check_decision(state: State, facts: Iterable[Fact]) -> None:
+    """After one command: what it allocated has room. What is too much already may stay, but nothing new may add to it."""
+    for fact in facts:
+        if isinstance(fact, Allocated):
+            _check_allocated(state.partitions[fact.partition], fact)
+
+
+def _check_allocated(partition: Partition, fact: Allocated) -> None:
+    what = f"allocation {fact.application_id}/{fact.allocation_key}"
+    node, queue = partition.nodes[fact.node_id], partition.applications[fact.application_id].queue
+    assert node.schedulable, f"{what} was placed on {node.id}, which takes nothing new"
+    available = node.available()
+    for name, amount in fact.resource.items():
+        left = available.get(name, 0)
+        assert amount <= 0 or left >= 0, f"{what} was placed on {node.id}, which lacks {name}={-left} now"
+        for above in queue.lineage:
+            used, maximum = above.allocated.get(name, 0), above.settings.max.get(name)
+            assert amount <= 0 or maximum is None or used <= maximum, (
+                f"{what}: queue {above.path} now has {name}={used}, its maximum is {maximum}"
+            )

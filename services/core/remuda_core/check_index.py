@@ -1,0 +1,206 @@
+"""The scheduling index of a partition, compared with what follows from its state.
+
+Slow and plain on purpose: it says what the index has to say, not how. Looking settles what the index puts off, which
+never changes what it says.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from .cycle.contest import Contest
+from .cycle.fit_tree import LAST, Vector, covers
+from .cycle.index import Index, required_node
+from .cycle.nodes import Demand
+from .cycle.order import Lane, LeafOrder, Line, ParentOrder
+from .rules.resource import Items, items_of
+from .state import Node, Partition, PendingAsk, Queue
+
+Want = tuple[Items, str]
+
+
+def check_index(partition: Partition, index: Index) -> None:
+    """AssertionError that says what is wrong."""
+    assert index.partition is partition, f"{partition.name}: the index is another partition's"
+    _check_nodes(partition, index)
+    leaves = dict(_leaves(partition.root, index))
+    for queue, leaf in leaves.items():
+        _check_leaf(queue, leaf, index)
+    _check_demands(partition, index, [lane for leaf in leaves.values() for lane in leaf.lanes.values()])
+    if not index._total_changed:
+        for queue, leaf in leaves.items():
+            _check_leaf_ranks(queue, leaf)
+        for queue in _parents(partition.root):
+            assert isinstance(queue.order, ParentOrder)
+            _check_contest(queue.order.contest, f"queue {queue.path}")
+    for queue, leaf in leaves.items():
+        _check_wake_ups(queue, leaf, index)
+
+
+def _leaves(queue: Queue, index: Index) -> Iterator[tuple[Queue, LeafOrder]]:
+    """What stands below a leaf is draining and has no part in scheduling."""
+    order = queue.order
+    assert order is not None and order.index is index and order.queue is queue, (
+        f"queue {queue.path} has no place in the index"
+    )
+    if queue.leaf:
+        assert isinstance(order, LeafOrder), f"queue {queue.path} is a leaf, the index has it as a parent"
+        yield queue, order
+        return
+    assert isinstance(order, ParentOrder), f"queue {queue.path} is a parent, the index has it as a leaf"
+    for child in queue.children.values():
+        assert child.order is not None and child.order.above is order, (
+            f"queue {child.path} is not below {queue.path} in the index"
+        )
+        yield from _leaves(child, index)
+
+
+def _parents(queue: Queue) -> Iterator[Queue]:
+    if not queue.leaf:
+        yield queue
+        for child in queue.children.values():
+            yield from _parents(child)
+
+
+# Nodes
+
+
+def _check_nodes(partition: Partition, index: Index) -> None:
+    expected: defaultdict[tuple[Vector, Vector], set[str]] = defaultdict(set)
+    for node in partition.nodes.values():
+        assert index.knows(node.capacity), f"node {node.id}: a resource has no place in the index"
+        if node.schedulable:
+            expected[index.nodes.vector(node.capacity), index.nodes.vector(node.available())].add(node.id)
+        else:
+            assert node.group is None, f"node {node.id} takes nothing new and is in a group"
+    found = index.nodes.groups()
+    assert found == expected, f"{partition.name}: node groups {found}, expected {dict(expected)}"
+    for (capacity, available), ids in expected.items():
+        first = min(ids)
+        group = partition.nodes[first].group
+        assert group is not None and group.size == len(ids), f"group of {first}: size is not {len(ids)}"
+        assert (group.capacity, group.available) == (capacity, available), f"group of {first}: it is another's"
+        assert group.first().id == first, f"group of {first}: its first node is {group.first().id}"
+
+
+# Asks
+
+
+def _check_leaf(queue: Queue, leaf: LeafOrder, index: Index) -> None:
+    expected: defaultdict[Want, defaultdict[str, list[PendingAsk]]] = defaultdict(lambda: defaultdict(list))
+    for application in queue.applications.values():
+        for ask in sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq)):
+            expected[items_of(ask.ask.resource), required_node(dict(ask.ask.tags))][application.id].append(ask)
+    found = {(demand.items, demand.required_node): _lines(lane) for demand, lane in leaf.lanes.items()}
+    where = f"queue {queue.path}"
+    assert found.keys() == expected.keys(), f"{where}: lanes for {sorted(found)}, pending are {sorted(expected)}"
+    for want, lines in expected.items():
+        assert found[want] == lines, f"{where}: lines for {want} are {_keys(found[want])}, pending are {_keys(lines)}"
+    registered = {line for lines in leaf.lines.values() for line in lines.values()}
+    in_lanes = {line for lane in leaf.lanes.values() for line in lane.contest.members}
+    assert registered == in_lanes, f"{where}: lines by application are not the lines by lane"
+    only = next(iter(leaf.lanes.values())) if len(leaf.lanes) == 1 else None
+    assert leaf.only is only, f"{where}: the only lane is not what it takes for it"
+    for demand, lane in leaf.lanes.items():
+        assert lane.demand is demand and lane.leaf is leaf and lane.slot >= 0, (
+            f"{where}: the lane for {demand.items} stands in a wrong place"
+        )
+
+
+def _lines(lane: Lane) -> dict[str, list[PendingAsk]]:
+    return {line.application.id: list(_asks(line)) for line in lane.contest.members}
+
+
+def _asks(line: Line) -> Iterator[PendingAsk]:
+    """In the order in which the line gives them out."""
+    seen: set[int] = set()
+    head = line.head()
+    for priority in sorted(line.by_priority, reverse=True):
+        for ask in line.by_priority[priority]:
+            if ask.pending and ask.line is line and ask.ask.priority == priority and ask.seq not in seen:
+                seen.add(ask.seq)
+                assert len(seen) > 1 or ask is head, (
+                    f"line of {line.application.id}: {ask.ask.allocation_key} is first, it gives out another"
+                )
+                yield ask
+
+
+def _keys(lines: dict[str, list[PendingAsk]]) -> dict[str, list[str]]:
+    return {app_id: [ask.ask.allocation_key for ask in asks] for app_id, asks in lines.items()}
+
+
+# Demands
+
+
+def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> None:
+    by_demand: defaultdict[Demand, list[Lane]] = defaultdict(list)
+    for lane in lanes:
+        by_demand[lane.demand].append(lane)
+    known = set(index._demands.values())
+    assert known == by_demand.keys(), (
+        f"demands {[d.items for d in known]}, asked for are {[d.items for d in by_demand]}"
+    )
+    for demand, its_lanes in by_demand.items():
+        what = f"demand {demand.items} {demand.required_node}".rstrip()
+        assert demand.lanes == len(its_lanes), f"{what}: {demand.lanes} lanes, counted anew {len(its_lanes)}"
+        assert demand.need == index.nodes.vector(demand.resource), f"{what}: its vector is {demand.need}"
+        known_names = all(name in index.names for name, _ in demand.items)
+        assert demand.possible == known_names, f"{what}: possible is {demand.possible}"
+        assert (demand in index._closed) == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
+        for lane in its_lanes:
+            assert lane.open or not demand.open, f"{what}: open, but the lane in {lane.leaf.queue.path} is closed"
+            assert lane.open or lane in demand.closed_lanes, (
+                f"{what}: the lane in {lane.leaf.queue.path} would never open again"
+            )
+        if not demand.open and demand.possible:
+            room = [node.id for node in partition.nodes.values() if _has_room(node, demand, index)]
+            assert not room, f"{what}: closed, but it fits {room}"
+    open_lanes = sum(demand.lanes for demand in by_demand if demand.open)
+    assert index._open_lanes == open_lanes, f"{index._open_lanes} open lanes, counted anew {open_lanes}"
+
+
+def _has_room(node: Node, demand: Demand, index: Index) -> bool:
+    wanted = demand.required_node in ("", node.id)
+    return wanted and node.schedulable and covers(index.nodes.vector(node.available()), demand.need)
+
+
+# Who is next
+
+
+def _check_leaf_ranks(queue: Queue, leaf: LeafOrder) -> None:
+    for demand, lane in leaf.lanes.items():
+        _check_contest(lane.contest, f"queue {queue.path}, lane for {demand.items}")
+        if leaf.only is None and not lane.dirty:
+            kept, now = leaf.tree.rank_of(lane.slot), lane.rank() if lane.open else LAST
+            assert kept == now, f"queue {queue.path}: the lane for {demand.items} ranks {kept}, computed anew {now}"
+
+
+def _check_contest(contest: Contest, where: str) -> None:  # type: ignore[type-arg]
+    ranks = contest.ranks()
+    assert ranks.keys() == contest.members.keys(), f"{where}: members without a rank"
+    for member, rank in ranks.items():
+        assert rank == member.rank(), f"{where}: a rank is {rank}, computed anew {member.rank()}"
+
+
+def _check_wake_ups(queue: Queue, leaf: LeafOrder, index: Index) -> None:
+    """Whoever could be next takes part, all the way up."""
+    room = tuple(
+        min(
+            (q.settings.max[name] - q.allocated.get(name, 0) for q in queue.lineage if name in q.settings.max),
+            default=float("inf"),
+        )
+        for name in index.names
+    )
+    able = [lane for lane in leaf.lanes.values() if lane.open and lane.demand.open and covers(room, lane.demand.need)]
+    if not able:
+        return
+    assert index.anything_fits(room), (
+        f"queue {queue.path}: {able[0].demand.items} fits the headroom, the index takes it for too small"
+    )
+    order: LeafOrder | ParentOrder = leaf
+    while order.above is not None:
+        assert order in order.above.contest.members, (
+            f"queue {order.queue.path} does not take part, though {able[0].demand.items} in {queue.path} could be next"
+        )
+        order = order.above
