@@ -21,6 +21,7 @@ from . import loop, queries
 from .errors import UserError
 from .queries import Explanation, Partition, Queues
 from .ready import Pinger
+from .reasons import of_ask
 from .run import SERVICES
 from .screens.queues import tree
 from .terminal import amount, console, number, ordered
@@ -178,5 +179,5 @@ def _show_explanation(application: str, key: str | None, found: Explanation) -> 
     for ask in waiting:
         more = f" ({ask.pending} pending)" if ask.pending > 1 else ""
         console.print(Text.assemble((f"{ask.key}{more}", "bold")))
-        for reason in [constraint.reason for constraint in ask.constraints if constraint.reason] or [ask.reason]:
+        for reason in of_ask(ask):
             console.print(Text.assemble("  ", reason))

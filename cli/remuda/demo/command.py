@@ -18,6 +18,7 @@ from .. import loop, queries, terminal
 from ..driver import drive
 from ..errors import UserError
 from ..look import bus_at
+from ..reasons import of_ask
 from ..screens.demo import screen
 from ..supervise import Process, State
 from ..system import Layout, System
@@ -103,7 +104,7 @@ async def _pending(bus: Bus, simulations: Sequence[Simulation]) -> Counter[tuple
         for application in sorted({ask.application for ask in ledger.waiting.values()}):
             for ask in (await queries.explain(bus, rm, application)).asks:
                 if ask.pending:
-                    reasons[rm, f"{application}: {ask.reason}"] += ask.pending
+                    reasons[rm, f"{application}: {of_ask(ask)[0]}"] += ask.pending
     return reasons
 
 

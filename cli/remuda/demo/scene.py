@@ -63,8 +63,8 @@ def _yard() -> Site:
         rm_id="yard",
         nodes={f"yard-{number:02}": {"vcore": 32_000, "memory": 128 * GIB} for number in range(1, 41)},
         tenants=(
-            Tenant("analytics", "root.tenants.analytics", small, tasks=400, backlog=500, shortest_s=0.5, longest_s=2.0),
-            Tenant("research", "root.tenants.research", wide, 250, 300, shortest_s=0.8, longest_s=2.5, starts=0.3),
+            Tenant("analytics", "root.tenants.analytics", small, tasks=250, backlog=250, shortest_s=0.5, longest_s=2.0),
+            Tenant("research", "root.tenants.research", wide, 150, 150, shortest_s=0.8, longest_s=2.5, starts=0.3),
         ),
         standing=(
             Standing("web", "root.services", {"vcore": 2_000, "memory": 8 * GIB}, tasks=24, priority=5),

@@ -23,6 +23,7 @@ from ..driver import Driver, drive
 from ..errors import UserError
 from ..ledger import Record
 from ..look import bus_at
+from ..reasons import of_ask
 from ..system import Layout, System
 from .plot import check_file, file_plot, terminal_plot
 from .progress import shown
@@ -105,7 +106,7 @@ async def _reasons(bus: Bus, driver: Driver) -> Counter[str]:
     for application in sorted({ask.application for ask in driver.ledger.waiting.values()}):
         for ask in (await queries.explain(bus, driver.rm_id, application)).asks:
             if ask.key in driver.ledger.waiting:
-                reasons[ask.reason or "no reason given"] += ask.pending
+                reasons[of_ask(ask)[0]] += ask.pending
     unexplained = len(driver.ledger.waiting) - reasons.total()
     if unexplained > 0:
         driver.ledger.faults.append(f"{unexplained} asks wait, and the core does not say why")

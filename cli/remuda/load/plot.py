@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import plotext
@@ -10,7 +11,7 @@ from ..errors import UserError
 from .samples import Samples
 
 COLOURS = {"vcore": "#1f77b4", "memory": "#2ca02c", "gpu": "#d62728"}
-TERMINAL_COLOURS = {"vcore": "blue", "memory": "green", "gpu": "red"}  # as the theme hands them out, in this order
+ANSI_COLOURS = (94, 92, 91, 96, 95, 93)  # of the terminal plot's theme, in the order it hands them out
 MOST_POINTS = 400
 
 
@@ -24,17 +25,24 @@ def terminal_plot(samples: Samples, unit: str, width: int, height: int, colour: 
     figure.clear()
     figure.plot_size(width, height)
     figure.theme("simple" if colour else "colorless")
-    figure.legend(True)
+    figure.legend(False)
     every = max(1, len(samples.times) // MOST_POINTS)
     times = samples.times[::every]
     for resource in resources:
         marker = "braille" if colour else resource[0]
         figure.draw(figure.signal(times, samples.series(resource)[::every], marker=marker).lines().label(resource))
-    figure.title("used, percent of the nodes")
     figure.label(unit, "x")
     figure.ruler("y").lim(0, _top(samples))
     text: str = figure.build().string(not colour)
-    return "\n".join(line.rstrip() for line in text.splitlines())
+    return "\n".join([_legend(resources, colour), *(line.rstrip() for line in text.splitlines())])
+
+
+def _legend(resources: list[str], colour: bool) -> str:
+    """Above the plot, so that it hides nothing."""
+    keys = []
+    for resource, code in zip(resources, itertools.cycle(ANSI_COLOURS), strict=False):
+        keys.append(f"\x1b[{code}m━━\x1b[0m {resource}" if colour else f"{resource[0]} {resource}")
+    return f"used, percent of the nodes:  {'   '.join(keys)}"
 
 
 def check_file(path: Path) -> None:

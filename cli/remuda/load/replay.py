@@ -16,6 +16,7 @@ from remuda_bus.bus import Bus
 from .. import queries
 from ..driver import Ask, Driver
 from ..ledger import Running
+from ..reasons import of_ask
 from .openb import Node, Pod
 from .samples import Samples
 from .trace import DAY_S, Step, group, group_sizes
@@ -122,7 +123,7 @@ class Replay:
 
     async def _why_waiting(self, application: str, key: str) -> str | None:
         found = await queries.explain(self._bus, self._driver.rm_id, application, key)
-        return next((ask.reason for ask in found.asks if ask.key == key and ask.pending), None)
+        return next((of_ask(ask)[0] for ask in found.asks if ask.key == key and ask.pending), None)
 
     def _running(self, key: str) -> Running | None:
         ledger = self._driver.ledger

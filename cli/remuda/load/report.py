@@ -92,7 +92,8 @@ def figures(found: Report) -> Table:
     if found.released:
         table.add_row("released", f"{found.released:,}")
     _counted(table, "pending", found.pending, found.pending_reasons, "yellow")
-    _counted(table, "left waiting", found.departed_waiting, found.departed_waiting_reasons, "yellow")
+    if found.departed_waiting:
+        _counted(table, "left waiting", found.departed_waiting, found.departed_waiting_reasons, "yellow")
     _counted(
         table, "rejected", max(found.rejected, sum(found.rejected_reasons.values())), found.rejected_reasons, "red"
     )

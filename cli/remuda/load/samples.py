@@ -27,6 +27,11 @@ class Samples:
             self.times, self.shares = self.times[::2], self.shares[::2]
             self._every *= 2
 
+    def end(self, time: float) -> None:
+        """Forget what came later."""
+        count = sum(at <= time for at in self.times)
+        del self.times[count:], self.shares[count:]
+
     def resources(self) -> list[str]:
         """Those that were used at all."""
         names = {name for shares in self.shares for name, share in shares.items() if share > 0}

@@ -14,11 +14,12 @@ from .replay import NoAnswer
 from .samples import Samples
 
 NODE = {"vcore": 32_000, "memory": 128 * 1024**3}
-ASK = {"vcore": 1_000, "memory": 4 * 1024**3}
+ASK = {"vcore": 1_000, "memory": 3 * 1024**3}
 ASKS_AT_ONCE = 5_000
 TICK_S = 0.02  # how often asks are sent, and allocations released, when there is a rate or a duration
-SAMPLE_EVERY_S = 0.1
-QUIET_S = 2.0  # when nothing is placed for so long, the rest waits
+SAMPLE_EVERY_S = 0.05
+QUIET_S = 1.5  # when nothing is placed for so long, the rest waits
+LOOK_EVERY_S = 0.2
 PATIENCE_S = 30.0
 QUEUE = "root.load"
 
@@ -44,7 +45,7 @@ class Synthetic:
         self._rate = rate
         self._duration_s = duration_s
         self._ends: list[tuple[float, str, Running]] = []
-        self._released = 0
+        self._start = 0.0
 
     def placed(self, new: list[Running]) -> None:
         """For the driver: note when each allocation is over."""
@@ -66,6 +67,7 @@ class Synthetic:
 
     async def run(self, driver: Driver) -> None:
         """Returns when every ask is placed or rejected (and released again), or nothing happens any more."""
+        self._start = time.monotonic()
         sampler = asyncio.create_task(self._sample(driver))
         releaser = asyncio.create_task(self._release_when_over(driver))
         try:
@@ -100,13 +102,20 @@ class Synthetic:
             yield Ask(f"{application}-{number // self._apps}", application, ASK)
 
     async def _until_quiet(self, driver: Driver) -> None:
+        """Also samples end here: that nothing happens for a while is not worth a plot."""
+        seen, since = self._state(driver), time.monotonic()
+        while not await driver.until(lambda: self._over(driver), LOOK_EVERY_S):
+            now = self._state(driver)
+            if now != seen:
+                seen, since = now, time.monotonic()
+            patience_s = QUIET_S if driver.ledger.placed else PATIENCE_S / 3
+            if time.monotonic() - since > patience_s and (self._duration_s is None or not driver.ledger.running):
+                break
+        self.samples.end(since - self._start + LOOK_EVERY_S)
+
+    def _state(self, driver: Driver) -> tuple[int, int, int]:
         ledger = driver.ledger
-        while not self._over(driver):
-            before = (ledger.placed, ledger.released, ledger.rejected_asks)
-            await driver.until(lambda: self._over(driver), QUIET_S + (0 if ledger.placed else PATIENCE_S / 3))
-            still = (ledger.placed, ledger.released, ledger.rejected_asks) == before
-            if still and (self._duration_s is None or not ledger.running):
-                return
+        return ledger.placed, ledger.released, ledger.rejected_asks
 
     def _over(self, driver: Driver) -> bool:
         return not driver.ledger.waiting and (self._duration_s is None or not driver.ledger.running)
@@ -121,9 +130,8 @@ class Synthetic:
             await asyncio.sleep(TICK_S)
 
     async def _sample(self, driver: Driver) -> None:
-        start = time.monotonic()
         while True:
-            self.samples.add(time.monotonic() - start, driver.ledger.shares())
+            self.samples.add(time.monotonic() - self._start, driver.ledger.shares())
             await asyncio.sleep(SAMPLE_EVERY_S)
 
 

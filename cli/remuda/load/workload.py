@@ -16,6 +16,7 @@ from .samples import Samples
 from .trace import DAY_S, steps
 
 TOGETHER_S = 0.1  # with a speed: what is sent together is at most this far apart, real seconds
+FAST_TOGETHER_S = 3_600.0  # without: trace seconds
 
 
 class Workload(Protocol):
@@ -69,9 +70,9 @@ class TraceWorkload:
 
     def __init__(self, nodes: Path, pods: Path, speed: float | None) -> None:
         self._nodes, self._pods = openb.read_nodes(nodes), openb.read_pods(pods)
-        self._steps = steps(self._pods, float("inf") if speed is None else TOGETHER_S * speed)
+        self._steps = steps(self._pods, FAST_TOGETHER_S if speed is None else TOGETHER_S * speed)
         self._speed = speed
-        days = (self._steps[-1].time - self._steps[0].time) / DAY_S
+        days = (self._steps[-1].time - min(pod.created for pod in self._pods)) / DAY_S
         self.title = f"{pods.name}: {len(self._nodes):,} nodes, {len(self._pods):,} pods over {days:.0f} days"
         self.total = len(self._pods)
         self.samples = Samples()

@@ -66,13 +66,17 @@ def _head(view: View, width: int) -> list[Text]:
     rate = view.rates[-1] if view.rates else 0.0
     parts: list[tuple[str, str]] = [
         ("placed ", "dim"), (f"{view.placed:,}", "bold green"), ("  per s ", "dim"), (number(round(rate)), "bold"),
-        ("  released ", "dim"), (f"{view.released:,}", ""), ("  waiting ", "dim"), (f"{view.waiting:,}", "yellow"),
+        ("  waiting ", "dim"), (f"{view.waiting:,}", "yellow"),
         ("  rejected ", "dim"), (str(view.rejected), "red" if view.rejected else ""),
     ]  # fmt: skip
-    latency = f"  p50 {duration(view.p50_ms)}, p99 {duration(view.p99_ms)}"
     second = Text.assemble(*parts)
-    if second.cell_len + len(latency) <= width:
-        second.append(latency, "dim")
+    for name, value in (
+        ("round trip p99", duration(view.p99_ms)),
+        ("p50", duration(view.p50_ms)),
+        ("released", f"{view.released:,}"),
+    ):
+        if second.cell_len + len(name) + len(value) + 3 <= width:
+            second.append_text(Text.assemble((f"  {name} ", "dim"), value))
     return [first, _cut(second, width)]
 
 
@@ -92,7 +96,7 @@ def _trees(view: View, width: int, rows: int) -> tuple[list[RenderableType], int
 def _node_line(rm: str, found: Nodes, width: int) -> Text:
     """One block per node, as high as its scarcest resource is used."""
     nodes = _all(found)
-    text = Text.assemble((f"{rm} nodes ", "bold"))
+    text = Text.assemble((f"{rm + ' nodes':<11} ", "bold"))
     for node in nodes[: max(1, width - text.cell_len - 6)]:
         text.append(*_block(node))
     return _cut(text, width)

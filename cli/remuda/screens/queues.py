@@ -11,6 +11,7 @@ from ..queries import Partition, Queue
 from ..terminal import amount, number, ordered
 
 BLOCKS = " ▏▎▍▌▋▊▉█"
+MOST_NAME = 26
 NARROW = 72  # columns: below that, less is shown
 
 
@@ -18,22 +19,23 @@ def tree(partition: Partition, width: int, rows: int | None = None, title: str =
     """One row per queue: bar, used, guaranteed, max, pending of the resource that is scarcest there, applications.
     With `rows`, the deepest queues are left out first, then the last. `title` heads the names."""
     shown = _visible(partition.queues, rows)
-    longest = min(max(len(title), *(2 * depth + len(queue.name) for depth, queue, _ in shown)), max(16, width // 4))
-    bar_width = max(10, min(56, width - longest - (24 if width < NARROW else 42)))
+    longest = min(max(len(title), MOST_NAME // 2, *(2 * d + len(queue.name) for d, queue, _ in shown)), MOST_NAME)
+    bar_width = max(10, min(56, width - longest - sum(size + 1 for _, size in _columns(width)) - 2))
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", expand=False)
     table.add_column(title, no_wrap=True, overflow="ellipsis", min_width=longest, max_width=longest)
     table.add_column("usage, ▕ guaranteed" if bar_width >= 19 else "usage", no_wrap=True)
-    for name in _columns(width):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name, size in _columns(width):
+        table.add_column(name, justify="right", no_wrap=True, min_width=size)
     for depth, queue, path in shown:
         table.add_row(*_row(partition, queue, path, depth, width, bar_width))
     return table
 
 
-def _columns(width: int) -> tuple[str, ...]:
+def _columns(width: int) -> tuple[tuple[str, int], ...]:
+    """Name and usual width."""
     if width < NARROW:
-        return ("used", "max", "waits")
-    return ("", "used", "guar.", "max", "waits", "apps")
+        return (("used", 5), ("max", 5), ("waits", 5))
+    return (("", 5), ("used", 5), ("guar.", 5), ("max", 5), ("waits", 5), ("apps", 4))
 
 
 def _row(partition: Partition, queue: Queue, path: list[Queue], depth: int, width: int, bar_width: int) -> list[Text]:
@@ -51,7 +53,7 @@ def _row(partition: Partition, queue: Queue, path: list[Queue], depth: int, widt
         Text(
             amount(resource, queue.pending.get(resource, 0)), style="yellow" if queue.pending.get(resource) else "dim"
         ),
-        Text(number(queue.applications), style="" if queue.applications else "dim"),
+        Text(number(applications(queue)), style="" if applications(queue) else "dim"),
     ]
     return [cells[0], cells[1], cells[3], cells[5], cells[6]] if width < NARROW else cells
 
@@ -108,6 +110,11 @@ def _walk(queue: Queue, depth: int, above: list[Queue]) -> Iterator[tuple[int, Q
     yield depth, queue, path
     for child in queue.children:
         yield from _walk(child, depth + 1, path)
+
+
+def applications(queue: Queue) -> int:
+    """In it and below it."""
+    return queue.applications + sum(map(applications, queue.children))
 
 
 def leaves(queue: Queue) -> Iterator[Queue]:
