@@ -44,6 +44,8 @@ async def serve(bus: Bus, instance: str) -> None:
         while True:
             await lease.acquire()
             await _while_held(lease, publish(bus))
+    except ExceptionGroup as failures:  # the first of the followers that failed is what there is to say
+        raise failures.exceptions[0] from None
     finally:
         await lease.release()
 

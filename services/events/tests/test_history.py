@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,6 +109,21 @@ async def test_the_next_instance_takes_over(bus: NatsBus, server: NatsServer):
             assert await told(bus, 18) == await expected(bus)
             assert await holder(bus) == "two"
     await other.close()
+
+
+async def test_a_lost_lease_is_acquired_again(bus: NatsBus):
+    await register(bus)
+    await write(bus, 3)
+    async with running(serve(bus, "one")):
+        await told(bus, 6)
+        taken = await bus.put(subjects.LEASES.name, subjects.EVENTS_LEASE, b'{"holder": "an operator"}')
+        async with asyncio.timeout(10):
+            async for entry in bus.watch(subjects.LEASES.name):
+                if entry.key == subjects.EVENTS_LEASE and entry.value and entry.revision > taken:
+                    break
+        await write(bus, 700)
+        assert await told(bus, 1_406) == await expected(bus)
+        assert await holder(bus) == "one"
 
 
 async def holder(bus: Bus) -> str:
