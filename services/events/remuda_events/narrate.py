@@ -22,18 +22,18 @@ NS_PER_MS: Final = 1_000_000
 def narrate(commit: log_pb2.Commit) -> list[bytes]:
     """The serialised EventRecords of a commit, in the order of its facts; they happened when it was decided."""
     at_ns = commit.now_ms * NS_PER_MS
-    told: list[bytes] = []
-    for decision in commit.decisions:
-        for fact in decision.facts:
-            told.extend([record.SerializeToString() for record in records(fact, at_ns)])
-    return told
+    return [
+        record.SerializeToString()
+        for decision in commit.decisions
+        for fact in decision.facts
+        for record in records(fact, at_ns)
+    ]
 
 
 def records(fact: log_pb2.Fact, at_ns: int) -> Records:
     """What there is to tell of one fact: nothing for a silent one, nor for one that a newer core has introduced."""
     kind = fact.WhichOneof("fact")
-    tell = TABLE.get(kind) if kind else None
-    if kind is None or tell is None:
+    if kind is None or (tell := TABLE.get(kind)) is None:
         return ()
     return tell(getattr(fact, kind), at_ns)
 
