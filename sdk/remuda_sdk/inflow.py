@@ -55,7 +55,8 @@ class Inflow:
             await self.done()
 
     async def done(self) -> None:
-        """The first was worked on: go on to the next. It is acknowledged now, or together with those that follow at once."""
+        """The first was worked on: go on to the next. It is acknowledged now, or together with those that follow at
+        once."""
         self._done.append(self._waiting.popleft())
         now = asyncio.get_running_loop().time()
         if not self._waiting or now - self._acknowledged_at >= ACKNOWLEDGE_EVERY_S:
