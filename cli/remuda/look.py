@@ -23,7 +23,7 @@ from .queries import Explanation, Partition, Queues
 from .ready import Pinger
 from .reasons import of_ask
 from .run import SERVICES
-from .screens.queues import tree
+from .screens.queues import applications, tree
 from .terminal import amount, console, number, ordered
 
 CONNECT_WITHIN_S = 3.0
@@ -70,10 +70,8 @@ async def bus_at(url: str) -> AsyncIterator[Bus]:
     """A connection to a system that should be there; UserError when it is not."""
     try:
         bus = await connect(url, "remuda-cli", timeout_s=CONNECT_WITHIN_S)
-    except (Unanswered, OSError) as error:
-        raise UserError(
-            f"{url}: no NATS server answers ({error}). Start one with `remuda up`, or name it with --nats"
-        ) from None
+    except (Unanswered, OSError):
+        raise UserError(f"{url}: no NATS server answers. Start one with `remuda up`, or name it with --nats") from None
     try:
         yield bus
     except BusError as error:
@@ -115,7 +113,7 @@ async def _rm(bus: Bus, registered: dict[str, Any]) -> dict[str, Any]:
     return {
         **registered,
         "nodes": sum(partition.nodes for partition in found.partitions),
-        "applications": sum(root.applications for root in roots),
+        "applications": sum(applications(root) for root in roots),
         "total": _sum(partition.total for partition in found.partitions),
         "allocated": _sum(partition.allocated for partition in found.partitions),
         "pending": _sum(root.pending for root in roots),

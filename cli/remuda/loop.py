@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+import structlog
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -23,7 +26,10 @@ class Stopped(Exception):
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of `main()`; raises Stopped after everything is cleaned up when a signal ended it."""
+    """The result of `main()`; raises Stopped after everything is cleaned up when a signal ended it. What libraries log
+    meanwhile is not shown: commands say themselves what a person has to know."""
+    logging.basicConfig(handlers=[logging.NullHandler()])
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     return asyncio.run(_until_signal(main))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
@@ -72,7 +73,7 @@ async def test_one_that_keeps_failing_is_started_less_and_less_often(tmp_path: P
     await until(lambda: len(starts) == 4)
     assert process.ended == "exit code 3"
     await supervisor.stop(["a"])
-    pauses = [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(starts)]
     assert pauses[0] < pauses[1] < pauses[2]
 
 
@@ -117,7 +118,8 @@ from remuda.supervise import Program, Supervisor
 
 async def main():
     supervisor = Supervisor(changed=lambda p: print(p.pid, flush=True))
-    supervisor.start(Program("a", (sys.executable, "-c", "import time; time.sleep(60)"), pathlib.Path(sys.argv[1]) / "a.log"))
+    argv = (sys.executable, "-c", "import time; time.sleep(60)")
+    supervisor.start(Program("a", argv, pathlib.Path(sys.argv[1]) / "a.log"))
     await asyncio.sleep(60)
 
 asyncio.run(main())

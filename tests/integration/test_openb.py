@@ -11,6 +11,7 @@ import csv
 import json
 import os
 import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,10 @@ def pod_sizes() -> dict[str, Counter[str]]:
 async def replay(directory: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The report and the record of the RM."""
     report, record = directory / "report.json", directory / "record.jsonl"
+    command = ["load", "--plain", "--trace", "openb", NODES, PODS, "--json", report, "--record", record]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "remuda", "load", "--trace", "openb", str(NODES), str(PODS), "--plain",
-        "--json", str(report), "--record", str(record), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
+        sys.executable, "-m", "remuda", *map(str, command), stdout=PIPE, stderr=STDOUT
+    )
     output, _ = await process.communicate()
     assert process.returncode == 0, output.decode()
     return json.loads(report.read_text()), [json.loads(line) for line in record.read_text().splitlines()]

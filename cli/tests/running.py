@@ -1,0 +1,72 @@
+"""Runs the command as people do, as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import Callable
+
+import psutil
+
+
+async def remuda(*arguments: str) -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "remuda", *arguments, stdout=PIPE, stderr=STDOUT, limit=1024 * 1024
+    )
+
+
+async def finished(*arguments: str) -> tuple[int, str]:
+    """Exit code and everything it printed."""
+    process = await remuda(*arguments)
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), 90)
+    except BaseException:
+        process.kill()
+        raise
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
+class Lines:
+    """The output of a process, line by line."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdout is not None
+        self._stream = process.stdout
+        self.seen: list[str] = []
+
+    async def until(self, pattern: str, within_s: float = 40.0) -> re.Match[str]:
+        """The next line that matches."""
+        async with asyncio.timeout(within_s):
+            while line := await self._stream.readline():
+                self.seen.append(line.decode().rstrip())
+                if found := re.search(pattern, self.seen[-1]):
+                    return found
+        raise AssertionError(f"no line matches {pattern!r}:\n" + "\n".join(self.seen))
+
+
+async def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "not in time"
+        await asyncio.sleep(0.02)
+
+
+def gone(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def children(process: Process) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+async def stopped(process: Process, sign: signal.Signals = signal.SIGINT) -> int:
+    process.send_signal(sign)
+    return await asyncio.wait_for(process.wait(), 30)

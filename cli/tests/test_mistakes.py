@@ -1,0 +1,102 @@
+"""What people get wrong: one line on stderr, exit code 1, no traceback."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from remuda.main import app
+
+NOWHERE = "nats://127.0.0.1:1"
+
+
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr."""
+    monkeypatch.setattr("sys.argv", ["remuda", *arguments])
+    with pytest.raises(SystemExit) as end:
+        app()
+    out, err = capsys.readouterr()
+    return int(end.value.code or 0), out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "nix"], "no service 'nix': expected one of rmproxy, core, config, events"),
+        (["run", "core", "--file", "x"], "--file belongs to the service config, not to core"),
+        (["run", "config", "--file", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
+        (["up", "--config", "/nowhere.yaml"], "/nowhere.yaml: no such file"),
+        (["load", "--trace", "csv", "a", "b"], "unknown format: expected openb"),
+        (["load", "--trace", "openb", "/nowhere.csv", "b"], "/nowhere.csv: no such file"),
+        (["load", "--speed", "2"], "--speed belongs to --trace"),
+        (["load", "--rm", "a b"], "rmID 'a b': expected"),
+        (["load", "--plot", "x.gif"], "expected a name that ends in .png, .svg or .pdf"),
+        (["load", "--plot", "/nowhere/x.png"], "no such directory"),
+        (["load", "--record", "/nowhere/x"], "No such file or directory"),
+        (["config", "check", "/nowhere.yaml"], "/nowhere.yaml: No such file or directory"),
+    ],
+)
+def test_one_line(monkeypatch, capsys, arguments: list[str], says: str) -> None:
+    code, out, err = command(monkeypatch, capsys, *arguments)
+    assert code == 1
+    assert err.startswith("remuda: ")
+    assert says in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["queues", "rm"], ["explain", "rm", "app"]])
+def test_nobody_there(monkeypatch, capsys, arguments: list[str]) -> None:
+    monkeypatch.setattr("remuda.look.CONNECT_WITHIN_S", 0.3)
+    code, _, err = command(monkeypatch, capsys, *arguments, "--nats", NOWHERE)
+    assert (code, err.count("\n")) == (1, 1)
+    assert f"{NOWHERE}: no NATS server answers. Start one with `remuda up`, or name it with --nats" in err
+
+
+def test_a_port_that_is_taken(monkeypatch, capsys) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        code, _, err = command(monkeypatch, capsys, "up", "--port", port)
+    assert code == 1
+    assert f"--port {port}: Address already in use" in err
+
+
+BAD = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+          - {name: a, colour: red}
+          - {name: A b}
+"""
+
+
+def test_a_configuration_with_problems_shows_all_of_them_with_their_lines(monkeypatch, capsys, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(BAD)
+    code, out, err = command(monkeypatch, capsys, "config", "check", str(file))
+    assert code == 1
+    assert f"{file}:6: partitions[0].queues[0].queues[0].colour" in out
+    assert f"{file}:7: " in out
+    assert "this file would be refused" in err
+    code, out, _ = command(monkeypatch, capsys, "config", "check", str(file), "--json")
+    assert code == 1
+    assert [problem["line"] for problem in json.loads(out)["problems"]] == [6, 7]
+
+
+def test_the_queues_of_the_demo_are_valid(monkeypatch, capsys) -> None:
+    from remuda.demo import scene
+
+    for name in ("queues.yaml", "lab.yaml"):
+        file = Path(scene.__file__).with_name(name)
+        code, out, _ = command(monkeypatch, capsys, "config", "check", str(file))
+        assert code == 0
+        assert "valid" in out

@@ -1,0 +1,85 @@
+"""`remuda up` with everything real: ready when it says so, repaired when something dies, nobody left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.tests.running import Lines, children, eventually, finished, gone, remuda, stopped
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> None:
+    process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
+    lines = Lines(process)
+    try:
+        core = int((await lines.until(r" core +started, process (\d+)"))[1])
+        await lines.until(r" remuda +ready: nats-server, config, core, events, rmproxy")
+        url = json.loads((tmp_path / "remuda.json").read_text())["nats"]
+        everyone = children(process)
+        assert len(everyone) == 5
+
+        code, text = await finished("status", "--nats", url, "--json")
+        assert code == 0, text
+        assert json.loads(text)["services"] == {"config": 1, "core": 1, "events": 1, "rmproxy": 1}
+
+        os.kill(core, signal.SIGKILL)
+        await lines.until(r" core +ended \(killed by SIGKILL\), is started again; restarts so far: 1")
+        await lines.until(r" core +ready")
+
+        server = next(child for child in everyone if child.name().startswith("nats"))
+        server.kill()
+        await lines.until(r" nats-server +ended \(gone\), is started again")
+        await lines.until(r" nats-server +ready")
+        everyone = children(process)
+
+        code = await stopped(process)
+        rest = (await process.stdout.read()).decode()  # type: ignore[union-attr]
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert code == 0, rest
+    order = [rest.index(f"{name:<11} stopped") for name in ("rmproxy", "core", "config", "nats-server")]
+    assert order == sorted(order)
+    assert all(map(gone, everyone))
+    assert (tmp_path / "logs" / "core.log").read_text()
+    assert not (tmp_path / "remuda.json").exists()
+
+
+async def test_nobody_survives_kill_9(tmp_path: Path) -> None:
+    process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
+    await Lines(process).until(r" rmproxy +started")
+    everyone = children(process)
+    assert len(everyone) == 5
+    process.kill()
+    await process.wait()
+    await eventually(lambda: all(map(gone, everyone)))
+
+
+async def test_stopping_while_it_still_starts(tmp_path: Path) -> None:
+    process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
+    await Lines(process).until(r" core +started")
+    everyone: list[psutil.Process] = children(process)
+    assert await stopped(process, signal.SIGTERM) == 0
+    assert all(map(gone, everyone))
+
+
+async def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
+    try:
+        await Lines(process).until(r" remuda +nats")
+        drain = asyncio.create_task(process.stdout.read())  # type: ignore[union-attr]
+        code, text = await finished("up", "--data", str(tmp_path), "--port", "0", "--plain")
+        assert code == 1
+        assert "another nats-server uses this directory" in text
+        assert "Traceback" not in text
+    finally:
+        assert await stopped(process) == 0
+        await drain
