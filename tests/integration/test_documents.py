@@ -16,6 +16,7 @@ from nats.aio.client import Client
 
 import remuda_config
 from remuda.embedded import NatsServer
+from tests.integration.running import until
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sdk/*.md")]
@@ -88,9 +89,7 @@ async def until_it_answers(url: str) -> None:
     """A first RM is registered: all services work together."""
     connection = await nats.connect(url)
     try:
-        async with asyncio.timeout(WITHIN_S):
-            while not await registered(connection, "first"):
-                await asyncio.sleep(0.05)
+        await until(lambda: registered(connection, "first"), WITHIN_S)
     finally:
         await connection.close()
 
