@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from remuda.ledger import Ledger, percentile
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -21,7 +23,7 @@ def released(uuid: str) -> si.AllocationResponse:
 
 
 def test_an_ask_is_placed_and_released() -> None:
-    record: list[dict] = []
+    record: list[dict[str, Any]] = []
     ledger = Ledger(record.append)
     ledger.asks("k", "app", SIZE, 1.0)
     (running,) = ledger.allocations(new("k", "u"), 1.5)

@@ -30,7 +30,7 @@ def test_every_event_once_and_in_order(lives: list[tuple[int, int | None]], toge
             else:
                 assert one.name in arrived
                 departed.append(one.name)
-        times = [one.created if step.arrival else one.deleted for one in step.pods]
+        times = [one.created if step.arrival else one.deleted or 0.0 for one in step.pods]
         assert times == sorted(times)
         assert times[-1] == step.time
         assert times[-1] - times[0] <= together_s
