@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from functools import partial
@@ -222,6 +223,20 @@ async def test_dead_letters_never_stop_the_line(bus: NatsBus, core: ScriptedCore
         (str(seq), reason) for seq, reason in zip(bad[:3], reasons[:3], strict=True)
     ]
     assert len(await told(bus, 1, "stranger", "dead_letter")) == 1
+
+
+@pytest.mark.parametrize("stranger", ["*", ">", "a b", "rm/1", "x" * 65, "größe"])
+async def test_whatever_stands_in_the_subject_does_not_stop_the_line(
+    bus: NatsBus, core: ScriptedCore, stranger: str
+) -> None:
+    await register(bus)
+    with contextlib.suppress(Exception):  # some of these are no subjects for the client or the server either
+        await bus.append(subjects.request(stranger, "node"), b"", timeout_s=0.5)
+    wrong = si.AllocationRequest(rmID="größe\r\nX: y").SerializeToString()
+    await publish(bus, "allocation", wrong)
+    good = await publish(bus, "node", si.NodeRequest(rmID="rm-1").SerializeToString())
+    await core.until(lambda commands: len(commands) == 2)
+    assert core.commands[1].request_seq == good
 
 
 async def test_a_new_configuration_goes_to_the_core(bus: NatsBus, core: ScriptedCore) -> None:

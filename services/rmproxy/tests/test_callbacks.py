@@ -1,4 +1,5 @@
 import time
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,7 +170,11 @@ FACTS = st.one_of(
 
 def heard(callbacks: list[Callback]) -> list[tuple[str, str, str]]:
     """What a reader meets who takes the fields in the order of their declaration."""
-    types = {"allocation": si.AllocationResponse, "application": si.ApplicationResponse, "container": STATES}
+    types: dict[str, Any] = {
+        "allocation": si.AllocationResponse,
+        "application": si.ApplicationResponse,
+        "container": STATES,
+    }
     story = []
     for callback in callbacks:
         message = types[callback.kind].FromString(callback.payload)
