@@ -25,7 +25,7 @@ from .state import Application, Node, Partition, Queue, State
 
 
 def dump(state: State) -> dict[str, Any]:
-    """All that the facts determine, and nothing else: no index, no positions in streams, no clock. Sums have no zeros."""
+    """All that the facts determine, and nothing else: no index, no stream positions, no clock. Sums have no zeros."""
     return {
         "rm_id": state.rm_id,
         "registration": state.registration,
@@ -67,7 +67,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "applications": sorted(queue.applications),
         "allocated": _sum(queue.allocated),
         "pending": _sum(queue.pending),
-        "priorities": queue.priorities,
+        "priorities": sorted(queue.priorities.items()),
         "priority": queue.priority,
     }
 
@@ -104,7 +104,7 @@ def _application(application: Application) -> dict[str, Any]:
         "allocations": sorted(application.allocations),
         "allocated": _sum(application.allocated),
         "pending": _sum(application.pending),
-        "priorities": application.priorities,
+        "priorities": sorted(application.priorities.items()),
         "priority": application.priority,
     }
 
@@ -272,7 +272,7 @@ def _check_timers(state: State, partition: Partition) -> None:
 
 
 def check_decision(state: State, facts: Iterable[Fact]) -> None:
-    """After one command: what it allocated has room. What is too much already may stay, but nothing new may add to it."""
+    """After one command: what it allocated has room. What is too much already may stay; nothing new may add to it."""
     for fact in facts:
         if isinstance(fact, Allocated):
             _check_allocated(state.partitions[fact.partition], fact)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .cycle.contest import Contest
-from .cycle.fit_tree import LAST, Vector, covers
+from .cycle.fit_list import Vector, covers
 from .cycle.index import Index, required_node
 from .cycle.nodes import Demand
 from .cycle.order import Lane, LeafOrder, Line, ParentOrder
@@ -103,7 +103,7 @@ def _check_leaf(queue: Queue, leaf: LeafOrder, index: Index) -> None:
     only = next(iter(leaf.lanes.values())) if len(leaf.lanes) == 1 else None
     assert leaf.only is only, f"{where}: the only lane is not what it takes for it"
     for demand, lane in leaf.lanes.items():
-        assert lane.demand is demand and lane.leaf is leaf and lane.slot >= 0, (
+        assert lane.demand is demand and lane.leaf is leaf and lane.contest.members, (
             f"{where}: the lane for {demand.items} stands in a wrong place"
         )
 
@@ -171,9 +171,11 @@ def _has_room(node: Node, demand: Demand, index: Index) -> bool:
 def _check_leaf_ranks(queue: Queue, leaf: LeafOrder) -> None:
     for demand, lane in leaf.lanes.items():
         _check_contest(lane.contest, f"queue {queue.path}, lane for {demand.items}")
-        if leaf.only is None and not lane.dirty:
-            kept, now = leaf.tree.rank_of(lane.slot), lane.rank() if lane.open else LAST
-            assert kept == now, f"queue {queue.path}: the lane for {demand.items} ranks {kept}, computed anew {now}"
+        if leaf.only is None and not lane.dirty and lane.open:
+            now = lane.rank_now()
+            assert lane.rank == now, (
+                f"queue {queue.path}: the lane for {demand.items} ranks {lane.rank}, computed anew {now}"
+            )
 
 
 def _check_contest(contest: Contest, where: str) -> None:  # type: ignore[type-arg]

@@ -183,9 +183,9 @@ class Timers:
             if application.state == state and at_ms == application.state_at_ms + lifecycle.TIMEOUTS[state][0]:
                 yield application
 
-    def alarms(self) -> set[tuple[int, int, str]]:
+    def alarms(self) -> frozenset[tuple[int, int, str]]:
         """(when, the application's seq, the state that ends) of all that is set, for `check`."""
-        return {(at_ms, seq, state) for at_ms, seq, _, state in self._heap}
+        return frozenset((at_ms, seq, state) for at_ms, seq, _, state in self._heap)
 
 
 @dataclass(slots=True, eq=False)

@@ -97,8 +97,11 @@ def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
             action = si.NodeInfo.ActionFromRM.Name(node.action)
         except ValueError:
             action = str(node.action)
+        attributes = dict(node.attributes)
+        if node.action == si.NodeInfo.UPDATE and attributes.keys() == {NODE_PARTITION}:
+            attributes = {}  # every node comes with its partition: alone it is no new attribute
         yield commands.UpdateNode(
-            partition, node.nodeID, action, dict(node.attributes),
+            partition, node.nodeID, action, attributes,
             read_resource(node.schedulableResource) if node.HasField("schedulableResource") else None,
             read_resource(node.occupiedResource) if node.HasField("occupiedResource") else None, existing,
         )  # fmt: skip

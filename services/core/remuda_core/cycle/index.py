@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..rules.resource import Items, Resource, items_of
-from .fit_tree import Vector, covers
-from .nodes import Demand, NodeGroup, NodeIndex
-from .order import LeafOrder, Line, ParentOrder
+from .fit_list import Vector, covers
+from .nodes import Demand, NodeIndex
+from .order import UNLIMITED, LeafOrder, Line, ParentOrder
 
 if TYPE_CHECKING:
     from ..state import Application, Node, Partition, PendingAsk, Queue
@@ -35,6 +35,8 @@ class Index:
         self.partition = partition
         self.names = self._names()
         self.nodes = NodeIndex(partition, self.names)
+        # The negated headroom of a queue under no maximum.
+        self.no_limits: Vector = (-UNLIMITED,) * len(self.names)
         self._demands: dict[tuple[Items, str], Demand] = {}
         # The same by a key that is quicker to make: the items in whatever order the RM wrote them.
         self._by_writing: dict[tuple[Any, ...], Demand] = {}

@@ -1,7 +1,7 @@
 """Who is next: the order of queues, applications and asks (semantics section 9), kept as things change.
 
     ParentOrder     children with pending asks, in a contest by (priority, share, pending, name)
-      LeafOrder     its lanes, in a FitTree: the best one that fits the headroom
+      LeafOrder     its lanes, in a FitList: the best one that fits the headroom
         Lane        asks that are the same to the rules: one leaf queue, one demand; its applications' lines in a contest
           Line      one application's asks in a lane, by priority and age
 
@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..rules.share import dominant_share, due_to_queue, share_list, weight
 from .contest import Contest
-from .fit_tree import FitTree, Vector, covers
+from .fit_list import HIDDEN, FitList, Vector, covers
 
 if TYPE_CHECKING:
     from ..state import Application, PendingAsk, Queue
     from .index import Index
     from .nodes import Demand
 
-UNLIMITED = float("inf")
+# More than any sum of amounts, and yet less than FitList's infinities.
+UNLIMITED = 2.0**200
 Rank = tuple[Any, ...]
 
 
@@ -141,7 +142,7 @@ class ParentOrder(QueueOrder):
 
 
 class LeafOrder(QueueOrder):
-    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "only", "tree")
+    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "only", "order")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
@@ -151,7 +152,7 @@ class LeafOrder(QueueOrder):
         self.lanes: dict[Demand, Lane] = {}
         self.only: Lane | None = None  # the lane, when there is one
         self.lines: dict[Application, dict[Demand, Line]] = {}
-        self.tree: FitTree[Lane] = FitTree(len(index.names))
+        self.order: FitList[Lane] = FitList(len(index.names))
         self.dirty_lanes: list[Lane] = []
 
     def total_changed(self) -> None:
@@ -172,8 +173,8 @@ class LeafOrder(QueueOrder):
                 return only.first()
             only.close()
             return None
-        query = None if room is None else tuple(-amount for amount in room)
-        while (lane := self.tree.first(query)) is not None:
+        need = self.index.no_limits if room is None else tuple(-amount for amount in room)
+        while (lane := self.order.first(need)) is not None:
             if lane.demand.open:
                 return lane.first()
             lane.close()
@@ -182,8 +183,11 @@ class LeafOrder(QueueOrder):
     def _settle(self) -> None:
         for lane in self.dirty_lanes:
             lane.dirty = False
-            if lane.slot >= 0 and lane.open:
-                self.tree.put(lane.slot, lane.rank(), lane.demand.negated)
+            if lane.contest.members and lane.open:
+                rank = lane.rank_now()
+                if rank != lane.rank:
+                    self.order.remove(lane)
+                    self.order.put(lane, rank)
         self.dirty_lanes.clear()
 
     # What happens to asks
@@ -218,7 +222,6 @@ class LeafOrder(QueueOrder):
 
     def _open_lane(self, demand: Demand) -> Lane:
         lane = Lane(self, demand)
-        lane.slot = self.tree.add(lane)
         self.lanes[demand] = lane
         if self.only is not None:  # alone it was not ranked
             self.only.touch()
@@ -234,30 +237,30 @@ class LeafOrder(QueueOrder):
         if not lines:
             del self.lines[line.application]
         if not lane.contest.members:
-            self.tree.remove(lane.slot)
-            lane.slot = -1
+            self.order.remove(lane)
             del self.lanes[lane.demand]
             self.only = next(iter(self.lanes.values())) if len(self.lanes) == 1 else None
             self.index.lane_gone(lane.demand)
 
 
 class Lane:
-    __slots__ = ("contest", "demand", "dirty", "leaf", "open", "slot")
+    __slots__ = ("contest", "demand", "dirty", "leaf", "open", "rank", "room")
 
     def __init__(self, leaf: LeafOrder, demand: Demand) -> None:
         self.leaf = leaf
         self.demand = demand
         self.contest: Contest[Line] = Contest()
-        self.slot = -1
         self.dirty = False
         self.open = True
+        self.rank: Rank | None = None
+        self.room: Vector = demand.negated
 
     def touch(self) -> None:
         if not self.dirty:
             self.dirty = True
             self.leaf.dirty_lanes.append(self)
 
-    def rank(self) -> Rank:
+    def rank_now(self) -> Rank:
         """That of its first line, and of the first ask in it: an application may have a line in another lane too."""
         line = self.contest.first()
         assert line is not None, "a lane without lines is gone"
@@ -278,12 +281,13 @@ class Lane:
     def close(self) -> None:
         """No node fits: out of the way until one may."""
         self.open = False
-        self.leaf.tree.hide(self.slot)
+        self.room = HIDDEN
         self.demand.closed_lanes.append(self)
 
     def reopen(self) -> None:
         self.open = True
-        if self.slot >= 0:
+        self.room = self.demand.negated
+        if self.contest.members:
             self.touch()
             self.leaf.enter()
 
@@ -340,8 +344,7 @@ class Line:
             shares = share_list(application.allocated, leaf.index.partition.total)
             if leaf.by_priority:
                 return (-application.priority, shares, application.id)
-            # The number in front lets ranks of this form stand beside FitTree's LAST.
-            return (0, shares, -application.priority, application.id)
+            return (shares, -application.priority, application.id)
         if leaf.by_priority:
             return (-application.priority, application.seq)
         return (application.seq, -application.priority)
