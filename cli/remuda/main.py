@@ -40,6 +40,7 @@ def app() -> None:
         print(f"remuda: {error}", file=sys.stderr)
         sys.exit(1)
     except Stopped as stopped:
+        print(f"remuda: stopped by {stopped.sign.name}", file=sys.stderr)
         sys.exit(128 + stopped.sign)
 
 

@@ -7,6 +7,7 @@ Knows nothing of schedulers, NATS or screens. No child survives this process: th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -148,7 +149,8 @@ class Supervisor:
         log = LogFile(process.log)
         try:
             while line := await _line(output):
-                log.write(line)
+                with contextlib.suppress(OSError):  # a full disk must not block the child: its pipe is drained anyway
+                    log.write(line)
                 text = line.decode(errors="replace").rstrip()
                 if text:
                     process.last_line = text

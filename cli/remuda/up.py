@@ -33,9 +33,18 @@ def up(*, data: Path, port: int, config: Path | None, cores: int, rmproxies: int
 async def _plain(layout: Layout) -> None:
     async with System(layout, say, terminal.line) as system:
         terminal.line("remuda", f"nats {system.url}, data and logs in {layout.data}")
-        await system.ready()
+        await _until_ready(system)
         terminal.line("remuda", f"ready: {', '.join(p.name for p in system.processes)}; Ctrl-C stops")
         await asyncio.Event().wait()
+
+
+async def _until_ready(system: System) -> None:
+    """However long it takes: whoever runs a system wants it kept running. What it waits for is said now and then."""
+    while True:
+        try:
+            return await system.ready()
+        except UserError as late:
+            terminal.line("remuda", str(late))
 
 
 async def _live(layout: Layout) -> None:
@@ -43,12 +52,9 @@ async def _live(layout: Layout) -> None:
     with Live(console=terminal.console, auto_refresh=False, screen=True) as view:
         redraw = asyncio.Event()
         async with System(layout, lambda process: redraw.set()) as system:
-            painter = asyncio.create_task(_paint(view, system, usage, redraw))
             try:
-                await asyncio.gather(painter, system.ready())
+                await _paint(view, system, usage, redraw)
             finally:
-                painter.cancel()
-                await asyncio.gather(painter, return_exceptions=True)
                 view.update(screen(system, usage.of(system.processes), "stopping ..."), refresh=True)
 
 

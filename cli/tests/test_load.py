@@ -23,7 +23,7 @@ async def test_what_fits_is_placed_and_the_rest_waits_with_a_reason(tmp_path: Pa
     assert code == 0, text
     found = json.loads(report.read_text())
     assert (found["asks"], found["placed"], found["pending"]) == (200, 128, 72)
-    assert found["pending_reasons"] == {"no node has room: needs vcore 1, the closest has 0": 72}
+    assert found["pending_reasons"] == {"no node has room: needs vcore 1, closest has 0": 72}
     assert found["faults"] == []
     assert 0 < found["latency_ms"]["p50"] <= found["latency_ms"]["p99"]
     assert found["peak_percent"]["vcore"] == 100.0
@@ -61,7 +61,7 @@ async def test_a_trace_keeps_its_order(tmp_path: Path, more: list[str]) -> None:
     assert code == 0, text
     found = json.loads(text[text.index("{") :])
     assert (found["asks"], found["placed"], found["departed_waiting"], found["pending"]) == (6, 4, 1, 1)
-    assert list(found["departed_waiting_reasons"]) == ["no node has room: needs vcore 1, the closest has 0"]
+    assert list(found["departed_waiting_reasons"]) == ["no node has room: needs vcore 1, closest has 0"]
     assert len(found["pending_reasons"]) == 1
     told = [(e["kind"], e["key"]) for e in map(json.loads, record.read_text().splitlines()) if "key" in e]
     assert sorted(told) == sorted([
@@ -78,4 +78,4 @@ async def test_the_demo_ends_by_itself_with_a_summary() -> None:
     assert "Summary" in text
     for word in ("placed", "released", "pending", "rejected", "throughput", "analytics", "research"):
         assert word in text
-    assert "queue root.services is at its maximum" in text
+    assert "queue root.services is full" in text

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.live import Live
@@ -132,8 +133,13 @@ async def _paint(live: Live, system: System, view: View, counting: Counting, sta
     while True:
         counting.look(time.monotonic() - started)
         view.processes = [(p.name, str(p.state), p.restarts) for p in system.processes]
-        live.update(screen(view, terminal.console.width, terminal.console.height), refresh=True)
+        # Drawing takes tens of milliseconds: in a thread it does not hold up the resource managers.
+        await asyncio.to_thread(_draw, live, replace(view, queues=dict(view.queues), nodes=dict(view.nodes)))
         await asyncio.sleep(DRAW_EVERY_S)
+
+
+def _draw(live: Live, view: View) -> None:
+    live.update(screen(view, terminal.console.width, terminal.console.height), refresh=True)
 
 
 async def _lines(view: View, counting: Counting, started: float) -> None:

@@ -102,7 +102,7 @@ def _lab() -> Site:
                 starts=0.15,
             ),
         ),
-        standing=(Standing("whole-node", "root.training", {"vcore": 8_000, "gpu": 12_000}, tasks=1, starts=0.4),),
+        standing=(Standing("huge", "root.training", {"vcore": 8_000, "gpu": 12_000}, tasks=1, starts=0.4),),
         config=_text("lab.yaml"),
     )
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from ..driver import Ask, Driver
 from ..errors import UserError
 from ..ledger import Running
+from ..reasons import shortened
 from .scene import Site, Standing, Tenant
 
 TICK_S = 0.05
 ANSWERED_WITHIN_S = 10.0
 DECISIONS_KEPT = 64
-FED_UNTIL = 0.75  # part of the time
+FED_UNTIL = 0.8  # part of the time
 SETTLING = 0.1  # of the time: what a newcomer needs until its share is there
 
 
@@ -157,4 +158,4 @@ class Simulation:
                 self.rare.append(("red", f"rejected {reason}"))
         while driver.ledger.waits:
             ask, reason = driver.ledger.waits.popleft()
-            self.rare.append(("yellow", f"waiting  {ask}: {reason}"))
+            self.rare.append(("yellow", f"waiting  {ask}: {shortened(reason)}"))

@@ -108,7 +108,7 @@ def table(result: Outcome, width: int) -> RenderableType:
         "throughput", f"{number(round(result.placed / result.seconds))} placed/s over {result.seconds:.0f} s"
     )
     figures.add_row("round trip", f"{_percentiles(result.round_trips_ms)}, from a release's publish to its callback")
-    figures.add_row("asks waited", f"{_percentiles(result.latencies_ms)}, from publish to callback, for room as well")
+    figures.add_row("asks waited", f"{_percentiles(result.latencies_ms)}, publish to callback, room included")
     _counted(figures, "pending", result.pending, "yellow")
     _counted(figures, "rejected", result.rejected, "red")
     for fault in result.faults[:8]:
@@ -119,7 +119,7 @@ def table(result: Outcome, width: int) -> RenderableType:
 def _counted(figures: Table, name: str, counts: Counter[tuple[str, str]], style: str) -> None:
     figures.add_row(name, Text(f"{counts.total():,}", style=style if counts else ""))
     for (rm, reason), count in counts.most_common(6):
-        figures.add_row("", Text.assemble(f"{count:>5,}  ", (f"{rm}  ", "dim"), reason))
+        figures.add_row("", Text.assemble(f"{count:>3,}  ", (f"{rm}  ", "dim"), reason))
 
 
 def _percentiles(values: Sequence[float]) -> str:

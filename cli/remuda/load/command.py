@@ -77,7 +77,7 @@ def load(options: Options) -> None:
 async def _load(options: Options, work: Workload, rm: str, record: Record | None) -> Report:
     plain = not terminal.live(options.plain)
     async with contextlib.AsyncExitStack() as stack:
-        url = options.nats or (await stack.enter_async_context(_own_system(options, plain))).url
+        url = options.nats or (await stack.enter_async_context(_own_system(plain))).url
         bus = await stack.enter_async_context(bus_at(url))
         driver = await stack.enter_async_context(drive(url, rm, config=work.config, record=record, placed=work.placed))
         async with shown(work, driver.ledger, plain):
@@ -90,11 +90,14 @@ async def _load(options: Options, work: Workload, rm: str, record: Record | None
 
 
 @contextlib.asynccontextmanager
-async def _own_system(options: Options, plain: bool) -> AsyncIterator[System]:
+async def _own_system(plain: bool) -> AsyncIterator[System]:
     """Started for this load, on a directory that goes with it."""
-    with tempfile.TemporaryDirectory(prefix="remuda-load-") as data:
+    with tempfile.TemporaryDirectory(prefix="remuda-load-") as data, contextlib.ExitStack() as starting:
+        if not plain:
+            starting.enter_context(terminal.console.status("starting a system for this load"))
         async with System(Layout(Path(data), log_level="warning")) as system:
             await system.ready()
+            starting.close()
             if plain:
                 terminal.line("load", f"own system ready at {system.url}")
             yield system

@@ -105,9 +105,7 @@ def _node_line(rm: str, found: Nodes, width: int) -> Text:
 def _node_grid(rm: str, found: Nodes, width: int) -> list[RenderableType]:
     nodes = _all(found)
     mean = sum(map(_share, nodes)) / max(1, len(nodes))
-    title = Text.assemble(
-        (f"{rm}: {len(nodes)} nodes", "bold"), (f", scarcest resource used {mean:.0%} on average", "dim")
-    )
+    title = Text.assemble((f"{rm}: {len(nodes)} nodes", "bold"), (f", {mean:.0%} used on average", "dim"))
     lines: list[RenderableType] = [_cut(title, width)]
     per_line = max(1, width // 2)
     for start in range(0, len(nodes), per_line):
