@@ -44,7 +44,7 @@ PODS = (
     HEAD + "filler,4000,1024,1,1000,,LS,Running,0,1000,0\n"  # fills the node
     "impatient,1000,1024,0,0,,LS,Failed,10,500,\n"  # leaves before there is room
     "patient,1000,1024,1,500,,BE,Running,20,2000,1000\n"  # placed when the filler has left
-    "giant,8000,1024,0,0,,BE,Pending,30,,\n"  # never
+    "giant,8000,1024,0,0,T4|G2,BE,Pending,30,,\n"  # never
     "stays,500,0,0,0,,LS,Running,1500,,1500\n"
     "moment,500,64,0,0,,LS,Pending,1600,1600,\n"  # comes and goes in the same second
 )
@@ -62,7 +62,8 @@ async def test_a_trace_keeps_its_order(tmp_path: Path, more: list[str]) -> None:
     found = json.loads(text[text.index("{") :])
     assert (found["asks"], found["placed"], found["departed_waiting"], found["pending"]) == (6, 4, 1, 1)
     assert list(found["departed_waiting_reasons"]) == ["no node has room: needs vcore 1, closest has 0"]
-    assert len(found["pending_reasons"]) == 1
+    assert found["pending_reasons"] == {"no node has room: needs vcore 8, closest has 3.5": 1}
+    assert found["notes"] == ["1 pods ask for certain GPU models; any model was taken to do"]
     told = [(e["kind"], e["key"]) for e in map(json.loads, record.read_text().splitlines()) if "key" in e]
     assert sorted(told) == sorted([
         ("allocated", "filler"), ("released", "filler"), ("withdrawn", "impatient"), ("allocated", "patient"),

@@ -15,11 +15,11 @@ from rich.live import Live
 
 from remuda_bus.bus import Bus, BusError
 
-from .. import loop, queries, terminal
+from .. import loop, terminal
 from ..driver import drive
 from ..errors import UserError
 from ..look import bus_at
-from ..reasons import of_ask
+from ..pending import by_reason
 from ..screens.demo import screen
 from ..supervise import Process, State
 from ..system import Layout, System
@@ -91,21 +91,19 @@ async def _play(
     finally:
         asking.cancel()
     view.doing = "stopping"
-    result = outcome(simulations, left, await _pending(bus, simulations), view.queues)
+    pending = await _pending(bus, simulations)
+    result = outcome(simulations, left, pending, view.queues)
     result.faults += [f"{p.name} was restarted: {p.ended}: {p.last_line}" for p in system.processes if p.restarts]
     return result
 
 
 async def _pending(bus: Bus, simulations: Sequence[Simulation]) -> Counter[tuple[str, str]]:
-    """What waits at the end, and why, as the core explains it."""
+    """What waits at the end, and why."""
     reasons: Counter[tuple[str, str]] = Counter()
     for simulation in simulations:
         assert simulation.driver is not None
-        rm, ledger = simulation.site.rm_id, simulation.driver.ledger
-        for application in sorted({ask.application for ask in ledger.waiting.values()}):
-            for ask in (await queries.explain(bus, rm, application)).asks:
-                if ask.pending:
-                    reasons[rm, f"{application}: {of_ask(ask)[0]}"] += ask.pending
+        for (application, reason), count in (await by_reason(bus, simulation.driver)).items():
+            reasons[simulation.site.rm_id, f"{application}: {reason}"] += count
     return reasons
 
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import BusError
 from remuda_bus.subjects import check_rm_id
 
-from .. import loop, queries, terminal
+from .. import loop, terminal
 from ..driver import Driver, drive
 from ..errors import UserError
 from ..ledger import Record
 from ..look import bus_at
-from ..reasons import of_ask
+from ..pending import by_reason
 from ..system import Layout, System
 from .plot import check_file, file_plot, terminal_plot
 from .progress import shown
@@ -82,8 +82,10 @@ async def _load(options: Options, work: Workload, rm: str, record: Record | None
         driver = await stack.enter_async_context(drive(url, rm, config=work.config, record=record, placed=work.placed))
         async with shown(work, driver.ledger, plain):
             await work.run(driver, bus)
-        pending = await _reasons(bus, driver)
-        found = report(rm, work.title, driver.ledger, work.samples, work.unit, pending, work.departed)
+        pending: Counter[str] = Counter()
+        for (_, reason), count in (await by_reason(bus, driver)).items():
+            pending[reason] += count
+        found = report(rm, work, driver.ledger, pending)
         if options.nats and not options.keep:
             await _clean_up(driver)
         return found
@@ -101,19 +103,6 @@ async def _own_system(plain: bool) -> AsyncIterator[System]:
             if plain:
                 terminal.line("load", f"own system ready at {system.url}")
             yield system
-
-
-async def _reasons(bus: Bus, driver: Driver) -> Counter[str]:
-    """How many asks wait, by reason, as the core explains it now."""
-    reasons: Counter[str] = Counter()
-    for application in sorted({ask.application for ask in driver.ledger.waiting.values()}):
-        for ask in (await queries.explain(bus, driver.rm_id, application)).asks:
-            if ask.key in driver.ledger.waiting:
-                reasons[of_ask(ask)[0]] += ask.pending
-    unexplained = len(driver.ledger.waiting) - reasons.total()
-    if unexplained > 0:
-        driver.ledger.faults.append(f"{unexplained} asks wait, and the core does not say why")
-    return reasons
 
 
 async def _clean_up(driver: Driver) -> None:

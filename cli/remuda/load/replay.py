@@ -13,10 +13,9 @@ from collections.abc import Sequence
 
 from remuda_bus.bus import Bus
 
-from .. import queries
 from ..driver import Ask, Driver
 from ..ledger import Running
-from ..reasons import of_ask
+from ..pending import why
 from .openb import Node, Pod
 from .samples import Samples
 from .trace import DAY_S, Step, group, group_sizes
@@ -112,7 +111,7 @@ class Replay:
             patience_s = ledger.waiting[key].sent_at + ANSWERED_WITHIN_S - time.perf_counter()
             if await self._driver.until(lambda: key not in ledger.waiting, patience_s):
                 return
-            reason = await self._why_waiting(ledger.waiting[key].application, key) if key in ledger.waiting else None
+            reason = await self._why(key) if key in ledger.waiting else None
             if reason is not None and key in ledger.waiting:
                 self._departed[reason] += 1
                 await self._driver.withdraw(key, reason)
@@ -121,9 +120,8 @@ class Replay:
             else:
                 await self._driver.until(lambda: key not in ledger.waiting, ANSWERED_WITHIN_S)
 
-    async def _why_waiting(self, application: str, key: str) -> str | None:
-        found = await queries.explain(self._bus, self._driver.rm_id, application, key)
-        return next((of_ask(ask)[0] for ask in found.asks if ask.key == key and ask.pending), None)
+    async def _why(self, key: str) -> str | None:
+        return await why(self._bus, self._driver.rm_id, self._driver.ledger.waiting[key].application, key)
 
     def _running(self, key: str) -> Running | None:
         ledger = self._driver.ledger

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..ledger import Ledger, percentile
 from ..terminal import duration, number
-from .samples import Samples
+from .workload import Workload
 
 MOST_REASONS = 8  # lines of each kind in the terminal; the JSON has all
 
@@ -35,6 +35,7 @@ class Report(msgspec.Struct):
     rejected_reasons: dict[str, int]
     departed_waiting_reasons: dict[str, int]
     faults: list[str]
+    notes: list[str]
     seconds: float
     placed_per_s: float
     latency_ms: dict[str, float]
@@ -43,17 +44,17 @@ class Report(msgspec.Struct):
     utilisation: dict[str, list[float]]
 
 
-def report(
-    rm: str, workload: str, ledger: Ledger, samples: Samples, unit: str, pending: Counter[str], departed: Counter[str]
-) -> Report:
-    """`pending` and `departed`: how many asks by reason."""
+def report(rm: str, work: Workload, ledger: Ledger, pending: Counter[str]) -> Report:
+    """`pending`: how many asks wait, by reason."""
+    samples, departed = work.samples, work.departed
     seconds = ledger.seconds
     faults = list(ledger.faults)
     if ledger.rejected_nodes:
         faults.append(f"{ledger.rejected_nodes} nodes rejected")
     return Report(
         rm=rm,
-        workload=workload,
+        workload=work.title,
+        notes=list(work.notes),
         nodes=ledger.nodes,
         applications=ledger.applications,
         asks=ledger.asked,
@@ -74,7 +75,7 @@ def report(
             "max": round(max(ledger.latencies_ms, default=0.0), 2),
         },
         peak_percent={name: round(max(samples.series(name)), 3) for name in samples.resources()},
-        time_unit=unit,
+        time_unit=work.unit,
         utilisation={
             "time": [round(time, 4) for time in samples.times],
             **{name: [round(value, 4) for value in samples.series(name)] for name in samples.resources()},
@@ -106,6 +107,8 @@ def figures(found: Report) -> Table:
     )
     if found.peak_percent:
         table.add_row("peak use", ", ".join(f"{name} {value:.3g}%" for name, value in found.peak_percent.items()))
+    for note in found.notes:
+        table.add_row("note", Text(note, style="dim"))
     for fault in found.faults[:MOST_REASONS]:
         table.add_row("[bold red]wrong[/]", Text(fault, style="red"))
     if len(found.faults) > MOST_REASONS:

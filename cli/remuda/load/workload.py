@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +21,8 @@ FAST_TOGETHER_S = 3_600.0  # without: trace seconds
 
 
 class Workload(Protocol):
-    """`total` asks in all; `departed`: by reason, how many were taken back because they waited in vain."""
+    """`total` asks in all; `departed`: by reason, how many were taken back because they waited in vain; `notes`: what
+    a reader of the report has to know."""
 
     title: str
     config: str
@@ -28,6 +30,7 @@ class Workload(Protocol):
     unit: str
     samples: Samples
     departed: Counter[str]
+    notes: Sequence[str]
 
     def placed(self, new: list[Running]) -> None: ...
 
@@ -43,6 +46,7 @@ class Workload(Protocol):
 class SyntheticWorkload:
     config = synthetic.CONFIG
     unit = "seconds"
+    notes: Sequence[str] = ()
 
     def __init__(self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None) -> None:
         self.title = f"{nodes:,} nodes, {apps:,} applications with {asks:,} asks each"
@@ -72,6 +76,10 @@ class TraceWorkload:
         self._nodes, self._pods = openb.read_nodes(nodes), openb.read_pods(pods)
         self._steps = steps(self._pods, FAST_TOGETHER_S if speed is None else TOGETHER_S * speed)
         self._speed = speed
+        choosy = sum(bool(pod.gpu_spec) for pod in self._pods)
+        self.notes: Sequence[str] = (
+            [f"{choosy:,} pods ask for certain GPU models; any model was taken to do"] if choosy else []
+        )
         days = (self._steps[-1].time - min(pod.created for pod in self._pods)) / DAY_S
         self.title = f"{pods.name}: {len(self._nodes):,} nodes, {len(self._pods):,} pods over {days:.0f} days"
         self.total = len(self._pods)
