@@ -46,6 +46,7 @@ def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
     partition = state.partitions[fact.partition]
     partition.settings = fact.config
     partition.root.settings = fact.config.root
+    partition.root.priority = mapped_priority(partition.root)
     partition.draining = False
     partition.index = None
 
@@ -72,6 +73,7 @@ def queue_changed(state: State, fact: facts.QueueChanged) -> None:
     queue = partition.queues[fact.queue]
     had = queue.priority if queue.priorities else None
     queue.settings, queue.leaf, queue.managed = fact.config, fact.leaf, fact.managed
+    queue.order = None  # a leaf may have become a parent
     queue.priority = mapped_priority(queue)
     _prioritise_queue(queue.parent, had, queue.priority if queue.priorities else None)
     partition.index = None
@@ -322,8 +324,11 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
     booked = Allocation(allocation, node, application, state.now_ms)
     partition.allocations[allocation.uuid] = application.allocations[allocation.uuid] = node.allocations[allocation.uuid] = booked
     _book_allocated(application, node, allocation.resource, 1)
-    if partition.index is not None:
-        partition.index.booked(node, application)
+    index = partition.index
+    if index is not None and index.knows(allocation.resource):
+        index.booked(node, application)
+    else:
+        partition.index = None
 
 
 def allocation_released(state: State, fact: facts.AllocationReleased) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ..commands import Schedule
 from ..facts import Allocated, ApplicationStateChanged, Fact
 from ..rules import lifecycle
-from ..state import Partition, PendingAsk, State
+from ..state import Application, Partition, PendingAsk, State
 from .index import Index
 
 STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
@@ -33,7 +33,7 @@ def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
             budget -= 1
             application = pending.application
             if application.state != lifecycle.RUNNING:
-                yield from start(partition, pending, now_ms)
+                yield from start(partition, application, now_ms)
             ask = pending.ask
             yield Allocated(
                 partition.name, application.id, ask.allocation_key, state.next_uuid(), node.id, ask.resource, ask.priority, ask.tags,
@@ -48,9 +48,8 @@ def index_of(partition: Partition) -> Index:
     return partition.index
 
 
-def start(partition: Partition, pending: PendingAsk, now_ms: int) -> Iterator[Fact]:
+def start(partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
     """The first allocation makes an application Starting, the second Running; both at once where its tag says so."""
-    application = pending.application
     at_once = application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true"
     for _ in range(2 if at_once else 1):
         state = lifecycle.after(application.state, lifecycle.RUN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
+from ..cycle.schedule import start
 from ..facts import Allocated, Fact
 from ..rules import lifecycle
 from ..rules.resource import items_of, problem_of
@@ -18,6 +19,16 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
     if state is not None:
         allocated = {name: amount for name, amount in application.allocated.items() if amount}
         yield facts.ApplicationStateChanged(partition.name, application.id, state, what, now_ms, application.queue.path, allocated)
+
+
+def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
+    """Booked as it is. Its application goes on as if it had asked for it and been given it."""
+    application = partition.applications[allocation.application_id]
+    if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
+        yield from occasion(partition, application, lifecycle.RUN, now_ms)
+    if application.state != lifecycle.RUNNING:
+        yield from start(partition, application, now_ms)
+    yield facts.AllocationRecovered(allocation)
 
 
 def released(partition: Partition, allocation: Allocation, termination_type: int, message: str, now_ms: int, *,

@@ -12,7 +12,7 @@ from ..rules import lifecycle
 from ..rules.resource import problem_of
 from ..state import Application, Partition, PendingAsk, State
 from . import names
-from .allocation import idle, occasion, problem_of_existing
+from .allocation import idle, occasion, problem_of_existing, recovered
 
 
 def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
@@ -86,4 +86,5 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
     if problem is not None:
         yield facts.AllocationRejected(allocation.partition, allocation.application_id, allocation.allocation_key, problem)
         return
-    yield facts.AllocationRecovered(allocation)
+    assert partition is not None, "checked above"
+    yield from recovered(partition, allocation, now_ms)

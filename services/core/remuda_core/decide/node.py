@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from .. import facts
 from ..commands import UpdateNode
-from ..facts import Fact
+from ..facts import Allocated, Fact
 from ..rules.resource import Resource, problem_of
 from ..state import Node, Partition, State
 from . import names
-from .allocation import problem_of_existing, released
+from .allocation import problem_of_existing, recovered, released
 
 
 def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
@@ -51,21 +53,32 @@ def create(state: State, partition: Partition, node: Node | None, command: Updat
         yield reject(f"partition {names.plain(partition.name)!r} is no longer configured")
         return
     reported: set[str] = set()
-    for allocation in command.existing_allocations:
-        if problem := problem_of_existing(partition, allocation, reported):
+    existing = [a if a.node_id else replace(a, node_id=command.node_id) for a in command.existing_allocations]
+    for allocation in existing:
+        problem = elsewhere(allocation, partition, command.node_id) or problem_of_existing(partition, allocation, reported)
+        if problem:
             yield reject(f"existing allocation {allocation.allocation_key!r}: {problem}")
             return
         reported.add(allocation.uuid)
     yield facts.NodeAdded(
         partition.name, command.node_id, command.attributes, command.capacity or {}, command.occupied or {}, command.action == "CREATE_DRAIN"
     )
-    for allocation in command.existing_allocations:
-        yield facts.AllocationRecovered(allocation)
+    for allocation in existing:
+        yield from recovered(partition, allocation, now_ms)
+
+
+def elsewhere(allocation: Allocated, partition: Partition, node_id: str) -> str | None:
+    """Why an allocation reported with a node cannot be on it."""
+    if allocation.partition != partition.name:
+        return f"partition {names.plain(allocation.partition)!r}, expected the node's, {names.plain(partition.name)!r}"
+    if allocation.node_id != node_id:
+        return f"nodeID {allocation.node_id!r}, expected the node's, {node_id!r}"
+    return None
 
 
 def update(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
-    attributes = command.attributes or node.attributes
+    attributes = {**node.attributes, **command.attributes}  # one that is left out stays, like everything else
     capacity: Resource = node.capacity if command.capacity is None else command.capacity
     occupied: Resource = node.occupied if command.occupied is None else command.occupied
     if (attributes, capacity, occupied) != (node.attributes, node.capacity, node.occupied):

@@ -132,6 +132,9 @@ def _check(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Pl
         return NotPlaced(f"queue {existing[-1]} is a leaf, nothing can be created below it")
     if not missing and not nearest.leaf:
         return NotPlaced(f"queue {path} is not a leaf")
+    leaf = next((p for p in existing[:-1] if queues[p].leaf), None)
+    if leaf is not None:
+        return NotPlaced(f"queue {leaf} is a leaf, what is below it goes")
     if any(q.draining for q in nearest.lineage):
         return NotPlaced(f"queue {existing[-1]} is draining")
     if not acl.may_submit((q.settings for q in nearest.lineage), who.user, who.groups):

@@ -1,0 +1,310 @@
+"""A long, busy day out of a seed: commands that mostly mean something in the state there is.
+
+Where hypothesis looks for the smallest example, this one looks for the state that takes hundreds of commands to get into. What fails is cut
+down to the commands that are needed (`shortened`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from remuda_core import commands
+from remuda_core.commands import Command
+from remuda_core.facts import Allocated, Ask
+from remuda_core.settings import ChildTemplate, Configuration, PartitionSettings, PlacementRule, QueueSettings
+from remuda_core.state import Partition
+
+from .world import RM, World
+
+FIRST = f"[{RM}]default"
+RULES = (
+    (),
+    (PlacementRule("provided", create=True), PlacementRule("fixed", create=True, value="c")),
+    (
+        PlacementRule("provided"),
+        PlacementRule("user", create=True, parent=PlacementRule("fixed", create=True, value="users")),
+    ),
+    (PlacementRule("provided"), PlacementRule("fixed", create=True, value="root.a.dyn")),
+)
+JUMPS_MS = (1, 1_000, 1_000, 5_000, 31_000, 301_000, 86_400_000 * 3 + 1)
+
+
+class Storm:
+    """`sizes`: how many different amounts asks have; `nodes`: how many there are at most."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random = Random(seed)
+        self.world = World(check_always=random.random() < 0.5)
+        self.sizes = random.choice((1, 2, 5, 5, 40))
+        self.nodes = random.choice((2, 6, 6, 30, 150))
+        self.room = random.choice((1, 3))
+        self.wild = random.choice((0.0, 0.02, 0.1))  # of configurations and registrations
+        self.made = 0
+
+    def run(self, steps: int) -> Iterator[Command]:
+        """Each command once it is about to be handled."""
+        yield from self.handle(commands.Register(RM, self.configuration()))
+        for number in range(self.random.randint(1, self.nodes)):
+            yield from self.handle(self.node(f"n{number}"))
+        for _ in range(steps):
+            yield from self.handle(self.next())
+
+    def handle(self, command: Command) -> Iterator[Command]:
+        yield command
+        apply(self.world, command)
+
+    def next(self) -> Command:
+        if self.random.random() < self.wild:
+            return self.seldom()
+        act = self.random.choices(
+            (
+                self.ask,
+                self.schedule,
+                self.release,
+                self.submit,
+                self.on_node,
+                self.release_ask,
+                self.remove,
+                self.recover,
+                self.tick,
+            ),
+            (30, 12, 12, 6, 5, 4, 2, 2, 3),
+        )[0]
+        return act()
+
+    # What there is
+
+    def partition(self) -> Partition:
+        known = list(self.world.state.partitions.values())
+        return known[0] if self.random.random() < 0.9 else known[-1]
+
+    def some(self, known: Sequence[str], prefix: str) -> str:
+        return (
+            self.random.choice(known)
+            if known and self.random.random() < 0.97
+            else f"{prefix}{self.random.randint(0, 9)}"
+        )
+
+    def application(self, partition: Partition) -> str:
+        alive = [a.id for a in partition.applications.values() if not a.terminal]
+        return self.some(alive if self.random.random() < 0.95 else list(partition.applications), "app-")
+
+    def new(self, prefix: str) -> str:
+        self.made += 1
+        return f"{prefix}{self.made}"
+
+    def resource(self, low: int, high: int, gpu: float = 0.1) -> dict[str, int]:
+        amounts = {"vcore": self.random.randint(low, high), "memory": self.random.randint(low, high)}
+        if self.random.random() < gpu:
+            amounts["gpu"] = self.random.randint(0, 2)
+        if self.random.random() < 0.05:
+            amounts.pop(self.random.choice(list(amounts)))
+        return amounts
+
+    # Commands
+
+    def ask(self) -> Command:
+        partition, random = self.partition(), self.random
+        app_id = self.application(partition)
+        application = partition.applications.get(app_id)
+        key = self.new("k")
+        if application is not None and application.asks and random.random() < 0.15:
+            key = random.choice(list(application.asks))
+        need = {"vcore": 1 + random.randrange(self.sizes) % 5, "memory": 1 + random.randrange(self.sizes)}
+        if random.random() < 0.03:
+            need = self.resource(0, 9)
+        tags = {"si/requiredNode": self.some(list(partition.nodes), "n")} if random.random() < 0.05 else {}
+        priority = random.choice((0, 0, 0, 1, 2, -1))
+        return commands.SubmitAsk(
+            Ask(partition.name, app_id, key, need, random.choice((1, 1, 1, 2, 5, 0)), priority, tags=tags)
+        )
+
+    def schedule(self) -> Command:
+        return commands.Schedule(self.random.choice((1, 1, 1, 2, 5, 1_000)))
+
+    def release(self) -> Command:
+        partition = self.partition()
+        if partition.allocations and self.random.random() < 0.95:
+            fact = partition.allocations[self.random.choice(list(partition.allocations))].fact
+            uuid = "" if self.random.random() < 0.05 else fact.uuid
+            return commands.ReleaseAllocation(partition.name, fact.application_id, uuid)
+        return commands.ReleaseAllocation(partition.name, self.application(partition), "")
+
+    def release_ask(self) -> Command:
+        partition = self.partition()
+        app_id = self.application(partition)
+        application = partition.applications.get(app_id)
+        key = self.some(list(application.asks) if application else [], "k")
+        return commands.ReleaseAsk(
+            partition.name, "" if self.random.random() < 0.1 else app_id, "" if self.random.random() < 0.1 else key
+        )
+
+    def recover(self) -> Command:
+        partition = self.partition()
+        return commands.RecoverAllocation(self.running(partition, self.some(list(partition.nodes), "n")))
+
+    def running(self, partition: Partition, node_id: str) -> Allocated:
+        return Allocated(
+            partition.name, self.application(partition), self.new("r"), self.new("uuid-"), node_id, self.resource(0, 4)
+        )
+
+    def submit(self) -> Command:
+        partition, random = self.partition(), self.random
+        leaves = [path for path, queue in partition.queues.items() if queue.leaf]
+        queue = random.choice((*leaves, *leaves, *leaves, *partition.queues, "root.c", "root.a.dyn", "x", ""))
+        tags = {}
+        if random.random() < 0.2:
+            tags["application.create.force"] = "true"
+        if random.random() < 0.2:
+            tags["application.stateaware.disable"] = "true"
+        app_id = f"app-{random.randint(0, 9)}"
+        return commands.SubmitApplication(partition.name, app_id, queue, random.choice(("alice", "bob")), tags=tags)
+
+    def remove(self) -> Command:
+        partition = self.partition()
+        return commands.RemoveApplication(partition.name, self.application(partition))
+
+    def tick(self) -> Command:
+        self.world.now_ms += self.random.choice(JUMPS_MS)
+        return Later(self.world.now_ms)
+
+    def node(self, node_id: str) -> Command:
+        partition, random = self.partition(), self.random
+        action = random.choices(("CREATE", "CREATE_DRAIN"), (9, 1))[0]
+        running = tuple(self.running(partition, node_id) for _ in range(random.choice((0, 0, 0, 1, 2))))
+        occupied = self.resource(0, 2) if random.random() < 0.2 else {}
+        capacity = random.choice(
+            ({"vcore": 8 * self.room, "memory": 8 * self.room}, self.resource(3, 12 * self.room, 0.3))
+        )
+        return commands.UpdateNode(partition.name, node_id, action, {}, capacity, occupied, running)
+
+    def on_node(self) -> Command:
+        partition, random = self.partition(), self.random
+        if len(partition.nodes) < self.nodes and random.random() < 0.3:
+            return self.node(f"n{random.randint(0, self.nodes)}")
+        node_id = self.some(list(partition.nodes), "n")
+        node = partition.nodes.get(node_id)
+        if node is not None and not node.schedulable and random.random() < 0.6:
+            if node.draining:
+                return commands.UpdateNode(partition.name, node_id, "DRAIN_TO_SCHEDULABLE")
+            return commands.UpdateNode(partition.name, node_id, "UPDATE", {"ready": "true"})
+        action = random.choices(("UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION"), (6, 2, 1, 1))[0]
+        if action != "UPDATE":
+            return commands.UpdateNode(partition.name, node_id, action)
+        capacity = self.resource(1, 12 * self.room, 0.3) if random.random() < 0.6 else None
+        occupied = self.resource(0, 3) if random.random() < 0.3 else None
+        ready = {"ready": random.choice(("true", "false"))} if random.random() < 0.3 else {}
+        return commands.UpdateNode(partition.name, node_id, "UPDATE", ready, capacity, occupied)
+
+    def seldom(self) -> Command:
+        if self.random.random() < 0.1:
+            return commands.Register(RM, self.configuration())
+        return commands.Configure(self.configuration())
+
+    # Configurations
+
+    def configuration(self) -> Configuration:
+        names = ("default",) if self.random.random() < 0.7 else ("default", "other")
+        return Configuration(self.new("sum-"), tuple(self.settings(name) for name in names), source="storm")
+
+    def settings(self, name: str) -> PartitionSettings:
+        random = self.random
+        below = tuple(self.queue(child, 2) for child in random.sample(("a", "b", "c"), random.randint(1, 3)))
+        root = QueueSettings(
+            "root",
+            parent=True,
+            submit_acl="*",
+            properties=self.properties(),
+            child_template=self.template(),
+            queues=below,
+        )
+        weights = random.choice(
+            ({"vcore": 1.0, "memory": 1.0}, {"vcore": 4.0, "memory": 1.0}, {"gpu": 1.0, "vcore": 0.0})
+        )
+        return PartitionSettings(
+            name, root, random.choice(("fair", "binpacking")), weights, placement_rules=random.choice(RULES)
+        )
+
+    def queue(self, name: str, depth: int) -> QueueSettings:
+        random = self.random
+        below = random.sample(("a", "b", "c"), random.choice((0, 0, 1, 2))) if depth else []
+        return QueueSettings(
+            name, random.random() < 0.2, self.resource(0, 12) if random.random() < 0.5 else {}, self.maximum(),
+            properties=self.properties(), child_template=self.template(), queues=tuple(self.queue(child, depth - 1) for child in below),
+        )  # fmt: skip
+
+    def maximum(self) -> dict[str, int]:
+        return self.resource(3, 20 * self.room) if self.random.random() < 0.35 else {}
+
+    def template(self) -> ChildTemplate | None:
+        return ChildTemplate(0, self.properties(), {}, self.maximum()) if self.random.random() < 0.2 else None
+
+    def properties(self) -> dict[str, str]:
+        random = self.random
+        choices = {
+            "application.sort.policy": ("fifo", "fair", "fair"),
+            "application.sort.priority": ("enabled", "disabled"),
+            "priority.policy": ("default", "fence"),
+            "priority.offset": ("0", "1", "-1", "2147483647"),
+        }
+        return {key: random.choice(values) for key, values in choices.items() if random.random() < 0.35}
+
+
+class Later(commands.Tick):
+    """A Tick at this time."""
+
+    now_ms: int
+
+
+def apply(world: World, command: Command) -> None:
+    if isinstance(command, Later):
+        world.now_ms = command.now_ms
+        world.handle(commands.Tick())
+    elif isinstance(command, commands.Schedule) and command.limit == 1:
+        world.schedule_one()
+    elif isinstance(command, commands.Schedule) and command.limit == 2:
+        world.decides_like_replayed(3)
+    else:
+        world.handle(command)
+
+
+def storm(seed: int, steps: int) -> None:
+    """Raises what goes wrong, with the commands that lead there."""
+    weather = Storm(seed)
+    done: list[Command] = []
+    try:
+        done.extend(weather.run(steps))
+        weather.world.finish()
+    except Exception as error:
+        few = shortened(done, type(error))
+        trouble = attempt(few)
+        told = "\n".join(map(repr, few))
+        raise AssertionError(f"seed {seed}: {type(trouble).__name__}: {trouble}\n{told}") from trouble
+
+
+def attempt(done: Sequence[Command]) -> Exception | None:
+    world = World()
+    try:
+        for command in done:
+            apply(world, command)
+        world.finish()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is handed back
+        return error
+    return None
+
+
+def shortened(done: Sequence[Command], kind: type[Exception]) -> list[Command]:
+    """Without the commands that are not needed for an error of this kind."""
+    few = list(done)
+    size = len(few) // 2
+    while size:
+        start = 0
+        while start < len(few):
+            less = few[:start] + few[start + size :]
+            if type(attempt(less)) is kind:
+                few = less
+            else:
+                start += size
+        size //= 2
+    return few

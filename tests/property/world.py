@@ -1,0 +1,98 @@
+"""A core whose every step is checked, and which remembers its log."""
+
+from __future__ import annotations
+
+from remuda_core.check import check, check_decision, digest
+from remuda_core.commands import Command, Schedule
+from remuda_core.core import Core
+from remuda_core.facts import Allocated, Fact
+from remuda_core.state import State
+from remuda_core.wire import WRITERS, read_fact
+from remuda_proto.remuda.v1 import log_pb2
+
+from .oracle import next_allocation
+
+RM = "rm-1"
+
+
+class World:
+    def __init__(self, *, check_always: bool = True) -> None:
+        """`check_always`: off, the state is checked only at the end. Checking settles what the index puts off, so bugs may
+        need that nobody looks."""
+        self.core = Core(RM)
+        self.now_ms = 1_000_000
+        self.log: list[tuple[int, list[Fact]]] = []
+        self._check_always = check_always
+
+    @property
+    def state(self) -> State:
+        return self.core.state
+
+    def handle(self, command: Command) -> list[Fact]:
+        if isinstance(command, Schedule):
+            return self.schedule(command.limit)
+        return self._handle(command)
+
+    def _handle(self, command: Command) -> list[Fact]:
+        facts = self.core.handle(command, self.now_ms)
+        self.log.append((self.now_ms, facts))
+        check_decision(self.state, facts)
+        if self._check_always:
+            check(self.state)
+        return facts
+
+    def schedule(self, limit: int) -> list[Fact]:
+        facts = self._handle(Schedule(limit))
+        made = sum(isinstance(fact, Allocated) for fact in facts)
+        assert made <= limit
+        if made < limit:
+            for partition in self.state.partitions.values():
+                left = next_allocation(partition)
+                assert left is None, f"{left[0].ask} fits {left[1]} and was left" if left else ""
+        return facts
+
+    def schedule_one(self) -> list[Fact]:
+        """The next allocation, which is the one that a plain reading of the semantics finds."""
+        expected = next(filter(None, (next_allocation(p) for p in self.state.partitions.values())), None)
+        facts = self._handle(Schedule(1))
+        made = [fact for fact in facts if isinstance(fact, Allocated)]
+        assert (expected is None) == (not made), f"expected {expected}, got {made}"
+        if expected is not None:
+            ask, nodes = expected
+            got = (made[0].application_id, made[0].allocation_key)
+            assert got == (ask.ask.application_id, ask.ask.allocation_key), f"next is {ask.ask}, got {made[0]}"
+            assert made[0].node_id in nodes, f"{got}: best nodes are {sorted(nodes)}, got {made[0].node_id}"
+        return facts
+
+    def replayed(self, *, over_the_wire: bool = False) -> Core:
+        core = Core(RM)
+        for now_ms, facts in self.log:
+            core.replay([over(fact) for fact in facts] if over_the_wire else facts, now_ms)
+        return core
+
+    def decides_like_replayed(self, limit: int) -> None:
+        """The live index against one built anew: both schedule the same."""
+        fresh = self.replayed()
+        expected = fresh.handle(Schedule(limit), self.now_ms)
+        got = self._handle(Schedule(limit))
+        assert got == expected, f"live:\n{lines(got)}\nreplayed:\n{lines(expected)}"
+
+    def finish(self) -> None:
+        check(self.state)
+        live = digest(self.state)
+        for core in (self.replayed(), self.replayed(over_the_wire=True)):
+            check(core.state)
+            assert digest(core.state) == live, "replayed state is not the live one"
+        self.decides_like_replayed(1_000)
+        check(self.state)
+
+
+def over(fact: Fact) -> Fact:
+    """Written and read."""
+    message = log_pb2.Fact()
+    WRITERS[type(fact)](fact, message)
+    return read_fact(log_pb2.Fact.FromString(message.SerializeToString()))
+
+
+def lines(facts: list[Fact]) -> str:
+    return "\n".join(map(repr, facts))
