@@ -142,7 +142,7 @@ class ParentOrder(QueueOrder):
 
 
 class LeafOrder(QueueOrder):
-    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "only", "order")
+    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "numbers", "only", "order")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
@@ -154,6 +154,7 @@ class LeafOrder(QueueOrder):
         self.lines: dict[Application, dict[Demand, Line]] = {}
         self.order: FitList[Lane] = FitList(len(index.names))
         self.dirty_lanes: list[Lane] = []
+        self.numbers = 0
 
     def total_changed(self) -> None:
         super().total_changed()
@@ -244,12 +245,14 @@ class LeafOrder(QueueOrder):
 
 
 class Lane:
-    __slots__ = ("contest", "demand", "dirty", "leaf", "open", "rank", "room")
+    __slots__ = ("contest", "demand", "dirty", "leaf", "number", "open", "rank", "room")
 
     def __init__(self, leaf: LeafOrder, demand: Demand) -> None:
         self.leaf = leaf
         self.demand = demand
         self.contest: Contest[Line] = Contest()
+        leaf.numbers += 1
+        self.number = leaf.numbers
         self.dirty = False
         self.open = True
         self.rank: Rank | None = None
@@ -261,12 +264,13 @@ class Lane:
             self.leaf.dirty_lanes.append(self)
 
     def rank_now(self) -> Rank:
-        """That of its first line, and of the first ask in it: an application may have a line in another lane too."""
+        """That of its first line, and of the first ask in it: an application may have a line in another lane too. The number keeps
+        it apart from what a closed lane ranked before: an ask may have moved on from there."""
         line = self.contest.first()
         assert line is not None, "a lane without lines is gone"
         ask = line.head()
         assert ask is not None, "a line without asks is gone"
-        return (*line.rank(), -ask.ask.priority, ask.seq)
+        return (*line.rank(), -ask.ask.priority, ask.seq, self.number)
 
     def first(self) -> PendingAsk:
         line = self.contest.alone or self.contest.first()

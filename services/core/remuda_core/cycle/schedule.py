@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ..commands import Schedule
 from ..facts import Allocated, ApplicationStateChanged, Fact
 from ..rules import lifecycle
-from ..state import Application, Partition, PendingAsk, State
+from ..state import Application, Partition, State
 from .index import Index
 
 STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
