@@ -165,8 +165,13 @@ class System:
 
     def _why_not_ready(self, within_s: float) -> str:
         late = [p for p in self._supervisor.processes.values() if p.state is not State.READY]
-        what = "; ".join(f"{p.name} ({p.last_line or p.ended or 'silent'})" for p in late) or "the bus"
-        return f"not ready after {within_s:.0f} s: {what}. Logs: {self.log_dir}"
+        if not late:
+            return f"nats-server at {self.url} does not answer. Its log: {self._server.log_file}"
+        says = " ".join((late[0].last_line or late[0].ended or "nothing").split())
+        names = ", ".join(process.name for process in late)
+        return (
+            f"not ready after {within_s:.0f} s: {names}. The last words of {late[0].name}: {says}. Logs: {self.log_dir}"
+        )
 
     def _announce(self) -> None:
         """Where it is, for people and for other commands run in the same directory."""
