@@ -8,7 +8,7 @@ already.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
 
@@ -18,14 +18,15 @@ from remuda_bus.subjects import MSG_ID
 log = structlog.get_logger()
 
 BATCH_MESSAGES = 1_000  # the server's limit for an atomic batch
-BATCH_BYTES = 2_000_000  # whoever reads the stream works on the first batch while the next is on its way
+BATCH_BYTES = 256_000  # whoever reads the stream works on the first batch while the next is on its way
 ANSWER_WITHIN_S = 10.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 
 
-async def append_in_order(bus: Bus, messages: Sequence[Outgoing], give_up_after_s: float | None = None) -> int:
-    """Returns once all are durable, with the stream sequence of the last (0: there were none). `give_up_after_s` None:
+async def append_in_order(bus: Bus, messages: Iterable[Outgoing], give_up_after_s: float | None = None) -> int:
+    """Returns once all are durable, with the stream sequence of the last (0: there were none). They are taken one batch
+    after the other, so that a reader works on the first while the next are still being made. `give_up_after_s` None:
     tries for ever; otherwise raises Full or Unanswered when the stream has taken nothing for so long."""
     sequence = 0
     for batch in batches(messages):
@@ -33,16 +34,18 @@ async def append_in_order(bus: Bus, messages: Sequence[Outgoing], give_up_after_
     return sequence
 
 
-def batches(messages: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
-    """Cuts into batches of at most 1,000 messages and, unless one alone is larger, 2 MB."""
-    start = size = 0
-    for index, message in enumerate(messages):
+def batches(messages: Iterable[Outgoing]) -> Iterator[Sequence[Outgoing]]:
+    """Cuts into batches of at most 1,000 messages and, unless one alone is larger, BATCH_BYTES."""
+    batch: list[Outgoing] = []
+    size = 0
+    for message in messages:
+        if batch and (len(batch) >= BATCH_MESSAGES or size + len(message.payload) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
         size += len(message.payload)
-        if index > start and (index - start >= BATCH_MESSAGES or size > BATCH_BYTES):
-            yield messages[start:index]
-            start, size = index, len(message.payload)
-    if start < len(messages):
-        yield messages[start:]
+    if batch:
+        yield batch
 
 
 async def _persistently(bus: Bus, batch: Sequence[Outgoing], give_up_after_s: float | None) -> int:

@@ -29,9 +29,10 @@ class Outflow:
         subject = subjects.request(self._rm_id, kind)
         async with self._lane:
             with ExitStack() as spans:
-                messages = []
-                for payload in payloads:
-                    span = spans.enter_context(telemetry.span("rm.publish", rm=self._rm_id, kind=kind))
-                    msg_id = f"{self._rm_id}.{self._nonce}.{next(self._numbers)}"
-                    messages.append(Outgoing(subject, payload, {subjects.MSG_ID: msg_id, **span.headers()}))
+                messages = (self._message(subject, kind, payload, spans) for payload in payloads)
                 return await append_in_order(self._bus, messages, self._retry_for_s)
+
+    def _message(self, subject: str, kind: str, payload: bytes, spans: ExitStack) -> Outgoing:
+        span = spans.enter_context(telemetry.span("rm.publish", rm=self._rm_id, kind=kind))
+        msg_id = f"{self._rm_id}.{self._nonce}.{next(self._numbers)}"
+        return Outgoing(subject, payload, {subjects.MSG_ID: msg_id, **span.headers()})

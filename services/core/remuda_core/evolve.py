@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from . import facts
+from .cycle.order import LeafOrder
 from .rules import lifecycle
 from .rules.resource import Resource, add
 from .state import Allocation, Application, Node, Partition, PendingAsk, Queue, State
@@ -246,7 +247,8 @@ def _prioritise(application: Application, priority: int, by: int) -> None:
     if count > (by > 0):  # others have it too: nothing changes above
         counts[priority] = count
         return
-    before = application.priority if counts else None
+    highest = application.priority
+    before = highest if counts else None
     if count:
         counts[priority] = count
     else:
@@ -255,7 +257,7 @@ def _prioritise(application: Application, priority: int, by: int) -> None:
     application.priority = now or 0
     _prioritise_queue(application.queue, before, now)
     order = application.queue.order
-    if before != now and order is not None:
+    if application.priority != highest and isinstance(order, LeafOrder):
         order.application_changed(application)
 
 
@@ -263,6 +265,12 @@ def _prioritise_queue(queue: Queue | None, before: int | None, now: int | None) 
     """One below a queue (None: with nothing pending) had and now has this priority."""
     while queue is not None and before != now:
         counts = queue.priorities
+        if before is None and now is not None and now in counts:  # others have it too: nothing changes above
+            counts[now] += 1
+            return
+        if now is None and before is not None and counts[before] > 1:
+            counts[before] -= 1
+            return
         had = queue.priority if counts else None
         if before is not None:
             counts[before] -= 1

@@ -64,6 +64,7 @@ class Scribe:
         if kind == "allocation":
             first = len(message.allocation.allocations)
             for command, ask in zip(asked[first:], message.allocation.asks, strict=False):
+                assert isinstance(command, commands.SubmitAsk), "asks come after allocations"
                 self._asks[id(command.ask)] = (command.ask, ask)
         return name, asked
 

@@ -19,7 +19,7 @@ from remuda_rmproxy.session import Correlation, Rm, Sessions, config_source
 from remuda_rmproxy.translate import Unacceptable
 
 TAKE_MESSAGES = 1_000  # at a time
-HOLD_BYTES = 4_000_000  # in memory before they go to the inbox
+HOLD_BYTES = 256_000  # before they go to the inbox: the core works on them while the next are read
 
 
 class Forwarder:

@@ -97,7 +97,7 @@ class Index:
     def ask_added(self, ask: PendingAsk) -> None:
         leaf = ask.application.queue.order
         assert isinstance(leaf, LeafOrder), "asks are in leaf queues"
-        leaf.add(ask, self._demand(ask.ask.resource, required_node(ask.ask.tags)))  # type: ignore[arg-type]
+        leaf.add(ask, self._demand(ask.ask.resource, required_node(ask.ask.tags)))
 
     def ask_gone(self, ask: PendingAsk) -> None:
         """It was released, or is about to be added with other values."""

@@ -29,7 +29,7 @@ WORTH_LOOKING_BACK = 128
 class Demand:
     """What an ask wants of a node: the same for thousands of asks. `open`: some node may fit; closed once none did, until one gains room."""
 
-    __slots__ = ("closed_lanes", "items", "lanes", "need", "negated", "open", "possible", "required_node", "resource", "seen", "start", "writings")
+    __slots__ = ("closed_lanes", "group", "items", "lanes", "need", "negated", "open", "possible", "required_node", "resource", "seen", "start", "writings")
 
     def __init__(self, resource: Resource, items: Items, required_node: str, need: Vector) -> None:
         self.resource = resource
@@ -44,6 +44,8 @@ class Demand:
         # No group before `start` had room when so many had been filled.
         self.start: Rank = ()
         self.seen = 0
+        # The group found then, if no other had its score.
+        self.group: NodeGroup | None = None
         self.writings: list[tuple[object, ...]] = []  # keys under which the index finds it
 
 
@@ -134,7 +136,8 @@ class NodeIndex:
         self.move(node, None)
 
     def book(self, node: Node, demand: Demand) -> None:
-        """An allocation of this demand was made on the node."""
+        """An allocation of this demand was made on the node. A demand that knew its best group still does: either that one, or the one
+        the node is in now, which then is the only one so far in front that has room."""
         group = node.group
         if group is None:
             return
@@ -142,7 +145,12 @@ class NodeIndex:
         if after is None:
             after = self._group(group.capacity, tuple(map(sub, group.available, demand.need)))
             group.after[demand] = after
+        filled = self._filled_ever
         self.move(node, after)
+        if demand.seen == filled != self._filled_ever:
+            demand.seen = self._filled_ever
+            if after.rank < demand.start and covers(after.room, demand.need):  # type: ignore[operator]
+                demand.start, demand.group = after.rank, after  # type: ignore[assignment]
 
     def move(self, node: Node, group: NodeGroup | None) -> None:
         left = node.group
@@ -169,16 +177,20 @@ class NodeIndex:
         if demand.required_node:
             node = self._nodes.get(demand.required_node)
             return node if node is not None and node.group is not None and covers(node.group.available, demand.need) else None
+        if demand.seen == self._filled_ever and demand.group is not None and demand.group.size:
+            return demand.group.first()  # nothing better came
         order, need = self._order, demand.need
         start = demand.start if demand.seen == self._filled_ever else self._start(demand)
         while (group := order.first(need, start)) is not None:
-            node = group.first()
-            if not order.tied() or node.id == group.rank[1]:  # type: ignore[index]
-                demand.start = group.rank  # type: ignore[assignment]
+            node, rank, tied = group.first(), group.rank, order.tied()
+            assert rank is not None, "what was found is listed"
+            if not tied or node.id == rank[1]:
+                demand.start = rank
+                demand.group = None if tied else group
                 return node
             order.remove(group)  # its first node is another by now, and another group has the same score
             order.put(group, (group.score, node.id, group.number))
-        demand.start = LAST
+        demand.start, demand.group = LAST, None
         return None
 
     def _start(self, demand: Demand) -> Rank:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..rules.share import dominant_share, due_to_queue, share_list, weight
 from .contest import Contest
@@ -36,12 +36,13 @@ def parent_by_priority(queue: Queue) -> bool:
 class QueueOrder:
     """What parents and leaves have in common: a place in the contest above, and a headroom."""
 
-    __slots__ = ("above", "dirty", "due", "index", "limited", "parked", "queue", "version")
+    __slots__ = ("above", "by_parents_priority", "dirty", "due", "index", "limited", "parked", "queue", "version")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         self.queue = queue
         self.above = above
         self.index = index
+        self.by_parents_priority = above is not None and above.by_priority
         self.version = 0
         self.dirty = False
         self.limited = bool(queue.settings.max)
@@ -62,7 +63,7 @@ class QueueOrder:
         queue = self.queue
         share = dominant_share(queue.allocated, self.due)
         pending = weight(queue.pending, self.index.partition.total)
-        if self.above is not None and self.above.by_priority:
+        if self.by_parents_priority:
             return (-queue.priority, share, -pending, queue.path)
         return (share, -queue.priority, -pending, queue.path)
 
@@ -70,7 +71,7 @@ class QueueOrder:
         """The partition's total, by which shares are measured, is another."""
         self.due = self._due()
         if self.above is not None:
-            self.above.contest.touch(self)  # type: ignore[arg-type]
+            self.above.contest.touch(cast("ParentOrder | LeafOrder", self))
 
     def headroom(self, outer: Vector | None) -> Vector:
         """max - allocated, no more than what the queues above leave."""
@@ -80,14 +81,14 @@ class QueueOrder:
 
     def enter(self) -> None:
         """There may be something to do here again: take part, all the way up."""
-        order: QueueOrder = self
+        order: Any = self  # a ParentOrder or a LeafOrder
         while order.above is not None:
             order.above.contest.enter(order)
             order = order.above
 
     def changed(self) -> None:
         """Its rank changed, and that of all above."""
-        order: QueueOrder = self
+        order: Any = self  # a ParentOrder or a LeafOrder
         while (above := order.above) is not None:
             if above.contest.alone is None:
                 above.contest.touch(order)
@@ -184,7 +185,7 @@ class LeafOrder(QueueOrder):
     def _settle(self) -> None:
         for lane in self.dirty_lanes:
             lane.dirty = False
-            if lane.contest.members and lane.open:
+            if lane.contest.members and lane.open and lane is not self.only:
                 rank = lane.rank_now()
                 if rank != lane.rank:
                     self.order.remove(lane)

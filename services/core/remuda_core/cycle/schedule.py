@@ -50,7 +50,7 @@ def index_of(partition: Partition) -> Index:
 
 def start(partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
     """The first allocation makes an application Starting, the second Running; both at once where its tag says so."""
-    at_once = application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true"
+    at_once = bool(application.tags) and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true"
     for _ in range(2 if at_once else 1):
         state = lifecycle.after(application.state, lifecycle.RUN)
         if state is not None:
