@@ -2,9 +2,10 @@
 
     python bench/core.py [--json] [--case NAME ...] [--repeat N]
 
-Each case runs in a process of its own. Nodes are just large enough for the asks; each ask wants memory 10 and vcore 1. Measured is the time in
-which the core decides all allocations (`allocations_per_s`) once it has taken in the asks (`asks_per_s`), both with the scheduling index in
-place, as in a leader. The median of the repetitions counts. --json prints one object per case.
+Each case runs in a process of its own. Nodes are just large enough for the asks; each ask wants memory 10 and vcore 1.
+Measured is the time in which the core decides all allocations (`allocations_per_s`) once it has taken in the asks
+(`asks_per_s`), both with the scheduling index in place, as in a leader. The median of the repetitions counts. --json
+prints one object per case.
 """
 
 from __future__ import annotations
@@ -132,7 +133,10 @@ def main() -> None:
         if arguments.json:
             print(line.strip(), flush=True)
         else:
-            print(f"{name:36}{result['allocations_per_s']:>15,}{result['asks_per_s']:>12,}{result['peak_rss_mb']:>10}", flush=True)
+            print(
+                f"{name:36}{result['allocations_per_s']:>15,}{result['asks_per_s']:>12,}{result['peak_rss_mb']:>10}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

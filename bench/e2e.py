@@ -1,11 +1,13 @@
-"""Measures the whole system: a real nats-server that syncs every append to disk, every service a process, one RM through the SDK.
+"""Measures the whole system: a real nats-server that syncs every append to disk, every service a process, one RM
+through the SDK.
 
     python bench/e2e.py [--json] [--nodes N] [--asks N] [--singles N]
 
-First the latency of a single ask on an idle system, from before its publish to its callback, one ask after the other. Then throughput: from
-the first publish to the last allocation callback of all asks, published as fast as the SDK does it. CPU seconds are those of the throughput
-part, by process; the RM is this process. Events are narrated at a lower priority and may still be on their way when the last allocation has come;
-`events_behind_s` says how much longer they took.
+First the latency of a single ask on an idle system, from before its publish to its callback, one ask after the other.
+Then throughput: from the first publish to the last allocation callback of all asks, published as fast as the SDK does
+it. CPU seconds are those of the throughput part, by process; the RM is this process. Events are narrated at a lower
+priority and may still be on their way when the last allocation has come; `events_behind_s` says how much longer they
+took.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import uvloop
@@ -72,7 +75,9 @@ class Run:
         self._nodes = nodes
         await self.rm.report_nodes(node(f"node-{i:05}", memory=10 * slots, vcore=slots) for i in range(nodes))
         await asyncio.wait_for(self._all_nodes.wait(), 60)
-        await self.rm.submit(*(application(name, queue=f"root.{name[-1]}", user="bench") for name in ("app-a", "app-b")))
+        await self.rm.submit(
+            *(application(name, queue=f"root.{name[-1]}", user="bench") for name in ("app-a", "app-b"))
+        )
 
     async def singles(self, count: int) -> list[float]:
         """Milliseconds from publish to callback, of one ask at a time."""
@@ -123,7 +128,7 @@ async def events_are_through(url: str) -> None:
         await bus.close()
 
 
-async def measure(nodes: int, asks: int, singles: int) -> dict[str, object]:
+async def measure(nodes: int, asks: int, singles: int) -> dict[str, Any]:
     gc.set_threshold(*GC_THRESHOLDS)
     with tempfile.TemporaryDirectory(prefix="remuda-bench-") as data:
         async with System(Layout(Path(data), log_level="warning")) as system:
@@ -161,10 +166,11 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    latency, cpu = result["idle_latency_ms"], result["cpu_s"]
-    print(f"{arguments.asks} asks on {arguments.nodes} nodes: {result['allocations_per_s']:,} allocations/s, events {result['events_behind_s']} s behind")
-    print(f"a single ask on an idle system: p50 {latency['p50']} ms, p99 {latency['p99']} ms")  # type: ignore[index]
-    print("cpu seconds: " + ", ".join(f"{name} {seconds}" for name, seconds in cpu.items()))  # type: ignore[attr-defined]
+    latency = result["idle_latency_ms"]
+    print(f"{arguments.asks} asks on {arguments.nodes} nodes: {result['allocations_per_s']:,} allocations/s")
+    print(f"events {result['events_behind_s']} s behind")
+    print(f"a single ask on an idle system: p50 {latency['p50']} ms, p99 {latency['p99']} ms")
+    print("cpu seconds: " + ", ".join(f"{name} {seconds}" for name, seconds in result["cpu_s"].items()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The core is killed in the middle of a load: after its restart every ask is allocated exactly once, seen from the RM and from the nodes."""
+"""The core is killed in the middle of a load: after its restart every ask is allocated exactly once, seen from the RM
+and from the nodes."""
 
 import asyncio
 import os
@@ -50,7 +51,9 @@ async def test_every_ask_is_allocated_exactly_once_though_the_core_is_killed(tmp
             told = Told()
             rm.on_allocation(told.allocated)
             await rm.report_nodes(node(f"n-{i:03}", vcore=SLOTS, memory=10 * SLOTS) for i in range(NODES))
-            await rm.submit(application("app-a", queue="root.a", user="u"), application("app-b", queue="root.b", user="u"))
+            await rm.submit(
+                application("app-a", queue="root.a", user="u"), application("app-b", queue="root.b", user="u")
+            )
             await rm.ask(ask(f"app-{'ab'[i % 2]}", f"ask-{i}", vcore=1, memory=10) for i in range(ASKS))
             await asyncio.wait_for(told.some.wait(), 60)
             assert len(told.allocations) < ASKS, "killed too late to show anything"

@@ -27,7 +27,8 @@ class Core:
         self.state = State(rm_id)
 
     def handle(self, command: Command, now_ms: int) -> list[Fact]:
-        """Decide the command; the state is changed when this returns. The facts have to be made durable before anybody hears of them."""
+        """Decide the command; the state is changed when this returns. The facts have to be made durable before anybody
+        hears of them."""
         state = self.state
         state.now_ms = now_ms = max(now_ms, state.now_ms)
         facts: list[Fact] = []

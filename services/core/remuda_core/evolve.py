@@ -1,4 +1,5 @@
-"""Writes facts into the state. One function per fact, arithmetic only: it never judges and, on a valid log, never fails.
+"""Writes facts into the state. One function per fact, arithmetic only: it never judges and, on a valid log, never
+fails.
 
 The scheduling index of a partition is told of what it has to know, where there is one.
 """
@@ -330,7 +331,9 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
     application = partition.applications[allocation.application_id]
     node = partition.nodes[allocation.node_id]
     booked = Allocation(allocation, node, application, state.now_ms)
-    partition.allocations[allocation.uuid] = application.allocations[allocation.uuid] = node.allocations[allocation.uuid] = booked
+    partition.allocations[allocation.uuid] = application.allocations[allocation.uuid] = node.allocations[
+        allocation.uuid
+    ] = booked
     _book_allocated(application, node, allocation.resource, 1)
     index = partition.index
     if index is not None and index.knows(allocation.resource):

@@ -1,7 +1,8 @@
 """What has happened: immutable values, in the past tense, complete in themselves.
 
-`decide` yields them, `evolve` writes them into the state, `wire` writes them into the log. Partition names are the scheduler's
-(`[rm-1]default`), queue names are full lower-case paths, resources are in base units, times are milliseconds since 1970.
+`decide` yields them, `evolve` writes them into the state, `wire` writes them into the log. Partition names are the
+scheduler's (`[rm-1]default`), queue names are full lower-case paths, resources are in base units, times are
+milliseconds since 1970.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# One pass of scheduling may allocate this much before it is committed: large enough that a synced append (about 0.5 ms) is
-# a small part of it, small enough that a new ask waits only some 20 ms behind a pass under full load.
+# One pass of scheduling may allocate this much before it is committed: large enough that a synced append (about 0.5 ms)
+# is a small part of it, small enough that a new ask waits only some 20 ms behind a pass under full load.
 ALLOCATIONS_PER_PASS: Final = 2_000
 
 # What the leader takes out of the inbox before it decides and commits: the same balance, on the way in.
@@ -19,15 +19,18 @@ TICK_MS: Final = 1_000
 EXPLAIN_AGAIN_MS: Final = 60_000
 # An ask that waits for less than this is not worth a word: it is only in the queue.
 EXPLAIN_AFTER_MS: Final = 1_000
-# So many lines of asks are looked at in one tick, and for so many of them the nodes: looking through 10,000 nodes takes some 10 ms.
+# So many lines of asks are looked at in one tick, and for so many of them the nodes: looking through 10,000 nodes takes
+# some 10 ms.
 EXPLAIN_LINES_PER_TICK: Final = 200
 EXPLAIN_NODES_PER_TICK: Final = 5
 
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 
-# A queue nobody uses any more and that a placement rule made is removed by a cleaner on its own clock (semantics section 6).
+# A queue nobody uses any more and that a placement rule made is removed by a cleaner on its own clock (semantics
+# section 6).
 CLEAN_QUEUES_MS: Final = 10_000
 
-# One ask stands for at most this many allocations: keeps pending sums of any number of asks inside what people can read.
+# One ask stands for at most this many allocations: keeps pending sums of any number of asks inside what people can
+# read.
 MAX_ALLOCATIONS: Final = 2**31 - 1

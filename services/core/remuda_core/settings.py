@@ -32,8 +32,8 @@ class ChildTemplate(Settings):
 
 
 class QueueSettings(Settings):
-    """One queue. In a fact `queues` is empty: each queue has a fact of its own. An empty `guaranteed` guarantees nothing, a
-    name missing in `max` is not limited; `max_applications` 0 is unlimited."""
+    """One queue. In a fact `queues` is empty: each queue has a fact of its own. An empty `guaranteed` guarantees
+    nothing, a name missing in `max` is not limited; `max_applications` 0 is unlimited."""
 
     name: str
     parent: bool = False

@@ -1,8 +1,9 @@
 """What the core knows of one resource manager. Only `evolve` writes here; everything can be rebuilt from the log.
 
-The primary state is what the facts say. Two kinds of derived things are kept beside it and compared with rebuilt ones by `check`:
-sums (`allocated`, `pending`, counts of priorities), kept by `evolve`, and the scheduling index (`cycle.index`), which exists only where
-somebody schedules: a standby, a query or an auditor never pays for it. The slots named `order`, `line` and `group` belong to the index.
+The primary state is what the facts say. Two kinds of derived things are kept beside it and compared with rebuilt ones
+by `check`: sums (`allocated`, `pending`, counts of priorities), kept by `evolve`, and the scheduling index
+(`cycle.index`), which exists only where somebody schedules: a standby, a query or an auditor never pays for it. The
+slots named `order`, `line` and `group` belong to the index.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class Queue:
     allocated: Sums = field(default_factory=sums)
     pending: Sums = field(default_factory=sums)
     draining_since_ms: int = 0
-    # Priority -> how many applications (leaf) or children with pending asks have it; and the highest, mapped by this queue's policy.
+    # Priority -> how many applications (leaf) or children with pending asks have it; and the highest, mapped by this
+    # queue's policy.
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
     lineage: tuple[Queue, ...] = ()
@@ -212,7 +214,8 @@ class State:
         self.uuid_prefix = f"{digest[:8]}-{digest[8:12]}-8{digest[12:15]}-a{digest[15:18]}-"
 
     def next_uuid(self) -> str:
-        """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID and a number that is never used twice."""
+        """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID and a number that
+        is never used twice."""
         return self.uuid_prefix + str(FIRST_UUID + self.next_allocation)
 
     def partition_name(self, plain: str) -> str:

@@ -1,4 +1,5 @@
-"""The door of the core: protobuf outside, values inside (remuda.v1 in proto/). Nothing else in the core knows a protobuf.
+"""The door of the core: protobuf outside, values inside (remuda.v1 in proto/). Nothing else in the core knows a
+protobuf.
 
 Reading never judges: a message that could be parsed becomes commands, and `decide` says what is wrong with them.
 """
@@ -15,7 +16,8 @@ from remuda_proto.si.v1 import si_pb2 as si
 from . import commands, facts, settings
 from .rules.resource import Resource, clamp
 
-# Resources come in few shapes and a thousandfold: equal ones are read once and shared. Bounded, because shapes come from outside.
+# Resources come in few shapes and a thousandfold: equal ones are read once and shared. Bounded, because shapes come
+# from outside.
 SHAPES: Final = 10_000
 NO_TAGS: Final[facts.Tags] = {}
 _read_shapes: dict[bytes, Resource] = {}
@@ -48,8 +50,8 @@ def write_resource(resource: Resource) -> si.Resource:
 
 
 class Scribe:
-    """Reads the commands of one commit and writes its facts. Remembers in which message an ask came: when it is accepted, copying that
-    is cheaper than writing it anew."""
+    """Reads the commands of one commit and writes its facts. Remembers in which message an ask came: when it is
+    accepted, copying that is cheaper than writing it anew."""
 
     def __init__(self) -> None:
         self._asks: dict[int, tuple[facts.Ask, si.AllocationAsk]] = {}
@@ -126,11 +128,20 @@ def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.
         yield commands.SubmitAsk(read_ask(ask))
     for release in message.releases.allocationsToRelease:
         yield commands.ReleaseAllocation(
-            release.partitionName, release.applicationID, release.UUID, release.terminationType, release.message, release.allocationKey
+            release.partitionName,
+            release.applicationID,
+            release.UUID,
+            release.terminationType,
+            release.message,
+            release.allocationKey,
         )
     for ask_release in message.releases.allocationAsksToRelease:
         yield commands.ReleaseAsk(
-            ask_release.partitionName, ask_release.applicationID, ask_release.allocationKey, ask_release.terminationType, ask_release.message
+            ask_release.partitionName,
+            ask_release.applicationID,
+            ask_release.allocationKey,
+            ask_release.terminationType,
+            ask_release.message,
         )
 
 
@@ -146,18 +157,35 @@ READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]
 def read_ask(ask: si.AllocationAsk) -> facts.Ask:
     preemption = ask.preemptionPolicy if ask.HasField("preemptionPolicy") else None
     return facts.Ask(
-        ask.partitionName, ask.applicationID, ask.allocationKey, read_resource(ask.resourceAsk), ask.maxAllocations, ask.priority,
-        ask.executionTimeoutMilliSeconds, dict(ask.tags) if len(ask.tags) else NO_TAGS, ask.taskGroupName, ask.placeholder, ask.Originator,
-        None if preemption is None else preemption.allowPreemptSelf, None if preemption is None else preemption.allowPreemptOther,
-    )  # fmt: skip
+        ask.partitionName,
+        ask.applicationID,
+        ask.allocationKey,
+        read_resource(ask.resourceAsk),
+        ask.maxAllocations,
+        ask.priority,
+        ask.executionTimeoutMilliSeconds,
+        dict(ask.tags) if len(ask.tags) else NO_TAGS,
+        ask.taskGroupName,
+        ask.placeholder,
+        ask.Originator,
+        None if preemption is None else preemption.allowPreemptSelf,
+        None if preemption is None else preemption.allowPreemptOther,
+    )
 
 
 def read_allocation(allocation: si.Allocation) -> facts.Allocated:
     return facts.Allocated(
-        allocation.partitionName, allocation.applicationID, allocation.allocationKey, allocation.UUID, allocation.nodeID,
-        read_resource(allocation.resourcePerAlloc), allocation.priority, dict(allocation.allocationTags),
-        allocation.taskGroupName, allocation.placeholder,
-    )  # fmt: skip
+        allocation.partitionName,
+        allocation.applicationID,
+        allocation.allocationKey,
+        allocation.UUID,
+        allocation.nodeID,
+        read_resource(allocation.resourcePerAlloc),
+        allocation.priority,
+        dict(allocation.allocationTags),
+        allocation.taskGroupName,
+        allocation.placeholder,
+    )
 
 
 # The configuration, both ways
@@ -180,40 +208,70 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
 
 def write_partition(partition: settings.PartitionSettings) -> config_pb2.PartitionConfig:
     return config_pb2.PartitionConfig(
-        name=partition.name, root=write_queue(partition.root), preemption_enabled=partition.preemption_enabled,
-        node_sort_policy=config_pb2.NodeSortPolicy(type=partition.node_sort, resource_weights=partition.resource_weights),
-        placement_rules=[write_rule(rule) for rule in partition.placement_rules], limits=[write_limit(limit) for limit in partition.limits],
-    )  # fmt: skip
+        name=partition.name,
+        root=write_queue(partition.root),
+        preemption_enabled=partition.preemption_enabled,
+        node_sort_policy=config_pb2.NodeSortPolicy(
+            type=partition.node_sort, resource_weights=partition.resource_weights
+        ),
+        placement_rules=[write_rule(rule) for rule in partition.placement_rules],
+        limits=[write_limit(limit) for limit in partition.limits],
+    )
 
 
 def read_queue(message: config_pb2.QueueConfig) -> settings.QueueSettings:
     template = message.child_template if message.HasField("child_template") else None
     return settings.QueueSettings(
-        message.name, message.parent, read_resource(message.guaranteed), read_resource(message.max), message.max_applications,
-        dict(message.properties), message.admin_acl, message.submit_acl,
-        None if template is None else settings.ChildTemplate(
-            template.max_applications, dict(template.properties), read_resource(template.guaranteed), read_resource(template.max)
+        message.name,
+        message.parent,
+        read_resource(message.guaranteed),
+        read_resource(message.max),
+        message.max_applications,
+        dict(message.properties),
+        message.admin_acl,
+        message.submit_acl,
+        None
+        if template is None
+        else settings.ChildTemplate(
+            template.max_applications,
+            dict(template.properties),
+            read_resource(template.guaranteed),
+            read_resource(template.max),
         ),
-        tuple(read_limit(limit) for limit in message.limits), tuple(read_queue(queue) for queue in message.queues),
-    )  # fmt: skip
+        tuple(read_limit(limit) for limit in message.limits),
+        tuple(read_queue(queue) for queue in message.queues),
+    )
 
 
 def write_queue(queue: settings.QueueSettings) -> config_pb2.QueueConfig:
     template = queue.child_template
     return config_pb2.QueueConfig(
-        name=queue.name, parent=queue.parent, guaranteed=write_resource(queue.guaranteed), max=write_resource(queue.max),
-        max_applications=queue.max_applications, properties=queue.properties, admin_acl=queue.admin_acl, submit_acl=queue.submit_acl,
-        child_template=None if template is None else config_pb2.ChildTemplate(
-            max_applications=template.max_applications, properties=template.properties,
-            guaranteed=write_resource(template.guaranteed), max=write_resource(template.max),
+        name=queue.name,
+        parent=queue.parent,
+        guaranteed=write_resource(queue.guaranteed),
+        max=write_resource(queue.max),
+        max_applications=queue.max_applications,
+        properties=queue.properties,
+        admin_acl=queue.admin_acl,
+        submit_acl=queue.submit_acl,
+        child_template=None
+        if template is None
+        else config_pb2.ChildTemplate(
+            max_applications=template.max_applications,
+            properties=template.properties,
+            guaranteed=write_resource(template.guaranteed),
+            max=write_resource(template.max),
         ),
-        limits=[write_limit(limit) for limit in queue.limits], queues=[write_queue(child) for child in queue.queues],
-    )  # fmt: skip
+        limits=[write_limit(limit) for limit in queue.limits],
+        queues=[write_queue(child) for child in queue.queues],
+    )
 
 
 def read_limit(message: config_pb2.Limit) -> settings.Limit:
     users, groups = tuple(message.users), tuple(message.groups)
-    return settings.Limit(users, groups, read_resource(message.max_resources), message.max_applications, message.description)
+    return settings.Limit(
+        users, groups, read_resource(message.max_resources), message.max_applications, message.description
+    )
 
 
 def write_limit(limit: settings.Limit) -> config_pb2.Limit:
@@ -226,22 +284,31 @@ def write_limit(limit: settings.Limit) -> config_pb2.Limit:
 def read_rule(message: config_pb2.PlacementRule) -> settings.PlacementRule:
     chosen = message.filter if message.HasField("filter") else None
     return settings.PlacementRule(
-        message.name, message.create, message.value,
-        None if chosen is None else settings.PlacementFilter(chosen.type or "allow", tuple(chosen.users), tuple(chosen.groups)),
+        message.name,
+        message.create,
+        message.value,
+        None
+        if chosen is None
+        else settings.PlacementFilter(chosen.type or "allow", tuple(chosen.users), tuple(chosen.groups)),
         read_rule(message.parent) if message.HasField("parent") else None,
-    )  # fmt: skip
+    )
 
 
 def write_rule(rule: settings.PlacementRule) -> config_pb2.PlacementRule:
     chosen = rule.filter
     return config_pb2.PlacementRule(
-        name=rule.name, create=rule.create, value=rule.value,
-        filter=None if chosen is None else config_pb2.PlacementFilter(type=chosen.type, users=chosen.users, groups=chosen.groups),
+        name=rule.name,
+        create=rule.create,
+        value=rule.value,
+        filter=None
+        if chosen is None
+        else config_pb2.PlacementFilter(type=chosen.type, users=chosen.users, groups=chosen.groups),
         parent=None if rule.parent is None else write_rule(rule.parent),
-    )  # fmt: skip
+    )
 
 
-# Facts, both ways. Most have the fields of their message, by name and in order; the three that embed a message of si.v1 are written out.
+# Facts, both ways. Most have the fields of their message, by name and in order; the three that embed a message of si.v1
+# are written out.
 
 
 def read_fact(message: log_pb2.Fact) -> facts.Fact:
@@ -285,15 +352,26 @@ def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
 
 def write_allocation(fact: facts.Allocated, message: si.Allocation) -> None:
     """Allocations of one application are mostly alike: what is the same in them is copied."""
-    key = (fact.application_id, fact.partition, fact.priority, fact.task_group, fact.placeholder, *fact.resource.items())
+    key = (
+        fact.application_id,
+        fact.partition,
+        fact.priority,
+        fact.task_group,
+        fact.placeholder,
+        *fact.resource.items(),
+    )
     alike = _written_allocations.get(key)
     if alike is None:
         if len(_written_allocations) >= SHAPES:
             _written_allocations.clear()
         alike = _written_allocations[key] = si.Allocation(
-            partitionName=fact.partition, applicationID=fact.application_id, resourcePerAlloc=write_resource(fact.resource),
-            priority=fact.priority, taskGroupName=fact.task_group, placeholder=fact.placeholder,
-        )  # fmt: skip
+            partitionName=fact.partition,
+            applicationID=fact.application_id,
+            resourcePerAlloc=write_resource(fact.resource),
+            priority=fact.priority,
+            taskGroupName=fact.task_group,
+            placeholder=fact.placeholder,
+        )
     message.CopyFrom(alike)
     message.allocationKey = fact.allocation_key
     message.UUID = fact.uuid
@@ -305,17 +383,29 @@ def write_allocation(fact: facts.Allocated, message: si.Allocation) -> None:
 def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
     a = message.allocation
     return facts.Allocated(
-        a.partitionName, a.applicationID, a.allocationKey, a.UUID, a.nodeID, read_resource(a.resourcePerAlloc), a.priority,
-        dict(a.allocationTags) if len(a.allocationTags) else NO_TAGS, a.taskGroupName, a.placeholder, message.execution_timeout_ms, message.originator,
+        a.partitionName,
+        a.applicationID,
+        a.allocationKey,
+        a.UUID,
+        a.nodeID,
+        read_resource(a.resourcePerAlloc),
+        a.priority,
+        dict(a.allocationTags) if len(a.allocationTags) else NO_TAGS,
+        a.taskGroupName,
+        a.placeholder,
+        message.execution_timeout_ms,
+        message.originator,
         message.preemption_policy.allowPreemptSelf if message.HasField("preemption_policy") else None,
-    )  # fmt: skip
+    )
 
 
 WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
     facts.AskAccepted: lambda fact, message: write_ask(fact.ask, message.ask_accepted.ask),
     facts.AskChanged: lambda fact, message: write_ask(fact.ask, message.ask_changed.ask),
     facts.Allocated: lambda fact, message: write_allocated(fact, message.allocated),
-    facts.AllocationRecovered: lambda fact, message: write_allocation(fact.allocation, message.allocation_recovered.allocation),
+    facts.AllocationRecovered: lambda fact, message: write_allocation(
+        fact.allocation, message.allocation_recovered.allocation
+    ),
 }
 FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
     "ask_accepted": lambda message: facts.AskAccepted(read_ask(message.ask)),

@@ -1,8 +1,8 @@
 """Who is first among members whose rank keeps changing.
 
-A heap that is put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those members are
-computed again when the first is asked for. Old entries of a member stay behind in the heap, recognised by their version, until they come
-up or become too many. A member alone is first without being ranked at all.
+A heap that is put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those
+members are computed again when the first is asked for. Old entries of a member stay behind in the heap, recognised by
+their version, until they come up or become too many. A member alone is first without being ranked at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Why does this ask wait? Everything that stands in its way now, computed from the state when somebody wants to know."""
+"""Why does this ask wait? Everything that stands in its way now, computed from the state when somebody wants to
+know."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def queue_constraints(pending: PendingAsk) -> list[Constraint]:
         for name, maximum in sorted(queue.settings.max.items()):
             need, have = pending.ask.resource.get(name, 0), maximum - queue.allocated.get(name, 0)
             if need > have:
-                reason = f"queue {queue.path} is at its maximum: {name} needs {need}, {max(have, 0)} of {maximum} are left"
+                reason = (
+                    f"queue {queue.path} is at its maximum: {name} needs {need}, {max(have, 0)} of {maximum} are left"
+                )
                 found.append(Constraint("queue", queue.path, reason, name, need, have))
     return found
 
@@ -62,12 +65,18 @@ def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constrai
 def missing(need: Resource, node: Node) -> float:
     """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits."""
     available = node.available()
-    return sum((amount - max(available.get(name, 0), 0)) / amount for name, amount in need.items() if amount > available.get(name, 0) and amount > 0)
+    return sum(
+        (amount - max(available.get(name, 0), 0)) / amount
+        for name, amount in need.items()
+        if amount > available.get(name, 0) and amount > 0
+    )
 
 
 def _lack(need: Resource, node: Node) -> Constraint:
     available = node.available()
     name = min(n for n, amount in need.items() if amount > available.get(n, 0))
     have = available.get(name, 0)
-    reason = f"no node has {show(need)} available; closest is {node.id}: {name} needs {need[name]}, {max(have, 0)} are left"
+    reason = (
+        f"no node has {show(need)} available; closest is {node.id}: {name} needs {need[name]}, {max(have, 0)} are left"
+    )
     return Constraint("node", node.id, reason, name, need[name], have)

@@ -1,13 +1,15 @@
 """A list in the order of rank that finds the first item with room for a need, without looking at every item before it.
 
-It serves twice: over groups of nodes, by score, where room is what is available; and over the lanes of a leaf queue, by who is next, where
-"room" is the negated need and the question is which lane fits into a headroom.
+It serves twice: over groups of nodes, by score, where room is what is available; and over the lanes of a leaf queue, by
+who is next, where "room" is the negated need and the question is which lane fits into a headroom.
 
-Items stand in blocks of neighbours. A block knows, per resource, at least the most room any of its items has, and a binary tree over the
-blocks knows the same of its branches: whatever lies before the first item with room is passed over in O(log n), as far as the most of each
-resource tells the truth about single items. Bounds only grow as items come; they are made exact where a search was misled by one.
+Items stand in blocks of neighbours. A block knows, per resource, at least the most room any of its items has, and a
+binary tree over the blocks knows the same of its branches: whatever lies before the first item with room is passed over
+in O(log n), as far as the most of each resource tells the truth about single items. Bounds only grow as items come;
+they are made exact where a search was misled by one.
 
-An item may be hidden (`room = HIDDEN`) and shown again at no cost while it is listed; a search that comes across it may unlist it.
+An item may be hidden (`room = HIDDEN`) and shown again at no cost while it is listed; a search that comes across it may
+unlist it.
 """
 
 from __future__ import annotations
@@ -90,14 +92,14 @@ class FitList(Generic[T]):
 
     def first(self, need: Vector, start: Rank = ()) -> T | None:
         """The item of the lowest rank, from `start` on, that has room."""
-        begin = place = 0
+        begin = skip = 0
         if start > self._firsts[0]:
             begin = bisect_right(self._firsts, start) - 1
-            place = bisect_left(self._blocks[begin].ranks, start)
+            skip = bisect_left(self._blocks[begin].ranks, start)
         at = begin - 1
         while (at := self._next_block(at + 1, need)) >= 0:
             items = self._blocks[at].items
-            for place in range(place if at == begin else 0, len(items)):
+            for place in range(skip if at == begin else 0, len(items)):
                 if covers(items[place].room, need):
                     self._found = (at, place)
                     return items[place]
@@ -151,7 +153,8 @@ class FitList(Generic[T]):
             rooms[at] = most
 
     def _make_exact(self, at: int) -> int:
-        """A block's room promised too much. Unlists what is hidden in it. Returns 1 if the block is gone, 0 if it is there."""
+        """A block's room promised too much. Unlists what is hidden in it. Returns 1 if the block is gone, 0 if it is
+        there."""
         block = self._blocks[at]
         if self._without_hidden(block) and self._shrunk(at):
             return 1

@@ -1,7 +1,8 @@
 """The scheduling index of a partition: what makes "who is next" and "where is best" quick.
 
-Derived from the state and nothing else; built when a partition is first scheduled, told by `evolve` of each change, thrown away and built
-anew when the configuration or the partition's total changes. `check` compares it with one built afresh.
+Derived from the state and nothing else; built when a partition is first scheduled, told by `evolve` of each change,
+thrown away and built anew when the configuration or the partition's total changes. `check` compares it with one built
+afresh.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ class Index:
         leaf.changed()
 
     def total_changed(self) -> None:
-        """Nodes came, went or changed in size: every share is another. Put right once, before the next ask is looked for."""
+        """Nodes came, went or changed in size: every share is another. Put right once, before the next ask is looked
+        for."""
         self._total_changed = True
 
     def booked(self, node: Node, application: Application) -> None:
@@ -157,7 +159,11 @@ class Index:
         group = self.nodes.place(node)
         if group is None or not self._closed:
             return
-        for demand in [d for d in self._closed if d.possible and covers(group.available, d.need) and d.required_node in ("", node.id)]:
+        for demand in [
+            d
+            for d in self._closed
+            if d.possible and covers(group.available, d.need) and d.required_node in ("", node.id)
+        ]:
             self.open(demand)
 
     def open(self, demand: Demand) -> None:
@@ -205,4 +211,3 @@ class Index:
                 del self._by_writing[as_written]
             if not self._demands:
                 self._least = None
-

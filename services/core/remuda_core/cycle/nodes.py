@@ -1,9 +1,10 @@
-"""Where is best: the schedulable nodes of a partition, by their score under the node sort policy (semantics section 10).
+"""Where is best: the schedulable nodes of a partition, by their score under the node sort policy (semantics section
+10).
 
-Nodes that are the same to the rules, of one capacity and with the same available, form a **node group**: one score, one answer to "does it fit".
-An allocation moves a node from one group to the next, and a group remembers where a demand leads, so thousands of like nodes cost little
-more than one. A **demand** is what asks want of a node, the same for thousands of asks. The groups stand in a FitList by score; the best for
-a demand is the first that has room for it.
+Nodes that are the same to the rules, of one capacity and with the same available, form a **node group**: one score, one
+answer to "does it fit". An allocation moves a node from one group to the next, and a group remembers where a demand
+leads, so thousands of like nodes cost little more than one. A **demand** is what asks want of a node, the same for
+thousands of asks. The groups stand in a FitList by score; the best for a demand is the first that has room for it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,24 @@ WORTH_LOOKING_BACK = 128
 
 
 class Demand:
-    """What an ask wants of a node: the same for thousands of asks. `open`: some node may fit; closed once none did, until one gains room."""
+    """What an ask wants of a node: the same for thousands of asks. `open`: some node may fit; closed once none did,
+    until one gains room."""
 
-    __slots__ = ("closed_lanes", "group", "items", "lanes", "need", "negated", "open", "possible", "required_node", "resource", "seen", "start", "writings")
+    __slots__ = (
+        "closed_lanes",
+        "group",
+        "items",
+        "lanes",
+        "need",
+        "negated",
+        "open",
+        "possible",
+        "required_node",
+        "resource",
+        "seen",
+        "start",
+        "writings",
+    )
 
     def __init__(self, resource: Resource, items: Items, required_node: str, need: Vector) -> None:
         self.resource = resource
@@ -50,7 +66,8 @@ class Demand:
 
 
 class NodeGroup:
-    """Its nodes by ID. Most come in that order and wait in a plain line; the others in a heap. Who left is found out at the front."""
+    """Its nodes by ID. Most come in that order and wait in a plain line; the others in a heap. Who left is found out at
+    the front."""
 
     __slots__ = ("after", "available", "capacity", "front", "line", "number", "others", "rank", "room", "score", "size")
 
@@ -64,7 +81,8 @@ class NodeGroup:
         self.front = 0
         self.others: list[Node] = []
         self.after: dict[Demand, NodeGroup] = {}  # where an allocation of a demand takes a node of this group
-        # Its place in the list of groups: by score, then by a node ID that is its first or was; hidden while it is empty.
+        # Its place in the list of groups: by score, then by a node ID that is its first or was; hidden while it is
+        # empty.
         self.rank: Rank | None = None
         self.room: Vector = HIDDEN
 
@@ -109,7 +127,9 @@ class NodeIndex:
         self._nodes = partition.nodes
         self._names = names
         settings = partition.settings
-        self._weights = tuple((names[name], weight) for name, weight in sorted(settings.resource_weights.items()) if weight > 0)
+        self._weights = tuple(
+            (names[name], weight) for name, weight in sorted(settings.resource_weights.items()) if weight > 0
+        )
         self._sign = -1.0 if settings.node_sort == "binpacking" else 1.0
         self._groups: dict[tuple[Vector, Vector], NodeGroup] = {}
         self._numbers = 0
@@ -136,8 +156,8 @@ class NodeIndex:
         self.move(node, None)
 
     def book(self, node: Node, demand: Demand) -> None:
-        """An allocation of this demand was made on the node. A demand that knew its best group still does: either that one, or the one
-        the node is in now, which then is the only one so far in front that has room."""
+        """An allocation of this demand was made on the node. A demand that knew its best group still does: either that
+        one, or the one the node is in now, which then is the only one so far in front that has room."""
         group = node.group
         if group is None:
             return
@@ -176,7 +196,11 @@ class NodeIndex:
         """The node on which the demand is placed: the best score, then the smallest ID, of those it fits."""
         if demand.required_node:
             node = self._nodes.get(demand.required_node)
-            return node if node is not None and node.group is not None and covers(node.group.available, demand.need) else None
+            return (
+                node
+                if node is not None and node.group is not None and covers(node.group.available, demand.need)
+                else None
+            )
         if demand.seen == self._filled_ever and demand.group is not None and demand.group.size:
             return demand.group.first()  # nothing better came
         order, need = self._order, demand.need
@@ -194,8 +218,8 @@ class NodeIndex:
         return None
 
     def _start(self, demand: Demand) -> Rank:
-        """Where to look for room: nothing before it has any. That was so when the demand was last looked for; since then only groups
-        that were filled can have changed it."""
+        """Where to look for room: nothing before it has any. That was so when the demand was last looked for; since
+        then only groups that were filled can have changed it."""
         behind = self._filled_ever - demand.seen
         demand.seen = self._filled_ever
         if behind > len(self._filled):
@@ -237,6 +261,8 @@ class NodeIndex:
 
     def groups(self) -> dict[tuple[Vector, Vector], set[str]]:
         """Which nodes are the same, for `check`."""
-        return {key: {n.id for n in (*group.line, *group.others) if n.group is group} for key, group in self._groups.items() if group.size}
-
-
+        return {
+            key: {n.id for n in (*group.line, *group.others) if n.group is group}
+            for key, group in self._groups.items()
+            if group.size
+        }

@@ -2,11 +2,12 @@
 
     ParentOrder     children with pending asks, in a contest by (priority, share, pending, name)
       LeafOrder     its lanes, in a FitList: the best one that fits the headroom
-        Lane        asks that are the same to the rules: one leaf queue, one demand; its applications' lines in a contest
+        Lane        asks that are the same to the rules (one leaf, one demand); its applications' lines in a contest
           Line      one application's asks in a lane, by priority and age
 
-Whoever finds nothing to do leaves the contest above and comes back when something changed that may help: an ask, a release, room under a maximum,
-room on a node. So what waits costs nothing while it waits. Looking for the next ask may tidy these structures but never changes what they say.
+Whoever finds nothing to do leaves the contest above and comes back when something changed that may help: an ask, a
+release, room under a maximum, room on a node. So what waits costs nothing while it waits. Looking for the next ask may
+tidy these structures but never changes what they say.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class QueueOrder:
         self.version = 0
         self.dirty = False
         self.limited = bool(queue.settings.max)
-        self.parked: list[QueueOrder] = []  # below here, gave up under a headroom that this queue's maximum may have made
+        self.parked: list[
+            QueueOrder
+        ] = []  # below here, gave up under a headroom that this queue's maximum may have made
         self.due = self._due()
 
     def _due(self) -> dict[str, int]:
@@ -76,7 +79,9 @@ class QueueOrder:
     def headroom(self, outer: Vector | None) -> Vector:
         """max - allocated, no more than what the queues above leave."""
         maximum, allocated = self.queue.settings.max, self.queue.allocated
-        own = tuple(maximum[name] - allocated.get(name, 0) if name in maximum else UNLIMITED for name in self.index.names)
+        own = tuple(
+            maximum[name] - allocated.get(name, 0) if name in maximum else UNLIMITED for name in self.index.names
+        )
         return own if outer is None else tuple(map(min, own, outer))
 
     def enter(self) -> None:
@@ -265,8 +270,8 @@ class Lane:
             self.leaf.dirty_lanes.append(self)
 
     def rank_now(self) -> Rank:
-        """That of its first line, and of the first ask in it: an application may have a line in another lane too. The number keeps
-        it apart from what a closed lane ranked before: an ask may have moved on from there."""
+        """That of its first line, and of the first ask in it: an application may have a line in another lane too. The
+        number keeps it apart from what a closed lane ranked before: an ask may have moved on from there."""
         line = self.contest.first()
         assert line is not None, "a lane without lines is gone"
         ask = line.head()
@@ -298,7 +303,8 @@ class Lane:
 
 
 class Line:
-    """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the front."""
+    """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the
+    front."""
 
     __slots__ = ("application", "best", "by_priority", "dirty", "explained", "explained_ms", "lane", "version")
 

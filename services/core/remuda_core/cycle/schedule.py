@@ -1,10 +1,10 @@
 """The scheduling cycle (semantics section 9), in its own words:
 
-    while the budget lasts:
-        who is next?        the first ask, in the order of queues, applications and asks, that fits under every maximum
-        where is best?      the node it fits that scores best
-        nowhere             set that demand aside until a node gains room, and go on with the next
-        allocate            the application's new state first, then the allocation
+while the budget lasts:
+    who is next?        the first ask, in the order of queues, applications and asks, that fits under every maximum
+    where is best?      the node it fits that scores best
+    nowhere             set that demand aside until a node gains room, and go on with the next
+    allocate            the application's new state first, then the allocation
 """
 
 from __future__ import annotations
@@ -36,9 +36,20 @@ def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
                 yield from start(partition, application, now_ms)
             ask = pending.ask
             yield Allocated(
-                partition.name, application.id, ask.allocation_key, state.next_uuid(), node.id, ask.resource, ask.priority, ask.tags,
-                ask.task_group, ask.placeholder, ask.execution_timeout_ms, ask.originator, ask.allow_preempt_self,
-            )  # fmt: skip
+                partition.name,
+                application.id,
+                ask.allocation_key,
+                state.next_uuid(),
+                node.id,
+                ask.resource,
+                ask.priority,
+                ask.tags,
+                ask.task_group,
+                ask.placeholder,
+                ask.execution_timeout_ms,
+                ask.originator,
+                ask.allow_preempt_self,
+            )
             index = index_of(partition)
 
 
@@ -55,4 +66,6 @@ def start(partition: Partition, application: Application, now_ms: int) -> Iterat
         state = lifecycle.after(application.state, lifecycle.RUN)
         if state is not None:
             allocated = {name: amount for name, amount in application.allocated.items() if amount}
-            yield ApplicationStateChanged(partition.name, application.id, state, lifecycle.RUN, now_ms, application.queue.path, allocated)
+            yield ApplicationStateChanged(
+                partition.name, application.id, state, lifecycle.RUN, now_ms, application.queue.path, allocated
+            )

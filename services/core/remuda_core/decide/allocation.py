@@ -1,4 +1,5 @@
-"""What several commands decide about applications and their allocations: recovery, release, and the states that follow."""
+"""What several commands decide about applications and their allocations: recovery, release, and the states that
+follow."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
     state = lifecycle.after(application.state, what)
     if state is not None:
         allocated = {name: amount for name, amount in application.allocated.items() if amount}
-        yield facts.ApplicationStateChanged(partition.name, application.id, state, what, now_ms, application.queue.path, allocated)
+        yield facts.ApplicationStateChanged(
+            partition.name, application.id, state, what, now_ms, application.queue.path, allocated
+        )
 
 
 def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
@@ -36,20 +39,35 @@ def released(partition: Partition, allocation: Allocation, termination_type: int
     """The allocation is free, and its application may have nothing left to do."""
     fact, application = allocation.fact, allocation.application
     yield facts.AllocationReleased(
-        fact.partition, fact.application_id, fact.allocation_key, fact.uuid, fact.node_id, fact.resource, termination_type, message, told, node_removed
+        fact.partition,
+        fact.application_id,
+        fact.allocation_key,
+        fact.uuid,
+        fact.node_id,
+        fact.resource,
+        termination_type,
+        message,
+        told,
+        node_removed,
     )
     yield from idle(partition, application, now_ms)
 
 
 def idle(partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
     """No asks and no allocations left: it is completing (semantics section 7)."""
-    if not application.asks and not application.allocations and application.state not in (lifecycle.NEW, lifecycle.COMPLETING):
+    if (
+        not application.asks
+        and not application.allocations
+        and application.state not in (lifecycle.NEW, lifecycle.COMPLETING)
+    ):
         yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
 
 
 def problem_of_existing(partition: Partition, allocation: Allocated, also: set[str] = frozenset()) -> str | None:  # type: ignore[assignment]
     """Why an allocation that the RM reports cannot be booked; None if it can. `also`: UUIDs reported beside it."""
-    if problem := names.problem_of("UUID", allocation.uuid) or names.problem_of("allocationKey", allocation.allocation_key):
+    if problem := names.problem_of("UUID", allocation.uuid) or names.problem_of(
+        "allocationKey", allocation.allocation_key
+    ):
         return problem
     if allocation.uuid in partition.allocations or allocation.uuid in also:
         return f"UUID {allocation.uuid!r} exists already"

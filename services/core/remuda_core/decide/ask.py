@@ -33,7 +33,9 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
 
 
 def problem_of_ask(partition: Partition | None, application: Application | None, ask: Ask) -> str | None:
-    if problem := names.problem_of("allocationKey", ask.allocation_key) or names.problem_of("applicationID", ask.application_id):
+    if problem := names.problem_of("allocationKey", ask.allocation_key) or names.problem_of(
+        "applicationID", ask.application_id
+    ):
         return problem
     if partition is None:
         return f"partition {names.plain(ask.partition)!r} does not exist"
@@ -70,11 +72,14 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
 
 def ask_released(pending: PendingAsk, termination_type: int, message: str) -> Fact:
     ask = pending.ask
-    return facts.AskReleased(ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource, pending.pending)
+    return facts.AskReleased(
+        ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource, pending.pending
+    )
 
 
 def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) -> Iterator[Fact]:
-    """The RM reports an allocation that is running on a node it has reported before: booked, whatever the quotas say."""
+    """The RM reports an allocation that is running on a node it has reported before: booked, whatever the quotas
+    say."""
     allocation = command.allocation
     partition = state.partitions.get(allocation.partition)
     if partition is None:
@@ -84,7 +89,9 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
     else:
         problem = problem_of_existing(partition, allocation)
     if problem is not None:
-        yield facts.AllocationRejected(allocation.partition, allocation.application_id, allocation.allocation_key, problem)
+        yield facts.AllocationRejected(
+            allocation.partition, allocation.application_id, allocation.allocation_key, problem
+        )
         return
     assert partition is not None, "checked above"
     yield from recovered(partition, allocation, now_ms)

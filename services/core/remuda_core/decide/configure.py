@@ -1,7 +1,8 @@
-"""Register and Configure: what a configuration makes of the queues there are (001, Configuration updates; semantics section 16).
+"""Register and Configure: what a configuration makes of the queues there are (001, Configuration updates; semantics
+section 16).
 
-All or nothing: either nothing speaks against it and every change is a fact, or it is refused with all the reasons. Running work is left
-where it is and the new limits take hold as it ends.
+All or nothing: either nothing speaks against it and every change is a fact, or it is refused with all the reasons.
+Running work is left where it is and the new limits take hold as it ends.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ COMPATIBILITIES = ("none", "yunikorn-1.4")
 
 
 def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
-    """The state in memory of an RM that registers again is dropped; it reports everything anew (000, RegisterResourceManager)."""
+    """The state in memory of an RM that registers again is dropped; it reports everything anew (000,
+    RegisterResourceManager)."""
     if command.rm_id != state.rm_id:
         yield facts.RegistrationRefused(command.rm_id, f"rmID {command.rm_id!r}, expected {state.rm_id!r}")
         return
@@ -28,7 +30,12 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
         yield facts.RegistrationRefused(command.rm_id, "; ".join(problems))
         return
     yield facts.RmRegistered(
-        command.rm_id, command.version, command.policy_group, command.build_info, command.extra_config, state.registration + 1
+        command.rm_id,
+        command.version,
+        command.policy_group,
+        command.build_info,
+        command.extra_config,
+        state.registration + 1,
     )
     yield from apply(state, command.configuration)
 
@@ -52,7 +59,8 @@ def problems_of(configuration: Configuration) -> list[str]:
 
 
 def conflicts(state: State, configuration: Configuration) -> list[str]:
-    """What running work forbids: a leaf with applications cannot become a parent, nor a parent with queues that are in use a leaf."""
+    """What running work forbids: a leaf with applications cannot become a parent, nor a parent with queues that are in
+    use a leaf."""
     found = []
     for settings in configuration.partitions:
         partition = state.partitions.get(state.partition_name(settings.name))

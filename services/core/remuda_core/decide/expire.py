@@ -1,4 +1,5 @@
-"""Tick: time has passed. Applications leave states that last only so long, and queues nobody needs any more are removed."""
+"""Tick: time has passed. Applications leave states that last only so long, and queues nobody needs any more are
+removed."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..commands import Tick
-from ..facts import Fact
 from ..cycle.explain import node_constraints, queue_constraints
 from ..cycle.index import Index
+from ..facts import Fact
 from ..limits import EXPLAIN_AFTER_MS, EXPLAIN_AGAIN_MS, EXPLAIN_LINES_PER_TICK, EXPLAIN_NODES_PER_TICK
 from ..rules import lifecycle
 from ..state import Partition, State
@@ -17,7 +18,9 @@ from .allocation import occasion
 
 def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
     for application in state.timers.due(now_ms):
-        partition = next((p for p in state.partitions.values() if p.applications.get(application.id) is application), None)
+        partition = next(
+            (p for p in state.partitions.values() if p.applications.get(application.id) is application), None
+        )
         if partition is None:
             continue
         yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
@@ -30,7 +33,8 @@ def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
 
 
 def clean(partition: Partition) -> Iterator[Fact]:
-    """Dynamic queues, and managed ones that drain, go when they are empty; a partition that is no longer configured likewise."""
+    """Dynamic queues, and managed ones that drain, go when they are empty; a partition that is no longer configured
+    likewise."""
     removable = [q for q in partition.queues.values() if q.parent is not None and (not q.managed or q.draining)]
     for queue in sorted(removable, key=lambda q: q.path, reverse=True):  # children before parents
         if not queue.children and not queue.applications:
@@ -40,7 +44,8 @@ def clean(partition: Partition) -> Iterator[Fact]:
 
 
 def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:
-    """Why asks wait, for those of whom it was not told yet, or not for a while, or not for this reason (semantics section 17)."""
+    """Why asks wait, for those of whom it was not told yet, or not for a while, or not for this reason (semantics
+    section 17)."""
     looked_at_nodes = 0
     for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
         line = index.unexplained.popleft()

@@ -1,4 +1,5 @@
-"""UpdateNode: what becomes of a node the RM speaks of (000, NodeInfo; semantics section 10). One function per action."""
+"""UpdateNode: what becomes of a node the RM speaks of (000, NodeInfo; semantics section 10). One function per
+action."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact
 Reject = Callable[[str], Fact]
 
 
-def create(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+def create(
+    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
+) -> Iterator[Fact]:
     if node is not None:
         yield reject(f"node {command.node_id!r} exists already")
         return
@@ -55,13 +58,20 @@ def create(state: State, partition: Partition, node: Node | None, command: Updat
     reported: set[str] = set()
     existing = [a if a.node_id else replace(a, node_id=command.node_id) for a in command.existing_allocations]
     for allocation in existing:
-        problem = elsewhere(allocation, partition, command.node_id) or problem_of_existing(partition, allocation, reported)
+        problem = elsewhere(allocation, partition, command.node_id) or problem_of_existing(
+            partition, allocation, reported
+        )
         if problem:
             yield reject(f"existing allocation {allocation.allocation_key!r}: {problem}")
             return
         reported.add(allocation.uuid)
     yield facts.NodeAdded(
-        partition.name, command.node_id, command.attributes, command.capacity or {}, command.occupied or {}, command.action == "CREATE_DRAIN"
+        partition.name,
+        command.node_id,
+        command.attributes,
+        command.capacity or {},
+        command.occupied or {},
+        command.action == "CREATE_DRAIN",
     )
     for allocation in existing:
         yield from recovered(partition, allocation, now_ms)
@@ -76,7 +86,9 @@ def elsewhere(allocation: Allocated, partition: Partition, node_id: str) -> str 
     return None
 
 
-def update(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+def update(
+    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
+) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     attributes = {**node.attributes, **command.attributes}  # one that is left out stays, like everything else
     capacity: Resource = node.capacity if command.capacity is None else command.capacity
@@ -85,13 +97,17 @@ def update(state: State, partition: Partition, node: Node | None, command: Updat
         yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied)
 
 
-def drain(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+def drain(
+    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
+) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     if not node.draining:
         yield facts.NodeDraining(partition.name, node.id)
 
 
-def undrain(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+def undrain(
+    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
+) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     if node.draining:
         yield facts.NodeSchedulable(partition.name, node.id)
@@ -99,7 +115,9 @@ def undrain(state: State, partition: Partition, node: Node | None, command: Upda
         yield reject(f"node {node.id!r} is not draining")
 
 
-def decommission(state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int) -> Iterator[Fact]:
+def decommission(
+    state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
+) -> Iterator[Fact]:
     """Its allocations go with it, the RM is told of each."""
     assert node is not None, "update_node checks"
     if not node.draining:

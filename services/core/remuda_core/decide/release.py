@@ -1,4 +1,5 @@
-"""ReleaseAllocation (000, AllocationRelease; semantics section 15): freed at once, and acknowledged unless the core had asked for it."""
+"""ReleaseAllocation (000, AllocationRelease; semantics section 15): freed at once, and acknowledged unless the core had
+asked for it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
     termination_type = command.termination_type or facts.STOPPED_BY_RM
     if partition is None or not allocations:
         yield facts.ReleaseIgnored(
-            command.partition, command.application_id, command.allocation_key, command.uuid, termination_type, "there is no such allocation"
+            command.partition,
+            command.application_id,
+            command.allocation_key,
+            command.uuid,
+            termination_type,
+            "there is no such allocation",
         )
         return
     for allocation in allocations:

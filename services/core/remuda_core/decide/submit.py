@@ -23,7 +23,9 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
     if partition is None or problem is not None:
         yield facts.ApplicationRejected(command.partition, command.application_id, problem or "")
         return
-    placed = place(partition.settings, partition.queues, Applicant(command.queue, command.user, command.groups, command.tags))
+    placed = place(
+        partition.settings, partition.queues, Applicant(command.queue, command.user, command.groups, command.tags)
+    )
     if isinstance(placed, NotPlaced):
         yield facts.ApplicationRejected(command.partition, command.application_id, placed.reason)
         return
@@ -54,11 +56,14 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
 
 
 def dynamic_queue(partition: Partition, path: str) -> QueueSettings:
-    """The settings of a queue that a placement rule makes: those of the nearest template above it (semantics section 6)."""
+    """The settings of a queue that a placement rule makes: those of the nearest template above it (semantics section
+    6)."""
     parent_path, _, name = path.rpartition(".")
     while parent_path not in partition.queues:
         parent_path = parent_path.rpartition(".")[0]
-    template = next((q.settings.child_template for q in partition.queues[parent_path].lineage if q.settings.child_template), None)
+    template = next(
+        (q.settings.child_template for q in partition.queues[parent_path].lineage if q.settings.child_template), None
+    )
     if template is None:
         return QueueSettings(name)
     return QueueSettings(name, False, template.guaranteed, template.max, template.max_applications, template.properties)
@@ -76,7 +81,15 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
     for allocation in list(application.allocations.values()):
         fact = allocation.fact
         yield facts.AllocationReleased(
-            fact.partition, fact.application_id, fact.allocation_key, fact.uuid, fact.node_id, fact.resource, facts.STOPPED_BY_RM, message, True
+            fact.partition,
+            fact.application_id,
+            fact.allocation_key,
+            fact.uuid,
+            fact.node_id,
+            fact.resource,
+            facts.STOPPED_BY_RM,
+            message,
+            True,
         )
     if application.state not in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)

@@ -1,6 +1,6 @@
 """Access control lists (001, Access Control Lists): who may submit to a queue, who may administer it.
 
-    ACL ::= "*" | userlist [ " " grouplist ]        lists are comma-separated; empty, or absent: nobody
+ACL ::= "*" | userlist [ " " grouplist ]        lists are comma-separated; empty, or absent: nobody
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def allows(acl: str, user: str, groups: Iterable[str]) -> bool:
 
 
 def may_submit(settings: Iterable[QueueSettings], user: str, groups: Iterable[str]) -> bool:
-    """`settings`: of the queue and of all above it. Access to any of them, by its submit or its admin list, is access."""
+    """`settings`: of the queue and of all above it. Access to any of them, by its submit or its admin list, is
+    access."""
     groups = tuple(groups)
     return any(allows(s.submit_acl, user, groups) or allows(s.admin_acl, user, groups) for s in settings)

@@ -1,7 +1,7 @@
 """Which queue an application goes to (001, Placement Rules; semantics section 5).
 
-Rules are tried in order; the first that names a queue which exists as a leaf, or may be created as one, and to which the user may submit,
-wins. The result says which queues have to be made for it.
+Rules are tried in order; the first that names a queue which exists as a leaf, or may be created as one, and to which
+the user may submit, wins. The result says which queues have to be made for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Who has had how much of what is due (semantics section 2): the numbers that fair orders compare.
 
-A share of 1.0 is all that is due. Plain division of exact sums, so equal sums give equal shares wherever they are computed.
+A share of 1.0 is all that is due. Plain division of exact sums, so equal sums give equal shares wherever they are
+computed.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ def dominant_share(used: Resource, due: Mapping[str, int]) -> float:
 
 
 def due_to_queue(guaranteed: Resource, fair_max: Resource, total: Resource) -> dict[str, int]:
-    """What a queue's use is measured by, per resource: its guaranteed where that names the resource, else the maximum that holds for
-    it (own, or the nearest ancestor's), else all there is in the partition."""
+    """What a queue's use is measured by, per resource: its guaranteed where that names the resource, else the maximum
+    that holds for it (own, or the nearest ancestor's), else all there is in the partition."""
     return {**total, **fair_max, **guaranteed}
 
 
 def share_list(used: Resource, total: Resource) -> tuple[float, ...]:
-    """Of an application: used / total of each resource, high to low, without zeros, to be compared position by position."""
+    """Of an application: used / total of each resource, high to low, without zeros, to be compared position by
+    position."""
     shares = []
     for name, amount in used.items():
         if amount:

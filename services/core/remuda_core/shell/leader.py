@@ -1,6 +1,7 @@
 """The leader of one resource manager: reads its inbox, has the core decide, appends one commit, and again.
 
-It leads while it holds the lease, but what fences is the chain: a commit somebody else has overtaken is refused, and then this process dies.
+It leads while it holds the lease, but what fences is the chain: a commit somebody else has overtaken is refused, and
+then this process dies.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ FULL_RETRY_S = 1.0
 
 
 class Leader:
-    """Raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be born again from the log."""
+    """Raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be born
+    again from the log."""
 
-    def __init__(self, bus: Bus, rm_id: str, holder: str, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(
+        self, bus: Bus, rm_id: str, holder: str, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
         self.rm_id = rm_id
         self.core = Core(rm_id)
         self._bus = bus
@@ -71,7 +75,13 @@ class Leader:
         self._writer = LogWriter(self._bus, self.rm_id, reader.position, reader.last_seq)
         await reader.close()
         state = self.core.state
-        log.info("leading", rm=self.rm_id, facts=facts, seconds=round(time.monotonic() - started, 3), inbox_seq=state.inbox_seq)
+        log.info(
+            "leading",
+            rm=self.rm_id,
+            facts=facts,
+            seconds=round(time.monotonic() - started, 3),
+            inbox_seq=state.inbox_seq,
+        )
         return await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), state.inbox_seq)
 
     async def _loop(self, inbox: Reader) -> None:
@@ -108,7 +118,9 @@ class Leader:
         commit.inbox_seq, commit.now_ms = state.inbox_seq, state.now_ms
         return commit, trace
 
-    def _answer(self, scribe: Scribe, commit: log_pb2.Commit, message: Message, now_ms: int, trace: dict[str, str]) -> None:
+    def _answer(
+        self, scribe: Scribe, commit: log_pb2.Commit, message: Message, now_ms: int, trace: dict[str, str]
+    ) -> None:
         state = self.core.state
         state.inbox_seq = message.seq
         command = inbox_pb2.Command.FromString(message.payload)
@@ -117,9 +129,13 @@ class Leader:
             return  # forwarded twice: it has been handled
         name, asked = scribe.read(command)
         decision = commit.decisions.add(
-            inbox_seq=message.seq, command=name, correlation_id=command.correlation_id, traceparent=trace.get(subjects.TRACEPARENT, ""),
-            request_seq=command.request_seq, request_part=command.request_part,
-        )  # fmt: skip
+            inbox_seq=message.seq,
+            command=name,
+            correlation_id=command.correlation_id,
+            traceparent=trace.get(subjects.TRACEPARENT, ""),
+            request_seq=command.request_seq,
+            request_part=command.request_part,
+        )
         if command.request_seq:
             state.request_seq, state.request_part = position
         for one in asked:
@@ -139,7 +155,9 @@ class Leader:
                     await self._writer.append(commit, span.headers() or None)
                     return
                 except Full as error:
-                    log.error("the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error))
+                    log.error(
+                        "the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error)
+                    )
                     await asyncio.sleep(FULL_RETRY_S)
 
 

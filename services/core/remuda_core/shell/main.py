@@ -26,4 +26,6 @@ async def main(bus: Bus, settings: Settings) -> None:
                 continue
             known.add(rm_id)
             leader = Leader(bus, rm_id, settings.instance)
-            leaders.create_task(leader.lead(lambda one: asyncio.ensure_future(Queries(one.core).serve(bus))), name=f"leader of {rm_id}")
+            leaders.create_task(
+                leader.lead(lambda one: asyncio.ensure_future(Queries(one.core).serve(bus))), name=f"leader of {rm_id}"
+            )

@@ -20,8 +20,12 @@ class Queries:
     def __init__(self, core: Core) -> None:
         self._state = core.state
         self._kinds: dict[str, Callable[[Mapping[str, Any]], object]] = {
-            "queues": self.queues, "nodes": self.nodes, "applications": self.applications, "explain": self.explain, "stats": self.stats,
-        }  # fmt: skip
+            "queues": self.queues,
+            "nodes": self.nodes,
+            "applications": self.applications,
+            "explain": self.explain,
+            "stats": self.stats,
+        }
 
     async def serve(self, bus: Bus) -> None:
         for kind, answer in self._kinds.items():
@@ -29,7 +33,10 @@ class Queries:
             await bus.serve(subject, _handler(answer), f"{kind}-{subjects.key_of(self._state.rm_id).replace('=', '_')}")
 
     def queues(self, request: Mapping[str, Any]) -> object:
-        return {"rm": self._state.rm_id, "partitions": [_partition(partition) for partition in self._state.partitions.values()]}
+        return {
+            "rm": self._state.rm_id,
+            "partitions": [_partition(partition) for partition in self._state.partitions.values()],
+        }
 
     def nodes(self, request: Mapping[str, Any]) -> object:
         return {
@@ -55,7 +62,11 @@ class Queries:
                 if wanted and application.id != wanted:
                     continue
                 found = True
-                asks += [_explained(partition, ask, same) for ask in application.asks.values() if not key or ask.ask.allocation_key == key]
+                asks += [
+                    _explained(partition, ask, same)
+                    for ask in application.asks.values()
+                    if not key or ask.ask.allocation_key == key
+                ]
         if wanted and not found:
             raise Refused(f"application {wanted!r} does not exist", 404)
         return {"rm": self._state.rm_id, "asks": asks}
@@ -89,25 +100,42 @@ def _handler(answer: Callable[[Mapping[str, Any]], object]) -> Callable[[Message
 
 def _partition(partition: Partition) -> dict[str, object]:
     return {
-        "name": plain(partition.name), "status": "Draining" if partition.draining else "Active", "total": partition.total,
-        "allocated": _held(partition.root.allocated), "nodes": len(partition.nodes), "queues": _queue(partition.root),
-    }  # fmt: skip
+        "name": plain(partition.name),
+        "status": "Draining" if partition.draining else "Active",
+        "total": partition.total,
+        "allocated": _held(partition.root.allocated),
+        "nodes": len(partition.nodes),
+        "queues": _queue(partition.root),
+    }
 
 
 def _queue(queue: Queue) -> dict[str, object]:
     return {
-        "path": queue.path, "leaf": queue.leaf, "managed": queue.managed, "status": "Draining" if queue.draining else "Active",
-        "draining_since_ms": queue.draining_since_ms, "allocated": _held(queue.allocated), "pending": _held(queue.pending),
-        "guaranteed": queue.settings.guaranteed, "max": queue.settings.max, "applications": len(queue.applications),
-        "priority": queue.priority, "children": [_queue(child) for _, child in sorted(queue.children.items())],
-    }  # fmt: skip
+        "path": queue.path,
+        "leaf": queue.leaf,
+        "managed": queue.managed,
+        "status": "Draining" if queue.draining else "Active",
+        "draining_since_ms": queue.draining_since_ms,
+        "allocated": _held(queue.allocated),
+        "pending": _held(queue.pending),
+        "guaranteed": queue.settings.guaranteed,
+        "max": queue.settings.max,
+        "applications": len(queue.applications),
+        "priority": queue.priority,
+        "children": [_queue(child) for _, child in sorted(queue.children.items())],
+    }
 
 
 def _node(node: Node) -> dict[str, object]:
     return {
-        "id": node.id, "capacity": node.capacity, "occupied": node.occupied, "allocated": _held(node.allocated), "available": node.available(),
-        "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady", "allocations": len(node.allocations),
-    }  # fmt: skip
+        "id": node.id,
+        "capacity": node.capacity,
+        "occupied": node.occupied,
+        "allocated": _held(node.allocated),
+        "available": node.available(),
+        "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
+        "allocations": len(node.allocations),
+    }
 
 
 def _application(application: Application) -> dict[str, object]:
@@ -124,9 +152,13 @@ def _explained(partition: Partition, ask: PendingAsk, same: dict[object, list[Co
     if constraints is None:
         constraints = same[lane] = explain(partition, ask)
     return {
-        "application": ask.application.id, "key": ask.ask.allocation_key, "pending": ask.pending, "since_ms": ask.at_ms,
-        "constraints": constraints, "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
-    }  # fmt: skip
+        "application": ask.application.id,
+        "key": ask.ask.allocation_key,
+        "pending": ask.pending,
+        "since_ms": ask.at_ms,
+        "constraints": constraints,
+        "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
+    }
 
 
 def _held(resource: Mapping[str, int]) -> dict[str, int]:
