@@ -83,6 +83,7 @@ class QueueChanged(Fact):
     leaf: bool
     managed: bool
     config: QueueSettings
+    changed: tuple[str, ...]
 
 
 class QueueDraining(Fact):
@@ -98,6 +99,7 @@ class QueueRestored(Fact):
 class QueueRemoved(Fact):
     partition: str
     queue: str
+    managed: bool
 
 
 # Nodes
@@ -124,6 +126,7 @@ class NodeChanged(Fact):
     attributes: Tags
     capacity: Resource
     occupied: Resource
+    changed: tuple[str, ...]
 
 
 class NodeDraining(Fact):
@@ -234,6 +237,7 @@ class AskWaiting(Fact):
     constraint: str
     reason: str
     asks: int
+    resource: Resource
 
 
 # Allocations

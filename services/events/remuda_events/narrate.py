@@ -106,7 +106,13 @@ def ask_released(fact: log_pb2.AskReleased, at_ns: int) -> Records:
 def ask_waiting(fact: log_pb2.AskWaiting, at_ns: int) -> Records:
     message = f"{fact.reason} ({fact.asks} asks of the application)" if fact.asks > 1 else fact.reason
     yield request(
-        fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns, reference=fact.application_id, message=message
+        fact.allocation_key,
+        Record.NONE,
+        Record.DETAILS_NONE,
+        at_ns,
+        reference=fact.application_id,
+        message=message,
+        resource=fact.resource,
     )
 
 
@@ -161,11 +167,12 @@ def node_added(fact: log_pb2.NodeAdded, at_ns: int) -> Records:
 
 
 def node_changed(fact: log_pb2.NodeChanged, at_ns: int) -> Records:
-    """Everything that may have changed, as it is now: the fact does not say what was different before."""
-    if ready := fact.attributes.get(NODE_READY_ATTRIBUTE):
+    if "ready" in fact.changed:
+        ready = fact.attributes.get(NODE_READY_ATTRIBUTE, "true")
         yield node(fact.node_id, Record.SET, Record.NODE_READY, at_ns, message=f"ready: {ready}")
-    yield node(fact.node_id, Record.SET, Record.NODE_CAPACITY, at_ns, resource=fact.capacity)
-    if fact.occupied.resources:
+    if "capacity" in fact.changed:
+        yield node(fact.node_id, Record.SET, Record.NODE_CAPACITY, at_ns, resource=fact.capacity)
+    if "occupied" in fact.changed:
         yield node(fact.node_id, Record.SET, Record.NODE_OCCUPIED, at_ns, resource=fact.occupied)
 
 
@@ -195,11 +202,15 @@ def queue_added(fact: log_pb2.QueueAdded, at_ns: int) -> Records:
 
 
 def queue_changed(fact: log_pb2.QueueChanged, at_ns: int) -> Records:
-    """As with nodes: the settings as they are now."""
-    yield queue(fact.queue, Record.SET, Record.QUEUE_CONFIG if fact.managed else Record.QUEUE_DYNAMIC, at_ns)
-    if fact.config.max.resources:
+    if "type" in fact.changed:
+        message = f"leaf queue: {'true' if fact.leaf else 'false'}"
+        yield queue(fact.queue, Record.SET, Record.QUEUE_TYPE, at_ns, message=message)
+    if "config" in fact.changed:
+        detail = Record.QUEUE_CONFIG if fact.managed else Record.QUEUE_DYNAMIC
+        yield queue(fact.queue, Record.SET, detail, at_ns)
+    if "max" in fact.changed:
         yield queue(fact.queue, Record.SET, Record.QUEUE_MAX, at_ns, resource=fact.config.max)
-    if fact.config.guaranteed.resources:
+    if "guaranteed" in fact.changed:
         yield queue(fact.queue, Record.SET, Record.QUEUE_GUARANTEED, at_ns, resource=fact.config.guaranteed)
 
 
@@ -212,7 +223,7 @@ def queue_restored(fact: log_pb2.QueueRestored, at_ns: int) -> Records:
 
 
 def queue_removed(fact: log_pb2.QueueRemoved, at_ns: int) -> Records:
-    yield queue(fact.queue, Record.REMOVE, Record.DETAILS_NONE, at_ns)
+    yield queue(fact.queue, Record.REMOVE, Record.DETAILS_NONE if fact.managed else Record.QUEUE_DYNAMIC, at_ns)
 
 
 def partition_added(fact: log_pb2.PartitionAdded, at_ns: int) -> Records:

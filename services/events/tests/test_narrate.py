@@ -31,7 +31,8 @@ def release(kind: si.TerminationType.ValueType, **more: Any) -> Message:
 
 
 def queue_changed(managed: bool, **config: Any) -> Message:
-    return log_pb2.QueueChanged(managed=managed, config=config_pb2.QueueConfig(**config), **QUEUE)
+    changed = [*config, "config"]
+    return log_pb2.QueueChanged(managed=managed, changed=changed, config=config_pb2.QueueConfig(**config), **QUEUE)
 
 
 # Facts, and what they read like: type change detail object reference [resource] 'message'.
@@ -132,9 +133,18 @@ TOLD: list[tuple[Message, list[str]]] = [
             "NODE SET NODE_READY n1 - 'ready: false'",
         ],
     ),
-    (log_pb2.NodeChanged(capacity=ROOM, **NODE), ["NODE SET NODE_CAPACITY n1 - [memory=10 vcore=1]"]),
     (
-        log_pb2.NodeChanged(capacity=ROOM, occupied=ROOM, attributes={"ready": "true"}, **NODE),
+        log_pb2.NodeChanged(capacity=ROOM, changed=["capacity"], **NODE),
+        ["NODE SET NODE_CAPACITY n1 - [memory=10 vcore=1]"],
+    ),
+    (
+        log_pb2.NodeChanged(
+            capacity=ROOM,
+            occupied=ROOM,
+            attributes={"ready": "true"},
+            changed=["attributes", "ready", "capacity", "occupied"],
+            **NODE,
+        ),
         [
             "NODE SET NODE_READY n1 - 'ready: true'",
             "NODE SET NODE_CAPACITY n1 - [memory=10 vcore=1]",
@@ -158,7 +168,12 @@ TOLD: list[tuple[Message, list[str]]] = [
     (queue_changed(False), ["QUEUE SET QUEUE_DYNAMIC root.a -"]),
     (log_pb2.QueueDraining(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: true'"]),
     (log_pb2.QueueRestored(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: false'"]),
-    (log_pb2.QueueRemoved(**QUEUE), ["QUEUE REMOVE - root.a -"]),
+    (log_pb2.QueueRemoved(managed=True, **QUEUE), ["QUEUE REMOVE - root.a -"]),
+    (log_pb2.QueueRemoved(managed=False, **QUEUE), ["QUEUE REMOVE QUEUE_DYNAMIC root.a -"]),
+    (
+        log_pb2.QueueChanged(changed=["type"], leaf=False, **QUEUE),
+        ["QUEUE SET QUEUE_TYPE root.a - 'leaf queue: false'"],
+    ),
     (log_pb2.PartitionAdded(partition=PARTITION), ["QUEUE ADD - root - 'partition default'"]),
     (log_pb2.PartitionChanged(partition=PARTITION), ["QUEUE SET QUEUE_CONFIG root - 'partition default'"]),
     (

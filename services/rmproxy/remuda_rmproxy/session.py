@@ -114,7 +114,7 @@ def read_registration(message: Message) -> si.RegisterResourceManagerRequest:
 
 def config_source(text: str, configuration: config_pb2.Configuration) -> ConfigSource:
     """Where the configuration of an RM that sent this text (or none) comes from."""
-    if text:
+    if text.strip():
         return "registration"
     return "built-in" if configuration.source == "built-in" else "file"
 

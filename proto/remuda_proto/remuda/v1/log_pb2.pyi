@@ -554,12 +554,17 @@ class QueueChanged(_message.Message):
     LEAF_FIELD_NUMBER: _builtins.int
     MANAGED_FIELD_NUMBER: _builtins.int
     CONFIG_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     queue: _builtins.str
     leaf: _builtins.bool
     managed: _builtins.bool
     @_builtins.property
     def config(self) -> _config_pb2.QueueConfig: ...
+    @_builtins.property
+    def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Which of "type" (leaf or parent), "max", "guaranteed" and "config" (anything else) are different now."""
+
     def __init__(
         self,
         *,
@@ -568,10 +573,11 @@ class QueueChanged(_message.Message):
         leaf: _builtins.bool = ...,
         managed: _builtins.bool = ...,
         config: _config_pb2.QueueConfig | None = ...,
+        changed: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "leaf", b"leaf", "managed", b"managed", "partition", b"partition", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "config", b"config", "leaf", b"leaf", "managed", b"managed", "partition", b"partition", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -627,17 +633,20 @@ class QueueRemoved(_message.Message):
 
     PARTITION_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
+    MANAGED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     queue: _builtins.str
+    managed: _builtins.bool
     def __init__(
         self,
         *,
         partition: _builtins.str = ...,
         queue: _builtins.str = ...,
+        managed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["managed", b"managed", "partition", b"partition", "queue", b"queue"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -756,6 +765,7 @@ class NodeChanged(_message.Message):
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
     OCCUPIED_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     node_id: _builtins.str
     @_builtins.property
@@ -764,6 +774,10 @@ class NodeChanged(_message.Message):
     def capacity(self) -> _si_pb2.Resource: ...
     @_builtins.property
     def occupied(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Which of "attributes", "ready", "capacity" and "occupied" are different now."""
+
     def __init__(
         self,
         *,
@@ -772,10 +786,11 @@ class NodeChanged(_message.Message):
         attributes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         capacity: _si_pb2.Resource | None = ...,
         occupied: _si_pb2.Resource | None = ...,
+        changed: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "occupied", b"occupied"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "capacity", b"capacity", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "capacity", b"capacity", "changed", b"changed", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -994,6 +1009,7 @@ class ApplicationRemoved(_message.Message):
     partition: _builtins.str
     application_id: _builtins.str
     queue: _builtins.str
+    """The queue it was in; empty when it had ended before and so had left it."""
     def __init__(
         self,
         *,
@@ -1133,6 +1149,7 @@ class AskWaiting(_message.Message):
     CONSTRAINT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     ASKS_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -1141,6 +1158,10 @@ class AskWaiting(_message.Message):
     reason: _builtins.str
     asks: _builtins.int
     """How many asks wait for the same reason in that application."""
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource:
+        """What the ask wants."""
+
     def __init__(
         self,
         *,
@@ -1150,10 +1171,11 @@ class AskWaiting(_message.Message):
         constraint: _builtins.str = ...,
         reason: _builtins.str = ...,
         asks: _builtins.int = ...,
+        resource: _si_pb2.Resource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "asks", b"asks", "constraint", b"constraint", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "asks", b"asks", "constraint", b"constraint", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

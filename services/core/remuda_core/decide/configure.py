@@ -8,6 +8,7 @@ Running work is left where it is and the new limits take hold as it ends.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from .. import facts
 from ..commands import Configure, Register
 from ..facts import Fact
 from ..settings import Configuration, PartitionSettings, QueueSettings
-from ..state import Partition, State
+from ..state import Partition, Queue, State
 
 COMPATIBILITIES = ("none", "yunikorn-1.4")
 
@@ -103,13 +104,30 @@ def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[
         if queue is None:
             yield facts.QueueAdded(partition.name, path, leaf, True, queue_settings)
             continue
-        if (queue.settings, queue.leaf, queue.managed) != (queue_settings, leaf, True):
-            yield facts.QueueChanged(partition.name, path, leaf, True, queue_settings)
+        if changed := differences(queue, leaf, queue_settings):
+            yield facts.QueueChanged(partition.name, path, leaf, True, queue_settings, changed)
         if queue.draining:
             yield facts.QueueRestored(partition.name, path)
     for path, queue in list(partition.queues.items()):
         if path not in configured and queue.managed and not queue.draining:
             yield facts.QueueDraining(partition.name, path)
+
+
+def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str, ...]:
+    """What is different in a queue, as QueueChanged names it; empty when nothing is."""
+    was = queue.settings
+    plain: dict[str, Any] = {"max": {}, "guaranteed": {}}
+    found = [
+        name
+        for name, differs in (
+            ("type", queue.leaf != leaf),
+            ("max", was.max != settings.max),
+            ("guaranteed", was.guaranteed != settings.guaranteed),
+            ("config", not queue.managed or replace(was, **plain) != replace(settings, **plain)),
+        )
+        if differs
+    ]
+    return tuple(found)
 
 
 def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSettings]]:

@@ -25,7 +25,7 @@ def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
             continue
         yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
         if application.state == lifecycle.EXPIRED:
-            yield facts.ApplicationRemoved(partition.name, application.id, application.queue.path)
+            yield facts.ApplicationRemoved(partition.name, application.id, "")
     for partition in list(state.partitions.values()):
         yield from clean(partition)
         if partition.index is not None:
@@ -38,7 +38,7 @@ def clean(partition: Partition) -> Iterator[Fact]:
     removable = [q for q in partition.queues.values() if q.parent is not None and (not q.managed or q.draining)]
     for queue in sorted(removable, key=lambda q: q.path, reverse=True):  # children before parents
         if not queue.children and not queue.applications:
-            yield facts.QueueRemoved(partition.name, queue.path)
+            yield facts.QueueRemoved(partition.name, queue.path, queue.managed)
     if partition.draining and not partition.nodes and not any(not a.terminal for a in partition.applications.values()):
         yield facts.PartitionRemoved(partition.name)
 
@@ -63,5 +63,11 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
             first = constraints[0]
             line.explained, line.explained_ms = first.reason, now_ms
             yield facts.AskWaiting(
-                partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count()
+                partition.name,
+                ask.application.id,
+                ask.ask.allocation_key,
+                first.constraint,
+                first.reason,
+                line.count(),
+                ask.ask.resource,
             )

@@ -93,8 +93,18 @@ def update(
     attributes = {**node.attributes, **command.attributes}  # one that is left out stays, like everything else
     capacity: Resource = node.capacity if command.capacity is None else command.capacity
     occupied: Resource = node.occupied if command.occupied is None else command.occupied
-    if (attributes, capacity, occupied) != (node.attributes, node.capacity, node.occupied):
-        yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied)
+    changed = [
+        name
+        for name, differs in (
+            ("attributes", attributes != node.attributes),
+            ("ready", attributes.get("ready") != node.attributes.get("ready")),
+            ("capacity", capacity != node.capacity),
+            ("occupied", occupied != node.occupied),
+        )
+        if differs
+    ]
+    if changed:
+        yield facts.NodeChanged(partition.name, node.id, attributes, capacity, occupied, tuple(changed))
 
 
 def drain(

@@ -75,7 +75,7 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
     application = partition.applications.get(command.application_id) if partition is not None else None
     if partition is None or application is None:
         return
-    message = f"application {application.id} was removed"
+    message, ended = f"application {application.id} was removed", application.terminal
     for pending in list(application.asks.values()):
         yield ask_released(pending, facts.STOPPED_BY_RM, message)
     for allocation in list(application.allocations.values()):
@@ -93,4 +93,5 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
         )
     if application.state not in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
-    yield facts.ApplicationRemoved(partition.name, application.id, application.queue.path)
+    queue = "" if ended else application.queue.path
+    yield facts.ApplicationRemoved(partition.name, application.id, queue)
