@@ -169,8 +169,9 @@ class NodeIndex:
         self.move(node, after)
         if demand.seen == filled != self._filled_ever:
             demand.seen = self._filled_ever
-            if after.rank < demand.start and covers(after.room, demand.need):  # type: ignore[operator]
-                demand.start, demand.group = after.rank, after  # type: ignore[assignment]
+            if after.score <= demand.start[0] and covers(after.room, demand.need):
+                demand.group = after if after.score < demand.start[0] else None  # None: a tie, to be looked into
+                demand.start = min(demand.start, after.rank)  # type: ignore[type-var]
 
     def move(self, node: Node, group: NodeGroup | None) -> None:
         left = node.group
