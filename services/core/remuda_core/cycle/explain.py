@@ -63,20 +63,19 @@ def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constrai
 
 
 def missing(need: Resource, node: Node) -> float:
-    """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits."""
+    """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits. A resource
+    of which more is taken than there is keeps everything away, whether it is asked for or not."""
     available = node.available()
-    return sum(
-        (amount - max(available.get(name, 0), 0)) / amount
-        for name, amount in need.items()
-        if amount > available.get(name, 0) and amount > 0
-    )
+    asked = ((amount, available.get(name, 0)) for name, amount in need.items() if amount > 0)
+    lacking = sum((amount - max(have, 0)) / amount for amount, have in asked if amount > have)
+    return lacking + sum(1.0 for name, have in available.items() if have < 0 and not need.get(name))
 
 
 def _lack(need: Resource, node: Node) -> Constraint:
     available = node.available()
-    name = min(n for n, amount in need.items() if amount > available.get(n, 0))
-    have = available.get(name, 0)
-    reason = (
-        f"no node has {show(need)} available; closest is {node.id}: {name} needs {need[name]}, {max(have, 0)} are left"
-    )
-    return Constraint("node", node.id, reason, name, need[name], have)
+    short = [name for name, amount in need.items() if amount > available.get(name, 0) and amount > 0]
+    name = min(short or [name for name, have in available.items() if have < 0])
+    wanted, have = need.get(name, 0), available.get(name, 0)
+    what = f"{name} needs {wanted}, {max(have, 0)} are left" if short else f"more {name} is taken than there is"
+    reason = f"no node has {show(need)} available; closest is {node.id}: {what}"
+    return Constraint("node", node.id, reason, name, wanted, have)
