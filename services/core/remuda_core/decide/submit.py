@@ -30,7 +30,9 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
         yield facts.ApplicationRejected(command.partition, command.application_id, placed.reason)
         return
     for path in placed.missing:
-        yield facts.QueueAdded(partition.name, path, path == placed.queue, False, dynamic_queue(partition, path))
+        yield facts.QueueAdded(
+            partition.name, path, path == placed.queue, False, dynamic_queue(partition, path, path == placed.queue)
+        )
     yield facts.ApplicationAccepted(
         partition.name, command.application_id, placed.queue, command.user, command.groups, command.tags,
         command.execution_timeout_ms, command.placeholder_ask, command.gang_scheduling_style,
@@ -55,16 +57,16 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
     return problem_of(command.placeholder_ask, "placeholderAsk")
 
 
-def dynamic_queue(partition: Partition, path: str) -> QueueSettings:
-    """The settings of a queue that a placement rule makes: those of the nearest template above it (semantics section
-    6)."""
+def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
+    """The settings of a queue that a placement rule makes: a leaf has those of the nearest template above it (semantics
+    section 6). A parent on the way has none: a maximum that is meant for each leaf would hold for their sum."""
     parent_path, _, name = path.rpartition(".")
     while parent_path not in partition.queues:
         parent_path = parent_path.rpartition(".")[0]
     template = next(
         (q.settings.child_template for q in partition.queues[parent_path].lineage if q.settings.child_template), None
     )
-    if template is None:
+    if template is None or not leaf:
         return QueueSettings(name)
     return QueueSettings(name, False, template.guaranteed, template.max, template.max_applications, template.properties)
 

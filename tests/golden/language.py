@@ -1,0 +1,376 @@
+"""The language of the scenarios: an operator's notes become commands. docs are in README.md beside this file.
+
+A word nobody knows is an error that names file and line.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace as changed
+from remuda_core import commands
+from remuda_core.facts import Allocated, Ask
+from remuda_core.settings import (
+    ChildTemplate,
+    Configuration,
+    PartitionSettings,
+    PlacementFilter,
+    PlacementRule,
+    QueueSettings,
+    built_in,
+)
+from remuda_core.state import Partition
+
+from tests.property.world import RM, World
+
+SUFFIXES: Final = {"M": 10**6, "G": 10**9}
+UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+EVERYTHING: Final = 1_000_000
+
+
+class Unreadable(Exception):
+    """file:line: what is wrong"""
+
+
+@dataclass
+class Line:
+    """One line of notes, with the lines indented below it."""
+
+    where: str
+    word: str
+    names: list[str]
+    values: dict[str, str]
+    below: list[Line] = field(default_factory=list)
+
+    def wrong(self, what: str) -> Unreadable:
+        return Unreadable(f"{self.where}: {self.word}: {what}")
+
+    def take(self, key: str, default: str = "") -> str:
+        return self.values.pop(key, default)
+
+    def resource(self, prefix: str = "") -> dict[str, int]:
+        """The values that are left (or those with the prefix) as amounts."""
+        keys = [key for key in self.values if key.startswith(prefix)]
+        return {key.removeprefix(prefix): self.amount(key) for key in keys}
+
+    def amount(self, key: str) -> int:
+        text = self.values.pop(key)
+        times = SUFFIXES.get(text[-1:], 1)
+        try:
+            return int(text if times == 1 else text[:-1]) * times
+        except ValueError:
+            raise self.wrong(f"{key}={text}: expected a whole number") from None
+
+    def number(self, key: str, default: int) -> int:
+        return self.amount(key) if key in self.values else default
+
+    def flag(self, key: str) -> bool:
+        text = self.take(key, "false")
+        if text not in ("true", "false"):
+            raise self.wrong(f"{key}={text}: expected true or false")
+        return text == "true"
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        return {key.removeprefix(prefix): self.values.pop(key) for key in list(self.values) if key.startswith(prefix)}
+
+    def one(self, what: str) -> str:
+        if len(self.names) != 1:
+            raise self.wrong(f"expected one {what}, got {' '.join(self.names) or 'none'}")
+        return self.names[0]
+
+    def done(self) -> None:
+        if self.values:
+            raise self.wrong(f"{', '.join(self.values)}: not known here")
+
+
+def read(where: str, text: str) -> Line:
+    try:
+        word, *rest = shlex.split(text)
+    except ValueError as error:
+        raise Unreadable(f"{where}: {error}") from None
+    line = Line(where, word, [], {})
+    for part in rest:
+        key, equals, value = part.partition("=")
+        if not equals:
+            line.names.append(part)
+        elif key in line.values:
+            raise line.wrong(f"{key} is given twice")
+        else:
+            line.values[key] = value
+    return line
+
+
+# Configuration
+
+
+class Settings:
+    """Collects `partition`, `queue` and `rule` lines."""
+
+    WORDS: Final = ("partition", "queue", "rule")
+
+    def __init__(self) -> None:
+        self._partitions: dict[str, PartitionSettings] = {}
+        self._queues: dict[str, dict[str, QueueSettings]] = {}
+        self._current = "default"
+        self.empty = True
+
+    def add(self, line: Line) -> None:
+        self.empty = False
+        {"partition": self._partition, "queue": self._queue, "rule": self._rule}[line.word](line)
+        line.done()
+
+    def _partition(self, line: Line) -> None:
+        self._current = line.one("name")
+        settings = replace_partition(self._settings(), node_sort=line.take("nodesort", "fair"))
+        weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
+        self._partitions[self._current] = replace_partition(settings, resource_weights=weights) if weights else settings
+
+    def _settings(self) -> PartitionSettings:
+        return self._partitions.setdefault(
+            self._current, PartitionSettings(self._current, QueueSettings("root", parent=True))
+        )
+
+    def _queue(self, line: Line) -> None:
+        path = line.one("path")
+        if path != "root" and not path.startswith("root."):
+            raise line.wrong(f"{path}: expected root or a path below it")
+        self._settings()
+        queues = self._queues.setdefault(self._current, {})
+        if path in queues:
+            raise line.wrong(f"{path} is there already")
+        queues[path] = QueueSettings(
+            path.rpartition(".")[2], line.flag("parent"), line.resource("guaranteed."), line.resource("max."),
+            properties=properties(line), admin_acl=line.take("adminacl"), submit_acl=line.take("submitacl"), child_template=template(line),
+        )  # fmt: skip
+
+    def _rule(self, line: Line) -> None:
+        settings = self._settings()
+        self._partitions[self._current] = replace_partition(
+            settings, placement_rules=(*settings.placement_rules, rule(line))
+        )
+
+    def configuration(self, checksum: str) -> Configuration:
+        if self.empty:
+            return changed(built_in(), checksum=checksum)
+        return Configuration(checksum, tuple(self._tree(name) for name in self._partitions), source="scenario")
+
+    def _tree(self, name: str) -> PartitionSettings:
+        """Parents nobody wrote down are there all the same; root lets everyone in unless it is written down."""
+        written = {"root": QueueSettings("root", parent=True, submit_acl="*"), **self._queues.get(name, {})}
+        queues: dict[str, QueueSettings] = {}
+        for path in written:
+            names = path.split(".")
+            for above in (".".join(names[: n + 1]) for n in range(len(names))):
+                queues.setdefault(above, written.get(above, QueueSettings(above.rpartition(".")[2])))
+
+        def grow(path: str) -> QueueSettings:
+            below = tuple(grow(child) for child in queues if child.rpartition(".")[0] == path)
+            return changed(queues[path], queues=below)
+
+        return replace_partition(self._partitions[name], root=changed(grow("root"), parent=True))
+
+
+def replace_partition(settings: PartitionSettings, **changes: object) -> PartitionSettings:
+    return changed(settings, **changes)
+
+
+PROPERTIES: Final = {
+    "sort": "application.sort.policy",
+    "sortpriority": "application.sort.priority",
+    "prioritypolicy": "priority.policy",
+    "offset": "priority.offset",
+}
+
+
+def properties(line: Line, prefix: str = "") -> dict[str, str]:
+    return {name: line.take(prefix + key) for key, name in PROPERTIES.items() if prefix + key in line.values}
+
+
+def template(line: Line) -> ChildTemplate | None:
+    if not any(key.startswith("template.") for key in line.values):
+        return None
+    guaranteed, maximum = line.resource("template.guaranteed."), line.resource("template.max.")
+    return ChildTemplate(0, properties(line, "template."), guaranteed, maximum)
+
+
+def rule(line: Line) -> PlacementRule:
+    """`rule tag value=namespace create=true parent=user parent.create=true`"""
+    chosen = None
+    users, groups, kind = line.take("users"), line.take("groups"), line.take("filter", "allow")
+    if users or groups:
+        chosen = PlacementFilter(kind, tuple(filter(None, users.split(","))), tuple(filter(None, groups.split(","))))
+    parent = None
+    if name := line.take("parent"):
+        parent = PlacementRule(name, line.flag("parent.create"), line.take("parent.value"))
+    return PlacementRule(line.one("rule"), line.flag("create"), line.take("value"), chosen, parent)
+
+
+# Commands
+
+
+class Notes:
+    """Reads lines and carries them out in a world."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.settings = Settings()
+        self.registered = False
+        self._versions = 0
+        self._uuids: dict[str, list[str]] = {}  # app/key -> UUIDs of all it was ever allocated, the oldest first
+
+    def carry_out(self, line: Line) -> list[object]:
+        """The facts it led to."""
+        if line.word in Settings.WORDS and not self.registered:
+            self.settings.add(line)
+            return []
+        if line.word not in WORDS:
+            raise line.wrong(f"expected one of {', '.join((*Settings.WORDS, *WORDS))}")
+        if not self.registered:
+            self.registered = True
+            self._do(commands.Register(RM, self._configuration(self.settings)))
+        facts: list[object] = []
+        for command in WORDS[line.word](self, line):
+            line.done()
+            facts += self._do(command)
+        line.done()
+        return facts
+
+    def _do(self, command: commands.Command) -> list[object]:
+        facts = self.world.handle(command)
+        for fact in facts:
+            if isinstance(fact, Allocated):
+                self._uuids.setdefault(f"{fact.application_id}/{fact.allocation_key}", []).append(fact.uuid)
+        return list(facts)
+
+    def _configuration(self, settings: Settings) -> Configuration:
+        self._versions += 1
+        return settings.configuration(f"version-{self._versions}")
+
+    def partition(self, line: Line) -> str:
+        return f"[{RM}]{line.take('partition', 'default')}"
+
+    # One per word
+
+    def configure(self, line: Line) -> Iterator[commands.Command]:
+        yield commands.Configure(self._configuration(self._below(line)))
+
+    def register(self, line: Line) -> Iterator[commands.Command]:
+        rm_id = line.take("rm", RM)
+        yield commands.Register(rm_id, self._configuration(self._below(line) if line.below else self.settings))
+
+    def _below(self, line: Line) -> Settings:
+        settings = Settings()
+        for below in line.below:
+            if below.word not in Settings.WORDS:
+                raise below.wrong(f"expected one of {', '.join(Settings.WORDS)}")
+            settings.add(below)
+        return settings
+
+    def nodes(self, line: Line) -> Iterator[commands.Command]:
+        partition, action = self.partition(line), "CREATE_DRAIN" if line.flag("draining") else "CREATE"
+        attributes = self._attributes(line)
+        occupied, capacity = line.resource("occupied."), line.resource()
+        for node_id in line.one("list of nodes").split(","):
+            running = tuple(self._running(below, node_id) for below in line.below)
+            yield commands.UpdateNode(partition, node_id, action, attributes, capacity, occupied, running)
+
+    def _attributes(self, line: Line) -> dict[str, str]:
+        return {key: line.take(key) for key in ("ready",) if key in line.values}
+
+    def _running(self, line: Line, node_id: str) -> Allocated:
+        """`running app-1/k1 vcore=1 uuid=u-1 [node=...]`"""
+        if line.word not in ("running", "recover"):
+            raise line.wrong("expected running")
+        application, key = self._key(line, line.one("app/key"))
+        uuid, node_id, partition = line.take("uuid", f"u-{key}"), line.take("node", node_id), self.partition(line)
+        self._uuids.setdefault(f"{application}/{key}", []).append(uuid)
+        found = Allocated(partition, application, key, uuid, node_id, line.resource())
+        line.done()
+        return found
+
+    def update(self, line: Line) -> Iterator[commands.Command]:
+        partition, attributes = self.partition(line), self._attributes(line)
+        occupied, capacity = line.resource("occupied."), line.resource()
+        yield commands.UpdateNode(partition, line.one("node"), "UPDATE", attributes, capacity or None, occupied or None)
+
+    def act(self, line: Line) -> Iterator[commands.Command]:
+        action = {"drain": "DRAIN_NODE", "undrain": "DRAIN_TO_SCHEDULABLE", "decommission": "DECOMISSION"}.get(
+            line.word
+        )
+        yield commands.UpdateNode(self.partition(line), line.one("node"), action or line.take("action"))
+
+    def submit(self, line: Line) -> Iterator[commands.Command]:
+        partition, queue, user = self.partition(line), line.take("queue"), line.take("user", "alice")
+        groups = tuple(filter(None, line.take("groups").split(",")))
+        tags = line.with_prefix("tag.")
+        for application in line.one("list of applications").split(","):
+            yield commands.SubmitApplication(partition, application, queue, user, groups, tags)
+
+    def remove(self, line: Line) -> Iterator[commands.Command]:
+        yield commands.RemoveApplication(self.partition(line), line.one("application"))
+
+    def ask(self, line: Line) -> Iterator[commands.Command]:
+        partition, priority, tags = self.partition(line), line.number("priority", 0), line.with_prefix("tag.")
+        if "node" in line.values:
+            tags["si/requiredNode"] = line.take("node")
+        count = 1
+        if line.names and line.names[-1].startswith("x"):
+            count = int(line.names.pop()[1:])
+        application, keys = self._key(line, line.one("app/key"))
+        resource = line.resource()
+        for key in keys.split(","):
+            yield commands.SubmitAsk(Ask(partition, application, key, resource, count, priority, tags=tags))
+
+    def withdraw(self, line: Line) -> Iterator[commands.Command]:
+        partition, name = self.partition(line), line.one("application or app/key")
+        application, _, key = name.partition("/")
+        yield commands.ReleaseAsk(partition, "" if application == "*" else application, key)
+
+    def release(self, line: Line) -> Iterator[commands.Command]:
+        """Of a key, the oldest that is there; when none is, the one that was there last."""
+        partition, uuid, name = self.partition(line), line.take("uuid"), line.one("application or app/key")
+        application, slash, key = name.partition("/")
+        if slash and not uuid:
+            uuids = self._uuids.get(name, ["never-there"])
+            known = self._known(partition)
+            uuid = next((u for u in uuids if known is not None and u in known.allocations), uuids[-1])
+        yield commands.ReleaseAllocation(partition, application, uuid, allocation_key=key)
+
+    def _known(self, partition: str) -> Partition | None:
+        return self.world.state.partitions.get(partition)
+
+    def recover(self, line: Line) -> Iterator[commands.Command]:
+        yield commands.RecoverAllocation(self._running(line, ""))
+
+    def cycle(self, line: Line) -> Iterator[commands.Command]:
+        yield commands.Schedule(int(line.one("number")) if line.names else EVERYTHING)
+
+    def tick(self, line: Line) -> Iterator[commands.Command]:
+        self.world.now_ms += self._duration_ms(line)
+        yield commands.Tick()
+
+    def _duration_ms(self, line: Line) -> int:
+        text = line.one("duration")
+        number = text.rstrip("smhd")
+        unit = text[len(number) :]
+        if not number.isdigit() or unit not in UNITS_MS:
+            raise line.wrong(f"{text}: expected a number and one of {', '.join(UNITS_MS)}")
+        return int(number) * UNITS_MS[unit]
+
+    def _key(self, line: Line, name: str) -> tuple[str, str]:
+        application, slash, key = name.partition("/")
+        if not slash:
+            raise line.wrong(f"{name}: expected app/key")
+        return application, key
+
+
+WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] = {
+    "register": Notes.register, "configure": Notes.configure,
+    "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update,
+    "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
+    "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,
+    "release": Notes.release, "recover": Notes.recover, "cycle": Notes.cycle, "tick": Notes.tick,
+}  # fmt: skip

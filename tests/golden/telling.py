@@ -1,0 +1,82 @@
+"""What an operator reads of each kind of fact: one table. None: not worth a line unless a scenario asks to `show` it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from remuda_core import facts
+from remuda_core.decide.names import plain
+from remuda_core.rules.resource import show
+
+TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDULER", 4: "PLACEHOLDER_REPLACED"}
+
+ALWAYS: Final = "always"
+# What else `show` can name.
+GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions")
+
+
+def key(fact: Any) -> str:
+    return f"{fact.application_id}/{fact.allocation_key}".rstrip("/")
+
+
+def released(fact: facts.AllocationReleased) -> str:
+    told = "" if fact.told else ", the RM knows"
+    return f"Released {key(fact)} {fact.node_id} {TERMINATIONS[fact.termination_type]}: {fact.message}{told}"
+
+
+def queue_added(fact: facts.QueueAdded) -> str:
+    limits = "".join(
+        f" {what}={show(r)}" for what, r in (("guaranteed", fact.config.guaranteed), ("max", fact.config.max)) if r
+    )
+    return f"Queue {fact.queue} added, {'' if fact.managed else 'dynamic '}{'leaf' if fact.leaf else 'parent'}{limits}"
+
+
+Tell = Callable[[Any], str]
+TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
+    facts.RmRegistered: ("partitions", lambda f: f"Registered {f.rm_id}, time {f.registration}"),
+    facts.RegistrationRefused: (ALWAYS, lambda f: f"Rejected registration of {f.rm_id}: {f.reason}"),
+    facts.ConfigurationApplied: ("partitions", lambda f: f"Configuration {f.checksum} holds"),
+    facts.ConfigurationRefused: (ALWAYS, lambda f: f"Rejected configuration {f.checksum}: {f.reason}"),
+    facts.PartitionAdded: ("partitions", lambda f: f"Partition {plain(f.partition)} added"),
+    facts.PartitionChanged: ("partitions", lambda f: f"Partition {plain(f.partition)} changed"),
+    facts.PartitionDraining: ("partitions", lambda f: f"Partition {plain(f.partition)} draining"),
+    facts.PartitionRemoved: ("partitions", lambda f: f"Partition {plain(f.partition)} removed"),
+    facts.QueueAdded: ("queues", queue_added),
+    facts.QueueChanged: ("queues", lambda f: f"Queue {f.queue} changed"),
+    facts.QueueDraining: ("queues", lambda f: f"Queue {f.queue} draining"),
+    facts.QueueRestored: ("queues", lambda f: f"Queue {f.queue} restored"),
+    facts.QueueRemoved: ("queues", lambda f: f"Queue {f.queue} removed"),
+    facts.NodeAdded: ("nodes", lambda f: f"Node {f.node_id} added{', draining' if f.draining else ''}"),
+    facts.NodeRejected: (ALWAYS, lambda f: f"Rejected node {f.node_id}: {f.reason}"),
+    facts.NodeChanged: (
+        "nodes",
+        lambda f: f"Node {f.node_id} changed: capacity {show(f.capacity)} occupied {show(f.occupied)}",
+    ),
+    facts.NodeDraining: ("nodes", lambda f: f"Node {f.node_id} draining"),
+    facts.NodeSchedulable: ("nodes", lambda f: f"Node {f.node_id} schedulable"),
+    facts.NodeRemoved: ("nodes", lambda f: f"Node {f.node_id} removed"),
+    facts.ApplicationAccepted: ("states", lambda f: f"Accepted {f.application_id} in {f.queue}"),
+    facts.ApplicationRejected: (ALWAYS, lambda f: f"Rejected {f.application_id}: {f.reason}"),
+    facts.ApplicationStateChanged: ("states", lambda f: f"State {f.application_id} {f.state}"),
+    facts.ApplicationRemoved: ("states", lambda f: f"Removed {f.application_id}"),
+    facts.AskAccepted: ("asks", lambda f: f"Pending {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}"),
+    facts.AskChanged: ("asks", lambda f: f"Changed {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}"),
+    facts.AskRejected: (ALWAYS, lambda f: f"Rejected ask {key(f)}: {f.reason}"),
+    facts.AskReleased: ("asks", lambda f: f"Withdrawn {key(f)} x{f.pending}"),
+    facts.AskWaiting: (
+        ALWAYS,
+        lambda f: f"Waiting {key(f)}{f' and {f.asks - 1} more' if f.asks > 1 else ''}: {f.reason}",
+    ),
+    facts.Allocated: (ALWAYS, lambda f: f"Allocated {key(f)} {f.node_id}"),
+    facts.AllocationRecovered: (ALWAYS, lambda f: f"Recovered {key(f.allocation)} {f.allocation.node_id}"),
+    facts.AllocationRejected: (ALWAYS, lambda f: f"Rejected allocation {key(f)}: {f.reason}"),
+    facts.AllocationReleased: (ALWAYS, released),
+    facts.ReleaseRequested: (ALWAYS, lambda f: f"Asked to release {key(f)} {TERMINATIONS[f.termination_type]}"),
+    facts.ReleaseIgnored: (ALWAYS, lambda f: f"Ignored release of {key(f)}: {f.message}"),
+}
+
+
+def tell(fact: facts.Fact, shown: set[str]) -> str | None:
+    group, line = TABLE[type(fact)]
+    return line(fact) if group == ALWAYS or group in shown else None

@@ -1,0 +1,131 @@
+"""Runs the scenarios beside this file: see README.md. GOLDEN_UPDATE=1 writes down what happens now instead of comparing."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from remuda_core import facts
+
+from .language import Line, Notes, Unreadable, read
+from .telling import GROUPS, TABLE, tell
+
+FOLDER = Path(__file__).parent / "scenarios"
+TITLE, HAPPENS = "=== ", "----"
+NOTHING = "Nothing"
+UPDATE = os.environ.get("GOLDEN_UPDATE") == "1"
+
+
+@dataclass
+class Scenario:
+    """`text`: its lines with their numbers in the file, from the title on."""
+
+    file: str
+    title: str
+    text: list[tuple[int, str]]
+
+    def __str__(self) -> str:
+        return f"{self.file.removesuffix('.txt')}: {self.title}"
+
+
+def scenarios(file: str, text: str) -> Iterator[Scenario]:
+    found: Scenario | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith(TITLE):
+            if found is not None:
+                yield found
+            found = Scenario(file, line.removeprefix(TITLE), [])
+        if found is not None:
+            found.text.append((number, line))
+        elif line.strip() and not line.startswith("#"):
+            raise Unreadable(f"{file}:{number}: expected a title, {TITLE}...")
+    if found is not None:
+        yield found
+
+
+def play(scenario: Scenario) -> list[str]:
+    """The scenario's lines again, after each ---- what happened since the last."""
+    notes, shown, happened, result = Notes(), set[str](), list[str](), list[str]()
+    lines = scenario.text
+    at = 0
+    while at < len(lines):
+        number, text = lines[at]
+        at += 1
+        if text == HAPPENS:
+            while at < len(lines) and lines[at][1][:1].isupper():
+                at += 1
+            result += [text, *(happened or [NOTHING])]
+            happened = []
+            continue
+        result.append(text)
+        if not text.strip() or text.startswith(("#", TITLE)):
+            continue
+        line = read(f"{scenario.file}:{number}", text)
+        while at < len(lines) and lines[at][1].startswith(" "):
+            line.below.append(read(f"{scenario.file}:{lines[at][0]}", lines[at][1].strip()))
+            result.append(lines[at][1])
+            at += 1
+        if line.word == "show":
+            shown = show(line)
+        else:
+            happened += filter(None, (tell(fact, shown) for fact in notes.carry_out(line)))
+    if happened:
+        result += [HAPPENS, *happened]
+    notes.world.finish()
+    return result
+
+
+def show(line: Line) -> set[str]:
+    for name in line.names:
+        if name not in GROUPS:
+            raise line.wrong(f"{name}: expected some of {', '.join(GROUPS)}")
+    return set(line.names)
+
+
+def all_scenarios() -> list[Scenario]:
+    return [s for path in sorted(FOLDER.glob("*.txt")) for s in scenarios(path.name, path.read_text())]
+
+
+@pytest.mark.parametrize("scenario", [] if UPDATE else all_scenarios(), ids=str)
+def test_scenario(scenario: Scenario) -> None:
+    expected = [text for _, text in scenario.text]
+    assert "\n".join(play(scenario)).rstrip() == "\n".join(expected).rstrip(), f"{scenario.file}:{scenario.text[0][0]}"
+
+
+@pytest.mark.skipif(not UPDATE, reason="GOLDEN_UPDATE=1 rewrites the expectations")
+def test_rewrite() -> None:
+    for path in sorted(FOLDER.glob("*.txt")):
+        text = path.read_text()
+        head = text.partition(TITLE)[0]
+        new = head + "\n".join("\n".join(play(scenario)) for scenario in scenarios(path.name, text)).rstrip() + "\n"
+        if new != text:
+            path.write_text(new)
+            warnings.warn(f"rewrote {path.name}", stacklevel=1)
+
+
+def test_every_fact_has_a_line() -> None:
+    assert set(TABLE) == set(facts.kinds().values())
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("nodes n1 vcore=1\nfrobnicate n1", "f.txt:3: frobnicate: expected one of"),
+        ("nodes n1 vcore=lots", "f.txt:2: nodes: vcore=lots: expected a whole number"),
+        ("submit a queue=root.a usr=bob", "f.txt:2: submit: usr: not known here"),
+        ("tick soon", "f.txt:2: tick: soon: expected a number and one of ms"),
+        ("configure\n  nodes n1", "f.txt:3: nodes: expected one of partition"),
+        ("queue a", "f.txt:2: queue: a: expected root or a path below it"),
+        ("ask app-1 vcore=1", "f.txt:2: ask: app-1: expected app/key"),
+        ("show me", "f.txt:2: show: me: expected some of states"),
+    ],
+)
+def test_what_cannot_be_read_names_file_and_line(text: str, complaint: str) -> None:
+    (scenario,) = scenarios("f.txt", f"{TITLE}bad\n{text}")
+    with pytest.raises(Unreadable) as raised:
+        play(scenario)
+    assert str(raised.value).startswith(complaint)
