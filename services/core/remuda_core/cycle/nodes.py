@@ -96,7 +96,7 @@ class NodeGroup:
             self.front = 0
             line.append(node)
             return True
-        if not line or line[-1].id < node.id:
+        if line and line[-1].id < node.id:
             line.append(node)
             return False
         heappush(self.others, node)

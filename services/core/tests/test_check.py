@@ -1,0 +1,278 @@
+"""A check that cannot fail checks nothing: each invariant, broken on purpose, is noticed and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from remuda_core import commands
+from remuda_core.check import check, check_decision, digest, dump
+from remuda_core.core import Core
+from remuda_core.cycle.order import LeafOrder, ParentOrder
+from remuda_core.facts import Allocated, Ask
+from remuda_core.rules import lifecycle
+from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_core.state import Allocation, Application, Node, Partition, Queue, State
+
+PARTITION = "[rm-1]default"
+NOW_MS = 1_000_000
+
+
+@pytest.fixture
+def core() -> Core:
+    """Two nodes, two leaves below a parent with a maximum, three applications: some of it allocated, some of it waiting."""
+    core = Core("rm-1")
+    below = (
+        QueueSettings("a", properties={"application.sort.policy": "fair"}, guaranteed={"vcore": 4}),
+        QueueSettings("b", max={"vcore": 50}),
+    )
+    queues = (QueueSettings("p", max={"vcore": 100}, queues=below), QueueSettings("empty"))
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
+    configuration = Configuration("1", (PartitionSettings("default", root),))
+    for command in (
+        commands.Register("rm-1", configuration),
+        commands.UpdateNode(PARTITION, "n1", "CREATE", capacity={"vcore": 6, "memory": 10}),
+        commands.UpdateNode(PARTITION, "n2", "CREATE", capacity={"vcore": 6, "memory": 10}),
+        commands.UpdateNode(PARTITION, "n3", "CREATE_DRAIN", capacity={"vcore": 6, "memory": 10}),
+        commands.SubmitApplication(PARTITION, "app-1", "root.p.a", "alice"),
+        commands.SubmitApplication(PARTITION, "app-2", "root.p.b", "alice"),
+        commands.SubmitApplication(PARTITION, "app-3", "root.p.a", "alice"),
+        commands.SubmitApplication(PARTITION, "idle", "root.p.a", "alice"),
+        commands.SubmitAsk(Ask(PARTITION, "app-1", "k1", {"vcore": 2, "memory": 1}, 2, 1)),
+        commands.SubmitAsk(Ask(PARTITION, "app-1", "k2", {"vcore": 1, "memory": 1}, 2)),
+        commands.SubmitAsk(Ask(PARTITION, "app-2", "k1", {"vcore": 1, "memory": 1}, 1)),
+        commands.Schedule(3),
+        commands.SubmitAsk(Ask(PARTITION, "app-2", "k2", {"vcore": 2, "memory": 1}, 2)),
+        commands.SubmitAsk(Ask(PARTITION, "app-2", "k3", {"vcore": 2, "memory": 1}, 1)),
+        commands.SubmitAsk(Ask(PARTITION, "app-3", "big", {"vcore": 9, "memory": 1}, 1)),
+        commands.SubmitAsk(Ask(PARTITION, "app-3", "small", {"vcore": 1, "memory": 2}, 1)),
+        commands.SubmitAsk(Ask(PARTITION, "idle", "k", {"vcore": 1}, 1)),
+        commands.ReleaseAsk(PARTITION, "idle", "k"),
+        commands.Schedule(1),
+    ):
+        core.handle(command, NOW_MS)
+    check(core.state)
+    return core
+
+
+def the(state: State) -> Partition:
+    return state.partitions[PARTITION]
+
+
+def queue(state: State, path: str = "root.p.a") -> Queue:
+    return the(state).queues[path]
+
+
+def node(state: State, node_id: str = "n1") -> Node:
+    return the(state).nodes[node_id]
+
+
+def application(state: State, app_id: str = "app-1") -> Application:
+    return the(state).applications[app_id]
+
+
+def allocation(state: State) -> Allocation:
+    return next(iter(the(state).allocations.values()))
+
+
+def leaf(state: State, path: str = "root.p.a") -> LeafOrder:
+    order = queue(state, path).order
+    assert isinstance(order, LeafOrder)
+    return order
+
+
+def parent(state: State, path: str = "root.p") -> ParentOrder:
+    order = queue(state, path).order
+    assert isinstance(order, ParentOrder)
+    return order
+
+
+def both(state: State) -> None:
+    """A terminal application keeps what it holds."""
+    app = application(state)
+    app.state, app.log[-1] = lifecycle.COMPLETED, (app.state_at_ms, lifecycle.COMPLETED)
+
+
+def completing(state: State) -> None:
+    app = application(state)
+    app.state, app.log[-1] = lifecycle.COMPLETING, (app.state_at_ms, lifecycle.COMPLETING)
+    state.timers.set(app)
+
+
+def drop_alarms(state: State) -> None:
+    state.timers._heap.clear()
+
+
+def lose_lane(state: State) -> None:
+    order = leaf(state, "root.p.b")
+    order.lanes.pop(next(iter(order.lanes)))
+
+
+def swap_asks(state: State) -> None:
+    line = next(
+        line for line in leaf(state, "root.p.b").lines[application(state, "app-2")].values() if line.count() > 1
+    )
+    line.best.reverse()
+
+
+def any_index(state: State):
+    index = the(state).index
+    assert index is not None
+    return index
+
+
+def close_what_fits(state: State) -> None:
+    index = any_index(state)
+    index.close(next(d for d in index._demands.values() if d.open))
+
+
+def forget_closed(state: State) -> None:
+    index = any_index(state)
+    big = next(d for d in index._demands.values() if d.resource["vcore"] == 9)
+    if big.open:
+        index.close(big)
+    check(state)
+    index._closed.clear()
+
+
+def closed_lane_of_open_demand(state: State) -> None:
+    next(lane for lane in leaf(state, "root.p.b").lanes.values() if lane.demand.open).open = False
+
+
+def stale_rank(state: State) -> None:
+    """The share of its queue changed, and nobody told the contest."""
+    contest = parent(state).contest
+    assert len(contest.members) > 1
+    contest.ranks()
+    leaf(state).due = {"vcore": 1}
+
+
+def asleep(state: State) -> None:
+    order = leaf(state, "root.p.b")
+    parent(state).contest.leave(order)
+
+
+def asleep_above(state: State) -> None:
+    parent(state, "root").contest.leave(parent(state))
+
+
+BROKEN: list[tuple[str, Callable[[State], object]]] = [
+    # the tree
+    ("calls itself", lambda s: setattr(the(s), "name", "[rm-1]other")),
+    ("the tree has", lambda s: the(s).queues.pop("root.empty")),
+    ("its parent is another", lambda s: setattr(queue(s), "parent", queue(s, "root"))),
+    ("stands below it as", lambda s: queue(s, "root").children.update(x=queue(s, "root").children.pop("empty"))),
+    ("its lineage is", lambda s: setattr(queue(s), "lineage", (queue(s),))),
+    ("is a parent and has applications", lambda s: queue(s, "root.p").applications.update(x=application(s))),
+    ("is a leaf and there are applications below it", lambda s: setattr(queue(s, "root.p"), "leaf", True)),
+    # applications
+    ("is not in its queue", lambda s: queue(s).applications.pop("app-1")),
+    ("is not in the partition", lambda s: the(s).applications.pop("idle")),
+    ("state is not what its log ends with", lambda s: application(s).log.append((NOW_MS, lifecycle.STARTING))),
+    ("is Completed and holds", both),
+    ("is Completing and not idle", completing),
+    ("no timer ends Completing", drop_alarms),
+    ("0 pending", lambda s: setattr(application(s).asks["k2"], "pending", 0)),
+    (
+        "its application is another record",
+        lambda s: setattr(application(s).asks["k2"], "application", application(s, "app-2")),
+    ),
+    # allocations
+    ("is not on its node", lambda s: allocation(s).node.allocations.clear()),
+    ("is not in its application", lambda s: application(s).allocations.clear()),
+    ("its node", lambda s: the(s).nodes.pop(allocation(s).node.id)),
+    ("the partition has not", lambda s: the(s).allocations.pop(allocation(s).fact.uuid)),
+    ("of another", lambda s: node(s, "n3").allocations.update({allocation(s).fact.uuid: allocation(s)})),
+    # sums
+    ("total {", lambda s: the(s).total.update(vcore=1)),
+    ("node n1: allocated", lambda s: node(s).allocated.update(vcore=1)),
+    ("application app-1: allocated", lambda s: application(s).allocated.update(vcore=1)),
+    ("application app-2: pending", lambda s: application(s, "app-2").pending.update(vcore=1)),
+    ("queue root: allocated", lambda s: queue(s, "root").allocated.update(vcore=1)),
+    ("queue root: pending", lambda s: queue(s, "root").pending.update(vcore=1)),
+    # priorities
+    ("application app-1: priorities", lambda s: application(s).priorities.update({7: 1})),
+    ("application app-2: priority", lambda s: setattr(application(s, "app-2"), "priority", 7)),
+    ("queue root.p: priorities", lambda s: queue(s, "root.p").priorities.update({7: 1})),
+    ("queue root: priority", lambda s: setattr(queue(s, "root"), "priority", 7)),
+    # the index: nodes
+    ("node groups", lambda s: setattr(node(s), "occupied", {"vcore": 1})),
+    ("is in a group", lambda s: setattr(node(s, "n3"), "group", node(s).group)),
+    ("size is not", lambda s: setattr(node(s).group, "size", 9)),
+    # the index: asks
+    ("lanes for", lose_lane),
+    ("lines for", swap_asks),
+    ("lines by application", lambda s: leaf(s, "root.p.b").lines.clear()),
+    ("the only lane", lambda s: setattr(leaf(s), "only", next(iter(leaf(s).lanes.values())))),
+    # the index: demands
+    ("lanes, counted anew", lambda s: setattr(next(iter(any_index(s)._demands.values())), "lanes", 9)),
+    ("closed, but it fits", close_what_fits),
+    ("open is False", forget_closed),
+    ("open lanes, counted anew", lambda s: setattr(any_index(s), "_open_lanes", 9)),
+    ("open, but the lane", closed_lane_of_open_demand),
+    # the index: who is next
+    ("a rank is", stale_rank),
+    ("root.p.b does not take part", asleep),
+    ("root.p does not take part", asleep_above),
+]
+
+
+@pytest.mark.parametrize(("complaint", "breaks"), BROKEN, ids=[complaint for complaint, _ in BROKEN])
+def test_what_is_broken_is_named(core: Core, complaint: str, breaks: Callable[[State], object]) -> None:
+    breaks(core.state)
+    with pytest.raises(AssertionError) as raised:
+        check(core.state)
+    assert complaint in str(raised.value)
+
+
+# Decisions
+
+
+def made(core: Core) -> Allocated:
+    return allocation(core.state).fact
+
+
+def test_decision_on_a_node_without_room(core: Core) -> None:
+    check_decision(core.state, [made(core)])
+    node(core.state, made(core).node_id).occupied = {"vcore": 9}
+    with pytest.raises(AssertionError, match="which lacks vcore="):
+        check_decision(core.state, [made(core)])
+
+
+def test_decision_on_a_node_that_takes_nothing(core: Core) -> None:
+    node(core.state, made(core).node_id).draining = True
+    with pytest.raises(AssertionError, match="which takes nothing new"):
+        check_decision(core.state, [made(core)])
+
+
+def test_decision_above_a_maximum(core: Core) -> None:
+    above = queue(core.state, "root.p")
+    above.settings = QueueSettings("p", max={"vcore": 1})
+    with pytest.raises(AssertionError, match="root.p now has vcore=.*, its maximum is 1"):
+        check_decision(core.state, [made(core)])
+    # What the allocation does not use may be too much already.
+    above.settings = QueueSettings("p", max={"gpu": 0})
+    above.allocated["gpu"] = 3
+    check_decision(core.state, [made(core)])
+
+
+# Dump and digest
+
+
+def test_digest_says_what_the_facts_say(core: Core) -> None:
+    before = digest(core.state)
+    the(core.state).index = None
+    queue(core.state).pending["gone"] = 0
+    assert digest(core.state) == before
+    core.state.inbox_seq = 9
+    assert digest(core.state) == before
+    core.handle(commands.ReleaseAsk(PARTITION, "app-1", "k2"), NOW_MS)
+    assert digest(core.state) != before
+
+
+def test_dump_has_what_one_looks_for(core: Core) -> None:
+    partition = dump(core.state)["partitions"][PARTITION]
+    assert partition["total"] == (("memory", 30), ("vcore", 18))
+    assert partition["applications"]["app-3"]["asks"]["big"]["pending"] == 1
+    assert partition["queues"]["root.p"]["children"] == ["a", "b"]
