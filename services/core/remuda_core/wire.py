@@ -332,7 +332,8 @@ def write_ask(ask: facts.Ask, message: si.AllocationAsk) -> None:
         message.tags.update(ask.tags)
     if ask.task_group:
         message.taskGroupName = ask.task_group
-        message.placeholder = ask.placeholder
+    if ask.placeholder:
+        message.placeholder = True
     if ask.originator:
         message.Originator = True
     if ask.allow_preempt_self is not None:
