@@ -1,4 +1,4 @@
-"""The language of the scenarios: an operator's notes become commands. docs are in README.md beside this file.
+"""The language of the scenarios: an operator's notes become commands. It is described in README.md beside this file.
 
 A word nobody knows is an error that names file and line.
 """
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace as changed
+
 from remuda_core import commands
-from remuda_core.facts import Allocated, Ask
+from remuda_core.facts import Allocated, Ask, Fact
 from remuda_core.settings import (
     ChildTemplate,
     Configuration,
@@ -23,7 +24,6 @@ from remuda_core.settings import (
     built_in,
 )
 from remuda_core.state import Partition
-
 from tests.property.world import RM, World
 
 SUFFIXES: Final = {"M": 10**6, "G": 10**9}
@@ -142,9 +142,15 @@ class Settings:
         if path in queues:
             raise line.wrong(f"{path} is there already")
         queues[path] = QueueSettings(
-            path.rpartition(".")[2], line.flag("parent"), line.resource("guaranteed."), line.resource("max."),
-            properties=properties(line), admin_acl=line.take("adminacl"), submit_acl=line.take("submitacl"), child_template=template(line),
-        )  # fmt: skip
+            path.rpartition(".")[2],
+            line.flag("parent"),
+            line.resource("guaranteed."),
+            line.resource("max."),
+            properties=properties(line),
+            admin_acl=line.take("adminacl"),
+            submit_acl=line.take("submitacl"),
+            child_template=template(line),
+        )
 
     def _rule(self, line: Line) -> None:
         settings = self._settings()
@@ -221,7 +227,7 @@ class Notes:
         self._versions = 0
         self._uuids: dict[str, list[str]] = {}  # app/key -> UUIDs of all it was ever allocated, the oldest first
 
-    def carry_out(self, line: Line) -> list[object]:
+    def carry_out(self, line: Line) -> list[Fact]:
         """The facts it led to."""
         if line.word in Settings.WORDS and not self.registered:
             self.settings.add(line)
@@ -231,19 +237,19 @@ class Notes:
         if not self.registered:
             self.registered = True
             self._do(commands.Register(RM, self._configuration(self.settings)))
-        facts: list[object] = []
+        facts: list[Fact] = []
         for command in WORDS[line.word](self, line):
             line.done()
             facts += self._do(command)
         line.done()
         return facts
 
-    def _do(self, command: commands.Command) -> list[object]:
+    def _do(self, command: commands.Command) -> list[Fact]:
         facts = self.world.handle(command)
         for fact in facts:
             if isinstance(fact, Allocated):
                 self._uuids.setdefault(f"{fact.application_id}/{fact.allocation_key}", []).append(fact.uuid)
-        return list(facts)
+        return facts
 
     def _configuration(self, settings: Settings) -> Configuration:
         self._versions += 1

@@ -1,4 +1,4 @@
-"""What an operator reads of each kind of fact: one table. None: not worth a line unless a scenario asks to `show` it."""
+"""What an operator reads of each kind of fact: one table. Some get a line only where a scenario asks to `show` them."""
 
 from __future__ import annotations
 

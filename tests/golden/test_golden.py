@@ -1,4 +1,4 @@
-"""Runs the scenarios beside this file: see README.md. GOLDEN_UPDATE=1 writes down what happens now instead of comparing."""
+"""Runs the scenarios beside this file: see README.md. GOLDEN_UPDATE=1 writes down what happens instead of comparing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from remuda_core import facts
 
 from .language import Line, Notes, Unreadable, read

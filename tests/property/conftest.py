@@ -1,4 +1,4 @@
-"""How long the search for counterexamples takes: HYPOTHESIS_PROFILE=long for a night, otherwise what a change has to pass."""
+"""How long the search takes: HYPOTHESIS_PROFILE=long for a night, otherwise what a change has to pass."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A long, busy day out of a seed: commands that mostly mean something in the state there is.
 
-Where hypothesis looks for the smallest example, this one looks for the state that takes hundreds of commands to get into. What fails is cut
-down to the commands that are needed (`shortened`).
+Where hypothesis looks for the smallest example, this one looks for the state that takes hundreds of commands to get
+into. What fails is cut down to the commands that are needed (`shortened`).
 """
 
 from __future__ import annotations
@@ -230,9 +230,14 @@ class Storm:
         random = self.random
         below = random.sample(("a", "b", "c"), random.choice((0, 0, 1, 2))) if depth else []
         return QueueSettings(
-            name, random.random() < 0.2, self.resource(0, 12) if random.random() < 0.5 else {}, self.maximum(),
-            properties=self.properties(), child_template=self.template(), queues=tuple(self.queue(child, depth - 1) for child in below),
-        )  # fmt: skip
+            name,
+            random.random() < 0.2,
+            self.resource(0, 12) if random.random() < 0.5 else {},
+            self.maximum(),
+            properties=self.properties(),
+            child_template=self.template(),
+            queues=tuple(self.queue(child, depth - 1) for child in below),
+        )
 
     def maximum(self) -> dict[str, int]:
         return self.resource(3, 20 * self.room) if self.random.random() < 0.35 else {}
@@ -251,7 +256,7 @@ class Storm:
         return {key: random.choice(values) for key, values in choices.items() if random.random() < 0.35}
 
 
-class Later(commands.Tick):
+class Later(commands.Tick, frozen=True):  # type: ignore[misc]  # a msgspec.Struct is frozen like its base
     """A Tick at this time."""
 
     now_ms: int
@@ -276,7 +281,7 @@ def storm(seed: int, steps: int) -> None:
     try:
         done.extend(weather.run(steps))
         weather.world.finish()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - an assertion, or whatever else it trips over
         few = shortened(done, type(error))
         trouble = attempt(few)
         told = "\n".join(map(repr, few))

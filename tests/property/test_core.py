@@ -1,10 +1,11 @@
-"""Whatever is asked of the core, in whatever order: what has to be true is true, and a replayed core is the same core."""
+"""Whatever is asked of the core, in whatever order: what has to be true is true, and a replayed core is the same."""
 
 from __future__ import annotations
 
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
 from remuda_core import commands
 from remuda_core.facts import Allocated, Ask
 from remuda_core.state import Partition
@@ -12,12 +13,11 @@ from remuda_core.state import Partition
 from . import values
 from .world import RM, World
 
-
 numbers = st.integers(0, 999)
 
 
 class Machine(RuleBasedStateMachine):
-    """A number says which of the nodes, applications or allocations there are is meant; now and then one that is not there."""
+    """A number says which node, application or allocation is meant; now and then it is one that is not there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,9 +48,12 @@ class Machine(RuleBasedStateMachine):
         return partition.name, pick(list(partition.applications), number) or "app-0"
 
     @initialize(
-        configuration=values.configurations(), check_always=st.booleans(), nodes=st.sampled_from((3, 6, 1, 0)), capacity=values.capacities,
+        configuration=values.configurations(),
+        check_always=st.booleans(),
+        nodes=st.sampled_from((3, 6, 1, 0)),
+        capacity=values.capacities,
         applications=st.sampled_from((3, 5, 1, 0)),
-    )  # fmt: skip
+    )
     def begin(self, configuration, check_always, nodes, capacity, applications) -> None:
         self.world = World(check_always=check_always)
         self.do(commands.Register(RM, configuration))
@@ -66,10 +69,14 @@ class Machine(RuleBasedStateMachine):
     # Nodes
 
     @rule(
-        number=numbers, node_id=values.nodes, capacity=values.capacities, occupied=st.one_of(st.just({}), values.needs),
-        ready=st.sampled_from(("true", "true", "true", "false")), action=st.sampled_from(("CREATE", "CREATE", "CREATE", "CREATE_DRAIN")),
+        number=numbers,
+        node_id=values.nodes,
+        capacity=values.capacities,
+        occupied=st.one_of(st.just({}), values.needs),
+        ready=st.sampled_from(("true", "true", "true", "false")),
+        action=st.sampled_from(("CREATE", "CREATE", "CREATE", "CREATE_DRAIN")),
         running=st.one_of(st.just([]), st.lists(st.tuples(numbers, values.needs), max_size=2)),
-    )  # fmt: skip
+    )
     def create_node(self, number, node_id, capacity, occupied, ready, action, running) -> None:
         partition = self.partition(number).name
         existing = tuple(self.running(self.application(n)[1], (partition, node_id), need) for n, need in running)

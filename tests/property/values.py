@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from remuda_core.settings import ChildTemplate, Configuration, PartitionSettings, PlacementRule, QueueSettings
 
-from .world import RM
+from remuda_core.settings import ChildTemplate, Configuration, PartitionSettings, PlacementRule, QueueSettings
 
 NAMES = ("a", "b", "c")
 PATHS = ("root.a", "root.b", "root.c", "root.a.a", "root.a.b", "root.b.a", "root.a.a.a", "a", "b", "nowhere", "")
 RESOURCES = ("vcore", "memory", "gpu")
 KEYS = tuple(f"k{n}" for n in range(8))
-APPLICATIONS = tuple(f"app-{n}" for n in range(6))
 NODES = tuple(f"n{n}" for n in range(8))
-PARTITIONS = ("default", "default", "default", "default", "other")
 JUMPS_MS = (0, 1, 1_000, 31_000, 31_000, 301_000, 86_400_000 * 3 + 1)
 
-amounts = st.integers(0, 6)
+Resources = st.SearchStrategy[dict[str, int]]
+
 priorities = st.sampled_from((0, 0, 0, 1, 2, -1, 7))
-partitions = st.sampled_from(PARTITIONS).map(lambda name: f"[{RM}]{name}")
-applications = st.sampled_from(APPLICATIONS)
 keys = st.sampled_from(KEYS)
 nodes = st.sampled_from(NODES)
 
@@ -35,8 +31,8 @@ def resource(low: int, high: int) -> st.SearchStrategy[dict[str, int]]:
 
 capacities = st.one_of(resource(2, 10), resource(2, 10), resource(0, 10))
 needs = st.one_of(resource(1, 3), resource(1, 3), resource(0, 5))
-maxima = st.one_of(st.just({}), st.just({}), resource(3, 15), resource(0, 12))
-guarantees = st.one_of(st.just({}), resource(0, 6))
+maxima: Resources = st.one_of(st.just({}), st.just({}), resource(3, 15), resource(0, 12))
+guarantees: Resources = st.one_of(st.just({}), resource(0, 6))
 
 properties = st.fixed_dictionaries(
     {},
@@ -54,9 +50,14 @@ templates = st.one_of(st.none(), st.builds(ChildTemplate, st.just(0), properties
 def queues(draw: st.DrawFn, name: str, depth: int) -> QueueSettings:
     below = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=2)) if depth else []
     return QueueSettings(
-        name, parent=draw(st.sampled_from((False, False, True))), guaranteed=draw(guarantees), max=draw(maxima),
-        properties=draw(properties), child_template=draw(templates), queues=tuple(draw(queues(child, depth - 1)) for child in below),
-    )  # fmt: skip
+        name,
+        parent=draw(st.sampled_from((False, False, True))),
+        guaranteed=draw(guarantees),
+        max=draw(maxima),
+        properties=draw(properties),
+        child_template=draw(templates),
+        queues=tuple(draw(queues(child, depth - 1)) for child in below),
+    )
 
 
 rules = st.sampled_from(

@@ -21,7 +21,7 @@ NOW_MS = 1_000_000
 
 @pytest.fixture
 def core() -> Core:
-    """Two nodes, two leaves below a parent with a maximum, three applications: some of it allocated, some of it waiting."""
+    """Nodes, two leaves below a parent with a maximum, applications: some of it allocated, some of it waiting."""
     core = Core("rm-1")
     below = (
         QueueSettings("a", properties={"application.sort.policy": "fair"}, guaranteed={"vcore": 4}),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from remuda_core import facts
 from remuda_core.commands import SubmitAsk
 from remuda_core.facts import Allocated, Ask, Fact
@@ -29,7 +30,9 @@ limits = st.lists(st.builds(Limit, some_names, some_names, resources, natural, n
 templates = st.none() | st.builds(ChildTemplate, natural, tags, resources, resources)
 filters = st.none() | st.builds(PlacementFilter, kept, some_names, some_names)
 rules = st.builds(PlacementRule, names, st.booleans(), names, filters, st.none() | st.builds(PlacementRule, names))
-queues = st.builds(QueueSettings, names, st.booleans(), resources, resources, natural, tags, names, names, templates, limits)
+queues = st.builds(
+    QueueSettings, names, st.booleans(), resources, resources, natural, tags, names, names, templates, limits
+)
 weights = st.dictionaries(names, st.floats(allow_nan=False), min_size=1, max_size=3)
 partitions = st.builds(
     PartitionSettings, names, queues, kept, weights, st.booleans(), st.lists(rules, max_size=2).map(tuple), limits
@@ -42,8 +45,21 @@ asks = st.builds(
 )  # fmt: skip
 recovered = st.builds(Allocated, names, names, names, names, names, resources, int32, tags, names, st.booleans())
 allocated = st.builds(
-    Allocated, names, names, names, names, names, resources, int32, tags, names, st.booleans(), int64, st.booleans(), st.none() | st.booleans()
-)  # fmt: skip
+    Allocated,
+    names,
+    names,
+    names,
+    names,
+    names,
+    resources,
+    int32,
+    tags,
+    names,
+    st.booleans(),
+    int64,
+    st.booleans(),
+    st.none() | st.booleans(),
+)
 
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": names,

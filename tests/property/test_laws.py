@@ -1,0 +1,112 @@
+"""Laws of scheduling that hold whatever the numbers are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remuda_core import commands
+from remuda_core.facts import Allocated, Ask, Fact
+from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+
+from .storm import Storm, apply
+from .world import RM, World
+
+PARTITION = f"[{RM}]default"
+
+
+def world_of(*queues: QueueSettings, nodes: int, vcore: int, node_sort: str = "fair") -> World:
+    world = World()
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
+    world.handle(commands.Register(RM, Configuration("1", (PartitionSettings("default", root, node_sort),))))
+    for number in range(nodes):
+        world.handle(commands.UpdateNode(PARTITION, f"n{number}", "CREATE", capacity={"vcore": vcore}))
+    return world
+
+
+def ask(world: World, queue: str, size: int, count: int) -> None:
+    world.handle(commands.SubmitApplication(PARTITION, f"app-{queue}", f"root.{queue}", "alice"))
+    world.handle(commands.SubmitAsk(Ask(PARTITION, f"app-{queue}", "k", {"vcore": size}, count)))
+
+
+def used(world: World, queue: str) -> int:
+    return world.state.partitions[PARTITION].queues[f"root.{queue}"].allocated["vcore"]
+
+
+@given(
+    nodes=st.integers(1, 8),
+    vcore=st.integers(1, 20),
+    due=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    limit=st.integers(1, 30),
+)
+def test_two_saturated_queues_end_within_one_ask_of_what_is_due(
+    nodes: int, vcore: int, due: tuple[int, int], limit: int
+) -> None:
+    """Each as if the other took its part exactly; in however many cycles."""
+    guaranteed = [
+        QueueSettings(name, guaranteed={"vcore": 10 * amount}) for name, amount in zip("ab", due, strict=True)
+    ]
+    world = world_of(*guaranteed, nodes=nodes, vcore=vcore)
+    ask(world, "a", 1, nodes * vcore)
+    ask(world, "b", 1, nodes * vcore)
+    while any(isinstance(fact, Allocated) for fact in world.schedule(limit)):
+        pass
+    total = nodes * vcore
+    assert used(world, "a") + used(world, "b") == total
+    assert abs(used(world, "a") - total * due[0] / sum(due)) <= 1
+
+
+@pytest.mark.parametrize("node_sort", ["fair", "binpacking"])
+def test_one_to_three(node_sort: str) -> None:
+    queues = QueueSettings("a", guaranteed={"vcore": 100}), QueueSettings("b", guaranteed={"vcore": 300})
+    world = world_of(*queues, nodes=50, vcore=8, node_sort=node_sort)
+    ask(world, "a", 1, 1_000)
+    ask(world, "b", 1, 1_000)
+    world.schedule(10_000)
+    assert (used(world, "a"), used(world, "b")) == (100, 300)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_same_commands_lead_to_the_same_facts(seed: int) -> None:
+    day = Storm(seed)
+    done = list(day.run(60))
+    again = World(check_always=False)
+    for command in done:
+        apply(again, command)
+    assert again.log == day.world.log
+
+
+@given(seed=st.integers(0, 10**6), pieces=st.lists(st.integers(1, 7), min_size=1, max_size=20))
+def test_many_small_cycles_are_one_large_one(seed: int, pieces: list[int]) -> None:
+    day = Storm(seed)
+    done = list(day.run(40))
+    other = World(check_always=False)
+    for command in done:
+        apply(other, command)
+    large = allocations(day.world.schedule(sum(pieces)))
+    small = [made for limit in pieces for made in allocations(other.schedule(limit))]
+    # A cycle turns to the next partition when the first has nothing left: only with one are the orders the same.
+    if len(day.world.state.partitions) == 1:
+        assert small == large
+
+
+def allocations(facts: list[Fact]) -> list[Fact]:
+    return [fact for fact in facts if isinstance(fact, Allocated)]
+
+
+@given(seed=st.integers(0, 10**6))
+def test_what_is_released_is_as_if_it_had_never_been_taken(seed: int) -> None:
+    """All applications removed: nothing is allocated, pending or counted any more."""
+    day = Storm(seed)
+    list(day.run(60))
+    world = day.world
+    for partition in list(world.state.partitions.values()):
+        for app_id in list(partition.applications):
+            world.handle(commands.RemoveApplication(partition.name, app_id))
+        assert not partition.allocations
+        for queue in partition.queues.values():
+            assert not any(queue.allocated.values()) and not any(queue.pending.values()) and not queue.priorities
+        for node in partition.nodes.values():
+            assert not any(node.allocated.values())
+    assert not allocations(world.schedule(100))
