@@ -29,12 +29,17 @@ class Core:
     def handle(self, command: Command, now_ms: int) -> list[Fact]:
         """Decide the command; the state is changed when this returns. The facts have to be made durable before anybody
         hears of them."""
+        return self.handle_all((command,), now_ms)
+
+    def handle_all(self, commands: Iterable[Command], now_ms: int) -> list[Fact]:
+        """One after the other, at the same time."""
         state = self.state
         state.now_ms = now_ms = max(now_ms, state.now_ms)
         facts: list[Fact] = []
-        for fact in decide(state, command, now_ms):
-            BY_FACT[type(fact)](state, fact)  # evolve: when decide resumes, it has happened
-            facts.append(fact)
+        for command in commands:
+            for fact in decide(state, command, now_ms):
+                BY_FACT[type(fact)](state, fact)  # evolve: when decide resumes, it has happened
+                facts.append(fact)
         return facts
 
     def replay(self, facts: Iterable[Fact], now_ms: int) -> None:

@@ -206,9 +206,10 @@ class LeafOrder(QueueOrder):
             lane = self.lanes.get(demand) or self._open_lane(demand)
             line = lines[demand] = Line(ask.application, lane)
             self.index.unexplained.append(line)
+            lane.contest.enter(line)
         line.add(ask)
-        line.lane.contest.enter(line)
-        line.lane.touch()
+        if self.only is None:
+            line.lane.touch()
         self.enter()
 
     def taken(self, line: Line) -> None:

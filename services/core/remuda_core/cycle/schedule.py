@@ -50,7 +50,7 @@ def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
                 ask.originator,
                 ask.allow_preempt_self,
             )
-            index = index_of(partition)
+            index = partition.index or index_of(partition)
 
 
 def index_of(partition: Partition) -> Index:

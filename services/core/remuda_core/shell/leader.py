@@ -85,19 +85,31 @@ class Leader:
         return await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), state.inbox_seq)
 
     async def _loop(self, inbox: Reader) -> None:
-        while True:
-            messages = await inbox.batch(limits.COMMANDS_PER_COMMIT, limits.INBOX_BYTES_PER_COMMIT, self._patience_s())
-            commit, headers = self._decide(messages)
-            if messages or commit.decisions:
-                await self._append(commit, headers)
+        """While one commit is on its way into the log, the next is decided on top of it, to be appended when the first is
+        durable. Nobody hears of either before that; if the first fails, both die with this process."""
+        appending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
+        try:
+            while True:
+                messages = await self._take(inbox, 0.0)
+                if not messages and not self._more_to_schedule:
+                    await appending
+                    messages = await self._take(inbox, self._patience_s())
+                commit, trace = await self._decide(messages)
+                if messages or commit.decisions:
+                    await appending
+                    appending = asyncio.ensure_future(self._append(commit, trace))
+                    await asyncio.sleep(0)  # it begins
+        finally:
+            appending.cancel()
+
+    async def _take(self, inbox: Reader, timeout_s: float) -> list[Message]:
+        return await inbox.batch(limits.COMMANDS_PER_COMMIT, limits.INBOX_BYTES_PER_COMMIT, timeout_s)
 
     def _patience_s(self) -> float:
         """How long to wait for a command before there is something to do without one."""
-        if self._more_to_schedule:
-            return 0.0
         return max(0.0, (self._next_tick_ms - self._clock_ms()) / 1000)
 
-    def _decide(self, messages: list[Message]) -> tuple[log_pb2.Commit, dict[str, str]]:
+    async def _decide(self, messages: list[Message]) -> tuple[log_pb2.Commit, dict[str, str]]:
         """One commit for all of them, a pass of scheduling, and the headers that carry its trace."""
         now_ms = self._clock_ms()
         scribe, commit = Scribe(), log_pb2.Commit(epoch=self._lease.epoch)
@@ -107,6 +119,7 @@ class Leader:
                 self._answer(scribe, commit, message, now_ms, span.headers())
             if span.headers():
                 traced.append(span.headers())
+            await asyncio.sleep(0)  # the commit before this one is on its way, let it go on
         if now_ms >= self._next_tick_ms:
             self._next_tick_ms = now_ms + limits.TICK_MS
             self._own(scribe, commit, "Tick", self.core.handle(commands.Tick(), now_ms), {})
@@ -138,9 +151,8 @@ class Leader:
         )
         if command.request_seq:
             state.request_seq, state.request_part = position
-        for one in asked:
-            for fact in self.core.handle(one, now_ms):
-                scribe.write(fact, decision.facts.add())
+        for fact in self.core.handle_all(asked, now_ms):
+            scribe.write(fact, decision.facts.add())
 
     def _own(self, scribe: Scribe, commit: log_pb2.Commit, name: str, facts: list[Fact], trace: dict[str, str]) -> None:
         if facts:
