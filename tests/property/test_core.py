@@ -43,8 +43,10 @@ class Machine(RuleBasedStateMachine):
         return partition.name, pick(sorted(partition.nodes), number) or "n0"
 
     def application(self, number: int) -> tuple[str, str]:
-        """(partition, application ID)"""
+        """(partition, application ID). Where there is none, one is submitted first."""
         partition = self.partition(number)
+        if not partition.applications:
+            self.submit(number, number, "alice", False)
         return partition.name, pick(list(partition.applications), number) or "app-0"
 
     @initialize(
@@ -115,9 +117,11 @@ class Machine(RuleBasedStateMachine):
         tags = {"application.create.force": "true"} if force else {}
         self.do(commands.SubmitApplication(self.partition(number).name, f"app-{number % 7}", queue, "alice", tags=tags))
 
-    @rule(number=numbers)
-    def remove_application(self, number) -> None:
-        self.do(commands.RemoveApplication(*self.application(number)))
+    @rule(number=numbers, whole=st.booleans())
+    def end_application(self, number, whole) -> None:
+        """Itself, or all it holds."""
+        named = self.application(number)
+        self.do(commands.RemoveApplication(*named) if whole else commands.ReleaseAllocation(*named, ""))
 
     # Asks
 
@@ -153,10 +157,6 @@ class Machine(RuleBasedStateMachine):
     def recover(self, number, node, need) -> None:
         self.do(commands.RecoverAllocation(self.running(self.application(number)[1], self.node(node), need)))
 
-    @rule(number=numbers)
-    def release_application(self, number) -> None:
-        self.do(commands.ReleaseAllocation(*self.application(number), ""))
-
     @rule(numbers=st.lists(numbers, min_size=1, max_size=4), again=st.booleans())
     def release(self, numbers, again) -> None:
         for number in numbers:
@@ -168,19 +168,16 @@ class Machine(RuleBasedStateMachine):
 
     # The core's own
 
-    @rule(limit=st.sampled_from((1, 2, 3, 5, 100)))
-    def schedule(self, limit) -> None:
-        self.do(commands.Schedule(limit))
-
-    @rule(times=st.integers(1, 6))
-    def schedule_one_by_one(self, times) -> None:
-        for _ in range(times):
-            for fact in self.world.schedule_one():
-                note(f"  {fact}")
-
-    @rule(limit=st.sampled_from((1, 3, 100)))
-    def decide_like_replayed(self, limit) -> None:
-        self.world.decides_like_replayed(limit)
+    @rule(limit=st.sampled_from((100, 1, 2, 5)), how=st.sampled_from(("at once", "one by one", "like replayed")))
+    def schedule(self, limit, how) -> None:
+        if how == "at once":
+            self.do(commands.Schedule(limit))
+        elif how == "like replayed":
+            self.world.decides_like_replayed(limit)
+        else:
+            for _ in range(min(limit, 6)):
+                for fact in self.world.schedule_one():
+                    note(f"  {fact}")
 
     @rule(jump_ms=st.sampled_from(values.JUMPS_MS))
     def tick(self, jump_ms) -> None:
