@@ -33,6 +33,7 @@ def check_index(partition: Partition, index: Index) -> None:
             _check_leaf_ranks(queue, leaf)
         for queue in _parents(partition.root):
             assert isinstance(queue.order, ParentOrder)
+            _check_members(queue, queue.order)
             _check_contest(queue.order.contest, f"queue {queue.path}")
     for queue, leaf in leaves.items():
         _check_wake_ups(queue, leaf, index)
@@ -176,6 +177,15 @@ def _check_leaf_ranks(queue: Queue, leaf: LeafOrder) -> None:
             assert lane.rank == now, (
                 f"queue {queue.path}: the lane for {demand.items} ranks {lane.rank}, computed anew {now}"
             )
+
+
+def _check_members(queue: Queue, order: ParentOrder) -> None:
+    known = {child.order for child in queue.children.values()}
+    gone = [member.queue.path for member in order.contest.members if member not in known]
+    assert not gone, f"queue {queue.path}: {gone} take part and are not there"
+    parked = len(order.parked)
+    there = sum(1 for _ in queue.below())
+    assert parked <= there, f"queue {queue.path}: {parked} gave up below it, where there are {there}"
 
 
 def _check_contest(contest: Contest, where: str) -> None:  # type: ignore[type-arg]

@@ -150,9 +150,13 @@ class Index:
         self._order(queue, above)
 
     def queue_removed(self, queue: Queue) -> None:
-        if queue.order is not None and queue.order.above is not None:
-            queue.order.above.contest.leave(queue.order)
-        queue.order = None
+        order, queue.order = queue.order, None
+        if order is None or order.above is None:
+            return
+        order.above.contest.leave(order)
+        for above in queue.lineage[1:]:
+            if above.order is not None:
+                above.order.parked.pop(order, None)
 
     def node_changed(self, node: Node) -> None:
         """Capacity, available or state changed: closed demands that fit it now open."""

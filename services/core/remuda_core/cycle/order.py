@@ -47,9 +47,8 @@ class QueueOrder:
         self.version = 0
         self.dirty = False
         self.limited = bool(queue.settings.max)
-        self.parked: list[
-            QueueOrder
-        ] = []  # below here, gave up under a headroom that this queue's maximum may have made
+        # Who below here gave up under a headroom that this queue's maximum may have made.
+        self.parked: dict[QueueOrder, None] = {}
         self.due = self._due()
 
     def _due(self) -> dict[str, int]:
@@ -114,7 +113,7 @@ class QueueOrder:
         order: QueueOrder | None = self
         while order is not None:
             if order.limited:
-                order.parked.append(self)
+                order.parked[self] = None
             order = order.above
 
 
@@ -135,7 +134,7 @@ class ParentOrder(QueueOrder):
     def first(self, room: Vector | None) -> PendingAsk | None:
         """The next ask below that fits the headroom `room`."""
         contest = self.contest
-        while (child := contest.alone or contest.first()) is not None:
+        while (child := contest.leader or contest.first()) is not None:
             inner = child.headroom(room) if child.limited else room
             if inner is None or self.index.anything_fits(inner):
                 found = child.first(inner)
@@ -280,7 +279,7 @@ class Lane:
         return (*line.rank(), -ask.ask.priority, ask.seq, self.number)
 
     def first(self) -> PendingAsk:
-        line = self.contest.alone or self.contest.first()
+        line = self.contest.leader or self.contest.first()
         assert line is not None, "a lane without lines is gone"
         asks = line.best
         if asks and asks[0].pending:  # line.head(), without the call
