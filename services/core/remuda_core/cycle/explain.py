@@ -63,8 +63,8 @@ def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constrai
 
 
 def missing(need: Resource, node: Node) -> float:
-    """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits. A resource
-    of which more is taken than there is keeps everything away, whether it is asked for or not."""
+    """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits. Where
+    more of a resource is taken than there is, nothing fits, whether it asks for it or not."""
     available = node.available()
     asked = ((amount, available.get(name, 0)) for name, amount in need.items() if amount > 0)
     lacking = sum((amount - max(have, 0)) / amount for amount, have in asked if amount > have)

@@ -42,6 +42,7 @@ class Demand:
         "possible",
         "required_node",
         "resource",
+        "runner_up",
         "seen",
         "start",
         "writings",
@@ -60,9 +61,37 @@ class Demand:
         # No group before `start` had room when so many had been filled.
         self.start: Rank = ()
         self.seen = 0
-        # The group found then, if no other had its score.
+        # The group found then, if no other had its score; and the one that is the best when that is used up.
         self.group: NodeGroup | None = None
+        self.runner_up: NodeGroup | None = None
         self.writings: list[tuple[object, ...]] = []  # keys under which the index finds it
+
+    def known(self) -> NodeGroup | None:
+        """The best group, without a search; None if that takes one."""
+        group = self.group
+        if group is None or group.size:
+            return group
+        group, self.runner_up = self.runner_up, None
+        self.group = group if group is not None and group.size else None
+        if self.group is not None and self.group.rank is not None:
+            self.start = self.group.rank
+        return self.group
+
+    def joined(self, group: NodeGroup) -> None:
+        """The only change since the last search: this group has a first node, by an allocation of this demand."""
+        rank, best = group.rank, self.start[0]
+        assert rank is not None, "a group with nodes is listed"
+        if group.score > best:
+            if self.runner_up is not None and group.score <= self.runner_up.score:
+                self.runner_up = None
+        elif covers(group.room, self.need):
+            if group.score < best:
+                if self.group is not None and self.group.size:
+                    self.runner_up = self.group
+                self.group = group
+            else:
+                self.group = self.runner_up = None  # a tie, to be looked into
+            self.start = min(self.start, rank)
 
 
 class NodeGroup:
@@ -169,9 +198,7 @@ class NodeIndex:
         self.move(node, after)
         if demand.seen == filled != self._filled_ever:
             demand.seen = self._filled_ever
-            if after.score <= demand.start[0] and covers(after.room, demand.need):
-                demand.group = after if after.score < demand.start[0] else None  # None: a tie, to be looked into
-                demand.start = min(demand.start, after.rank)  # type: ignore[type-var]
+            demand.joined(after)
 
     def move(self, node: Node, group: NodeGroup | None) -> None:
         left = node.group
@@ -202,8 +229,8 @@ class NodeIndex:
                 if node is not None and node.group is not None and covers(node.group.available, demand.need)
                 else None
             )
-        if demand.seen == self._filled_ever and demand.group is not None and demand.group.size:
-            return demand.group.first()  # nothing better came
+        if demand.seen == self._filled_ever and (known := demand.known()) is not None:
+            return known.first()  # nothing better came
         order, need = self._order, demand.need
         start = demand.start if demand.seen == self._filled_ever else self._start(demand)
         while (group := order.first(need, start)) is not None:
@@ -211,11 +238,11 @@ class NodeIndex:
             assert rank is not None, "what was found is listed"
             if not tied or node.id == rank[1]:
                 demand.start = rank
-                demand.group = None if tied else group
+                demand.group, demand.runner_up = None if tied else group, None
                 return node
             order.remove(group)  # its first node is another by now, and another group has the same score
             order.put(group, (group.score, node.id, group.number))
-        demand.start, demand.group = LAST, None
+        demand.start, demand.group, demand.runner_up = LAST, None, None
         return None
 
     def _start(self, demand: Demand) -> Rank:
