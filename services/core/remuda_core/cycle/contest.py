@@ -22,12 +22,12 @@ M = TypeVar("M", bound=Member)
 
 
 class Contest(Generic[M]):
-    __slots__ = ("_dirty", "_heap", "_version", "alone", "members")
+    __slots__ = ("_dirty", "_heap", "_version", "leader", "members")
 
     def __init__(self) -> None:
         self.members: dict[M, None] = {}
-        # The member, when it is the only one: first without a rank, and not kept up to date until another comes.
-        self.alone: M | None = None
+        # Who is first, where that is known: a member alone, or since nothing has changed. Otherwise ask `first`.
+        self.leader: M | None = None
         self._heap: list[tuple[tuple[Any, ...], int, M]] = []
         self._dirty: list[M] = []
         self._version = 0
@@ -38,36 +38,43 @@ class Contest(Generic[M]):
         if member not in members:
             members[member] = None
             if len(members) == 1:
-                self.alone = member
-            elif self.alone is not None:
-                alone, self.alone = self.alone, None
-                self.touch(alone)
+                self.leader = member
+                return
+            if len(members) == 2:  # alone it was not kept up to date
+                for each in members:
+                    self.touch(each)
+                return
         self.touch(member)
 
     def touch(self, member: M) -> None:
-        """Its rank may have changed. Nothing if it does not take part."""
-        if self.alone is None and not member.dirty and member in self.members:
-            member.dirty = True
-            self._dirty.append(member)
+        """Its rank may have changed. Nothing if it does not take part, or is alone."""
+        members = self.members
+        if len(members) > 1 and member in members:
+            self.leader = None
+            if not member.dirty:
+                member.dirty = True
+                self._dirty.append(member)
 
     def leave(self, member: M) -> None:
         members = self.members
         if member in members:
             del members[member]
             member.version = 0
-            self.alone = next(iter(members)) if len(members) == 1 else None
+            if len(members) == 1:
+                self.leader = next(iter(members))
+            elif member is self.leader:
+                self.leader = None
 
     def first(self) -> M | None:
-        if self.alone is not None:
-            return self.alone
-        if not self.members:
-            return None
+        if self.leader is not None or not self.members:
+            return self.leader
         if self._dirty:
             self._settle()
         heap = self._heap
         while True:
             _, version, member = heap[0]
             if member.version == version:
+                self.leader = member
                 return member
             heappop(heap)
 
@@ -90,7 +97,7 @@ class Contest(Generic[M]):
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
         """Rank of each member as the contest sees it now, for `check`."""
-        if self.alone is not None:
-            return {self.alone: self.alone.rank()}
+        if len(self.members) < 2:
+            return {member: member.rank() for member in self.members}
         self._settle()
         return {member: rank for rank, version, member in self._heap if member.version == version}

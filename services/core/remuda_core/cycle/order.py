@@ -94,8 +94,7 @@ class QueueOrder:
         """Its rank changed, and that of all above."""
         order: Any = self  # a ParentOrder or a LeafOrder
         while (above := order.above) is not None:
-            if above.contest.alone is None:
-                above.contest.touch(order)
+            above.contest.touch(order)
             order = above
 
     def released(self) -> None:
