@@ -27,10 +27,6 @@ EXPLAIN_NODES_PER_TICK: Final = 5
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 
-# A queue nobody uses any more and that a placement rule made is removed by a cleaner on its own clock (semantics
-# section 6).
-CLEAN_QUEUES_MS: Final = 10_000
-
 # One ask stands for at most this many allocations: keeps pending sums of any number of asks inside what people can
 # read.
 MAX_ALLOCATIONS: Final = 2**31 - 1

@@ -59,4 +59,4 @@ async def test_it_runs_at_a_lower_priority(bus: NatsBus, server: NatsServer):
     await write(bus, 1)
     with events_process(server) as process:
         await told(bus, 2)
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 10
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19

@@ -1,6 +1,6 @@
 """Resources: sparse maps from a name to an amount, in base units (semantics: 000, `Resource`).
 
-A name that is missing counts as 0 in a capacity and as unlimited in a maximum; the functions say which they mean.
+A name that is missing counts as 0 in a capacity and as unlimited in a maximum.
 Amounts are Python's integers and so never wrap; they are cut to int64 where they leave for the wire (`clamp`).
 """
 
@@ -15,8 +15,6 @@ Sums = defaultdict[str, int]  # amounts that change; a name that came to zero st
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
-
-NOTHING: Resource = {}
 
 
 def clamp(amount: int) -> int:
@@ -48,21 +46,6 @@ def total_of(resources: Iterable[Resource]) -> dict[str, int]:
     for resource in resources:
         add(total, resource)
     return total
-
-
-def fits_capacity(need: Resource, capacity: Resource) -> bool:
-    """Every amount needed is there; what the capacity does not name is not there."""
-    return all(amount <= capacity.get(name, 0) for name, amount in need.items() if amount > 0)
-
-
-def exceeds(used: Resource, more: Resource, maximum: Resource) -> str | None:
-    """The first name (in the order of names) by which used + more goes beyond the maximum; None if it does not.
-    What the maximum does not name is not limited."""
-    for name in sorted(maximum):
-        extra = more.get(name, 0)
-        if extra > 0 and used.get(name, 0) + extra > maximum[name]:
-            return name
-    return None
 
 
 def show(resource: Resource) -> str:

@@ -85,8 +85,8 @@ class Leader:
         return await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), state.inbox_seq)
 
     async def _loop(self, inbox: Reader) -> None:
-        """While one commit is on its way into the log, the next is decided on top of it, to be appended when the first is
-        durable. Nobody hears of either before that; if the first fails, both die with this process."""
+        """While one commit is on its way into the log, the next is decided on top of it, to be appended when the first
+        is durable. Nobody hears of either before that; if the first fails, both die with this process."""
         appending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
         try:
             while True:
