@@ -26,6 +26,10 @@ log = structlog.get_logger()
 
 NICENESS: Final = 19  # below everyone else who has something to do: it catches up when they have nothing
 AFTER_THE_CALLBACK_S: Final = 0.005  # the RM's callback of the same commit goes to disk first
+# A commit of so many facts means work is coming in: its events wait until the log is quiet for a moment, but not for long.
+BUSY_FACTS: Final = 500
+QUIET_S: Final = 0.1
+WAIT_AT_MOST_S: Final = 2.0
 COMMITS_AT_ONCE: Final = 64
 MARK_EVERY_S: Final = 10.0
 RETRY_S: Final = 1.0
@@ -89,7 +93,7 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
         while True:
             entries = await reader.batch(COMMITS_AT_ONCE, timeout_s=MARK_EVERY_S)
             if entries:
-                await asyncio.sleep(AFTER_THE_CALLBACK_S)
+                await _let_others_first(reader, entries)
                 lateness.check(entries[0].commit.now_ms)
                 with _spans(rm_id, entries):
                     await history.tell(entries)
@@ -98,6 +102,18 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
                 marked = time.monotonic()
     finally:
         await reader.close()
+
+
+async def _let_others_first(reader: LogReader, entries: list[LogEntry]) -> None:
+    """Callbacks and further decisions come before events. Adds the commits that come meanwhile."""
+    await asyncio.sleep(AFTER_THE_CALLBACK_S)
+    until = time.monotonic() + WAIT_AT_MOST_S
+    more = entries
+    while more and len(entries) < COMMITS_AT_ONCE and time.monotonic() < until:
+        if max(sum(len(decision.facts) for decision in entry.commit.decisions) for entry in more) < BUSY_FACTS:
+            return
+        more = await reader.batch(COMMITS_AT_ONCE, timeout_s=QUIET_S)
+        entries += more
 
 
 def _spans(rm_id: str, entries: Sequence[LogEntry]) -> ExitStack:
