@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 NICENESS: Final = 19  # below everyone else who has something to do: it catches up when they have nothing
 AFTER_THE_CALLBACK_S: Final = 0.005  # the RM's callback of the same commit goes to disk first
-# A commit of so many facts means work is coming in: its events wait until the log is quiet for a moment, but not for long.
+# A commit of so many facts means work is coming in: its events wait until the log is quiet for a moment, not for long.
 BUSY_FACTS: Final = 500
 QUIET_S: Final = 0.1
 WAIT_AT_MOST_S: Final = 2.0
