@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..commands import Schedule
-from ..facts import Allocated, ApplicationStateChanged, Fact
+from ..facts import Allocated, Fact
 from ..rules import lifecycle
-from ..state import Application, Partition, State
+from ..state import Partition, State
 from .index import Index
-
-STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
+from .states import start
 
 
 def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
@@ -57,15 +56,3 @@ def index_of(partition: Partition) -> Index:
     if partition.index is None:
         partition.index = Index(partition)
     return partition.index
-
-
-def start(partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
-    """The first allocation makes an application Starting, the second Running; both at once where its tag says so."""
-    at_once = bool(application.tags) and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true"
-    for _ in range(2 if at_once else 1):
-        state = lifecycle.after(application.state, lifecycle.RUN)
-        if state is not None:
-            allocated = {name: amount for name, amount in application.allocated.items() if amount}
-            yield ApplicationStateChanged(
-                partition.name, application.id, state, lifecycle.RUN, now_ms, application.queue.path, allocated
-            )

@@ -6,22 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
-from ..cycle.schedule import start
+from ..cycle.states import occasion, start
 from ..facts import Allocated, Fact
 from ..rules import lifecycle
 from ..rules.resource import items_of, problem_of
 from ..state import Allocation, Application, Partition
 from . import names
-
-
-def occasion(partition: Partition, application: Application, what: str, now_ms: int) -> Iterator[Fact]:
-    """The application's next state, where the occasion leads to one."""
-    state = lifecycle.after(application.state, what)
-    if state is not None:
-        allocated = {name: amount for name, amount in application.allocated.items() if amount}
-        yield facts.ApplicationStateChanged(
-            partition.name, application.id, state, what, now_ms, application.queue.path, allocated
-        )
 
 
 def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:

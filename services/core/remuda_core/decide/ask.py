@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..commands import RecoverAllocation, ReleaseAsk, SubmitAsk
+from ..cycle.states import occasion
 from ..facts import Ask, Fact
 from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
 from ..rules.resource import problem_of
 from ..state import Application, Partition, PendingAsk, State
 from . import names
-from .allocation import idle, occasion, problem_of_existing, recovered
+from .allocation import idle, problem_of_existing, recovered
 
 
 def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:

@@ -9,11 +9,11 @@ from .. import facts
 from ..commands import Tick
 from ..cycle.explain import node_constraints, queue_constraints
 from ..cycle.index import Index
+from ..cycle.states import occasion
 from ..facts import Fact
 from ..limits import EXPLAIN_AFTER_MS, EXPLAIN_AGAIN_MS, EXPLAIN_LINES_PER_TICK, EXPLAIN_NODES_PER_TICK
 from ..rules import lifecycle
 from ..state import Partition, State
-from .allocation import occasion
 
 
 def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:

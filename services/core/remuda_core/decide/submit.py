@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..commands import RemoveApplication, SubmitApplication
+from ..cycle.states import occasion
 from ..facts import Fact
 from ..rules import lifecycle
 from ..rules.placement import Applicant, NotPlaced, place
@@ -13,7 +14,6 @@ from ..rules.resource import problem_of
 from ..settings import QueueSettings
 from ..state import Partition, State
 from . import names
-from .allocation import occasion
 from .ask import ask_released
 
 
