@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from remuda_core.rules.resource import Resource
-from remuda_core.rules.share import weight
+from remuda_core.rules.share import scales_of, weight
 from remuda_core.state import Application, Node, Partition, PendingAsk, Queue
 
 # Scores are means of floating-point numbers: so close together, they are the same.
@@ -65,7 +65,7 @@ def priority_of(queue: Queue) -> int:
 def queue_rank(partition: Partition, parent: Queue, queue: Queue) -> tuple[Any, ...]:
     priority, share = -priority_of(queue), share_of(partition, queue)
     first = (priority, share) if by_priority(parent) else (share, priority)
-    return (*first, -weight(queue.pending, partition.total), queue.path)
+    return (*first, -weight(queue.pending, scales_of(partition.total)), queue.path)
 
 
 def share_of(partition: Partition, queue: Queue) -> Fraction:

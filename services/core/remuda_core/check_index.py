@@ -15,6 +15,7 @@ from .cycle.index import Index, required_node
 from .cycle.nodes import Demand
 from .cycle.order import Lane, LeafOrder, Line, ParentOrder
 from .rules.resource import Items, items_of
+from .rules.share import weight
 from .state import Node, Partition, PendingAsk, Queue
 
 Want = tuple[Items, str]
@@ -183,6 +184,10 @@ def _check_members(queue: Queue, order: ParentOrder) -> None:
     known = {child.order for child in queue.children.values()}
     gone = [member.queue.path for member in order.contest.members if member not in known]
     assert not gone, f"queue {queue.path}: {gone} take part and are not there"
+    for child in queue.children.values():
+        assert child.order is not None, f"queue {child.path}: has no order"
+        heavy = weight(child.pending, order.index.scales)
+        assert child.order.weight == heavy, f"queue {child.path}: weighs {child.order.weight}, counted anew {heavy}"
     parked = len(order.parked)
     there = sum(1 for _ in queue.below())
     assert parked <= there, f"queue {queue.path}: {parked} gave up below it, where there are {there}"

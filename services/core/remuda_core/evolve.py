@@ -225,12 +225,12 @@ def _ask_comes(partition: Partition, application: Application, pending: PendingA
 
 def _ask_goes(partition: Partition, application: Application, pending: PendingAsk) -> None:
     """All of what is still pending of an ask is not asked any more."""
-    _book_pending(application, pending.ask.resource, -pending.pending)
-    pending.pending = 0
+    count, pending.pending = pending.pending, 0
+    _book_pending(application, pending.ask.resource, -count)
     del application.asks[pending.ask.allocation_key]
     _prioritise(application, pending.ask.priority, -1)
     if partition.index is not None:
-        partition.index.ask_gone(pending)
+        partition.index.ask_gone(pending, count)
 
 
 def _book_pending(application: Application, resource: Resource, times: int) -> None:

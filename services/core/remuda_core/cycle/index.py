@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..rules.resource import Items, Resource, items_of
+from ..rules.share import scales_of, weight
 from .fit_list import Vector, covers
 from .nodes import Demand, NodeIndex
 from .order import UNLIMITED, LeafOrder, Line, ParentOrder
@@ -35,6 +36,7 @@ class Index:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.names = self._names()
+        self.scales = scales_of(partition.total)
         self.nodes = NodeIndex(partition, self.names)
         # The negated headroom of a queue under no maximum.
         self.no_limits: Vector = (-UNLIMITED,) * len(self.names)
@@ -80,6 +82,9 @@ class Index:
             return None
         if self._total_changed:
             self._total_changed = False
+            self.scales = scales_of(self.partition.total)
+            for demand in self._demands.values():
+                demand.weight = weight(demand.resource, self.scales)
             self.root.total_changed()
         return self.root.first(None)
 
@@ -100,13 +105,13 @@ class Index:
         assert isinstance(leaf, LeafOrder), "asks are in leaf queues"
         leaf.add(ask, self._demand(ask.ask.resource, required_node(ask.ask.tags)))
 
-    def ask_gone(self, ask: PendingAsk) -> None:
-        """It was released, or is about to be added with other values."""
+    def ask_gone(self, ask: PendingAsk, pending: int) -> None:
+        """It was released, or is about to be added with other values. `pending`: so many were still to be allocated."""
         line, ask.line = ask.line, None
         if line is not None:
-            leaf = line.lane.leaf
+            leaf, demand = line.lane.leaf, line.lane.demand
             leaf.taken(line)
-            leaf.changed()
+            leaf.changed(pending * demand.weight)
 
     def allocated(self, ask: PendingAsk, node: Node) -> None:
         line = ask.line
@@ -116,7 +121,7 @@ class Index:
         self.nodes.book(node, lane.demand)
         if not ask.pending or leaf.fair:
             leaf.taken(line)
-        leaf.changed()
+        leaf.changed(lane.demand.weight)
 
     def total_changed(self) -> None:
         """Nodes came, went or changed in size: every share is another. Put right once, before the next ask is looked
@@ -191,7 +196,9 @@ class Index:
             key = (items_of(resource), node_id)
             demand = self._demands.get(key)
             if demand is None:
-                demand = self._demands[key] = Demand(resource, key[0], node_id, self.nodes.vector(resource))
+                demand = self._demands[key] = Demand(
+                    resource, key[0], node_id, self.nodes.vector(resource), weight(resource, self.scales)
+                )
                 if any(name not in self.names for name, _ in key[0]):
                     demand.possible = demand.open = False
             demand.writings.append(as_written)

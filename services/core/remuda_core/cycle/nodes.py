@@ -45,14 +45,16 @@ class Demand:
         "runner_up",
         "seen",
         "start",
+        "weight",
         "writings",
     )
 
-    def __init__(self, resource: Resource, items: Items, required_node: str, need: Vector) -> None:
+    def __init__(self, resource: Resource, items: Items, required_node: str, need: Vector, weight: int = 0) -> None:
         self.resource = resource
         self.items = items
         self.required_node = required_node
         self.need = need
+        self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)
         self.open = True
         self.possible = True  # False: it names a resource that no node has

@@ -37,13 +37,25 @@ def parent_by_priority(queue: Queue) -> bool:
 class QueueOrder:
     """What parents and leaves have in common: a place in the contest above, and a headroom."""
 
-    __slots__ = ("above", "by_parents_priority", "dirty", "due", "index", "limited", "parked", "queue", "version")
+    __slots__ = (
+        "above",
+        "by_parents_priority",
+        "dirty",
+        "due",
+        "index",
+        "limited",
+        "parked",
+        "queue",
+        "version",
+        "weight",
+    )
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         self.queue = queue
         self.above = above
         self.index = index
         self.by_parents_priority = above is not None and above.by_priority
+        self.weight = 0  # of all that is pending below
         self.version = 0
         self.dirty = False
         self.limited = bool(queue.settings.max)
@@ -64,14 +76,14 @@ class QueueOrder:
     def rank(self) -> Rank:
         queue = self.queue
         share = dominant_share(queue.allocated, self.due)
-        pending = weight(queue.pending, self.index.partition.total)
         if self.by_parents_priority:
-            return (-queue.priority, share, -pending, queue.path)
-        return (share, -queue.priority, -pending, queue.path)
+            return (-queue.priority, share, -self.weight, queue.path)
+        return (share, -queue.priority, -self.weight, queue.path)
 
     def total_changed(self) -> None:
         """The partition's total, by which shares are measured, is another."""
         self.due = self._due()
+        self.weight = weight(self.queue.pending, self.index.scales)
         if self.above is not None:
             self.above.contest.touch(cast("ParentOrder | LeafOrder", self))
 
@@ -83,17 +95,19 @@ class QueueOrder:
         )
         return own if outer is None else tuple(map(min, own, outer))
 
-    def enter(self) -> None:
-        """There may be something to do here again: take part, all the way up."""
-        order: Any = self  # a ParentOrder or a LeafOrder
-        while order.above is not None:
-            order.above.contest.enter(order)
-            order = order.above
-
-    def changed(self) -> None:
-        """Its rank changed, and that of all above."""
+    def enter(self, more: int = 0) -> None:
+        """There may be something to do here again: take part, all the way up. `more`: what is asked in addition."""
         order: Any = self  # a ParentOrder or a LeafOrder
         while (above := order.above) is not None:
+            order.weight += more
+            above.contest.enter(order)
+            order = above
+
+    def changed(self, less: int = 0) -> None:
+        """Its rank changed, and that of all above. `less`: the weight of what is not asked any more."""
+        order: Any = self  # a ParentOrder or a LeafOrder
+        while (above := order.above) is not None:
+            order.weight -= less
             above.contest.touch(order)
             order = above
 
@@ -208,7 +222,7 @@ class LeafOrder(QueueOrder):
         line.add(ask)
         if self.only is None:
             line.lane.touch()
-        self.enter()
+        self.enter(ask.pending * demand.weight)
 
     def taken(self, line: Line) -> None:
         """An allocation was made for the first ask of a line, or an ask went: what is first may be another."""

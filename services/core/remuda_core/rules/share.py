@@ -40,10 +40,15 @@ def share_list(used: Resource, total: Resource) -> tuple[float, ...]:
     return tuple(shares)
 
 
-def weight(pending: Resource, total: Resource) -> float:
+# Weights are counted in whole numbers, so that they can be kept as things change and never drift.
+ONE = 1 << 80
+
+
+def scales_of(total: Resource) -> dict[str, int]:
+    """What one of each resource weighs: the less there is of it, the more."""
+    return {name: max(ONE // whole, 1) for name, whole in total.items() if whole > 0}
+
+
+def weight(pending: Resource, scales: Mapping[str, int]) -> int:
     """One number that grows whenever any of the pending amounts grows: their sum as parts of the partition's total."""
-    parts = 0.0
-    for name, amount in pending.items():
-        whole = total.get(name)
-        parts += amount / whole if whole else float(amount)
-    return parts
+    return sum(amount * scales.get(name, ONE) for name, amount in pending.items())
