@@ -175,7 +175,7 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     application.state = fact.state
     application.state_at_ms = fact.at_ms
     application.log.append((fact.at_ms, fact.state))
-    if application.terminal:
+    if fact.state in lifecycle.TERMINAL:
         application.queue.applications.pop(application.id, None)
     state.timers.set(application)
 

@@ -356,10 +356,11 @@ class Line:
                     return asks[0]
                 asks.popleft()
             priorities = self.by_priority
-            if not priorities:
+            if len(priorities) < 2:
+                priorities.clear()
                 return None
             del priorities[max(priorities)]
-            self.best = asks = priorities[max(priorities)] if priorities else deque()
+            self.best = asks = priorities[max(priorities)]
 
     def rank(self) -> Rank:
         """That of its application: a lane has one line of each."""
