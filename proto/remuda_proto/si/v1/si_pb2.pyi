@@ -1255,8 +1255,8 @@ class NodeInfo(_message.Message):
     """What to do."""
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Properties of the node (constants.py lists the known names). They replace all former ones; none at all leaves those
-        as they are. "ready": "false" keeps new allocations away; "si/node-partition" names the partition, in every message.
+        """Properties of the node (constants.py lists the known names). Each replaces the former one of its name; those that are
+        not named stay as they are. "ready": "false" keeps new allocations away; "si/node-partition" names the partition, in every message.
         """
 
     @_builtins.property
