@@ -28,7 +28,7 @@ class Contest(Generic[M]):
         self.members: dict[M, None] = {}
         # Who is first, where that is known: a member alone, or since nothing has changed. Otherwise ask `first`.
         self.leader: M | None = None
-        self._heap: list[tuple[tuple[Any, ...], int, M]] = []
+        self._heap: list[tuple[Any, ...]] = []  # rank (no two members have the same), version, member
         self._dirty: list[M] = []
         self._version = 0
 
@@ -72,8 +72,9 @@ class Contest(Generic[M]):
             self._settle()
         heap = self._heap
         while True:
-            _, version, member = heap[0]
-            if member.version == version:
+            entry = heap[0]
+            member: M = entry[-1]
+            if member.version == entry[-2]:
                 self.leader = member
                 return member
             heappop(heap)
@@ -85,14 +86,14 @@ class Contest(Generic[M]):
             if member in members:
                 version += 1
                 member.version = version
-                if heap and heap[0][2] is member:
-                    heapreplace(heap, (member.rank(), version, member))
+                if heap and heap[0][-1] is member:
+                    heapreplace(heap, (*member.rank(), version, member))
                 else:
-                    heappush(heap, (member.rank(), version, member))
+                    heappush(heap, (*member.rank(), version, member))
         self._dirty.clear()
         self._version = version
         if len(heap) > 4 * len(members) + 64:
-            self._heap = [entry for entry in heap if entry[2].version == entry[1]]
+            self._heap = [entry for entry in heap if entry[-1].version == entry[-2]]
             heapify(self._heap)
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
@@ -100,4 +101,4 @@ class Contest(Generic[M]):
         if len(self.members) < 2:
             return {member: member.rank() for member in self.members}
         self._settle()
-        return {member: rank for rank, version, member in self._heap if member.version == version}
+        return {entry[-1]: entry[:-2] for entry in self._heap if entry[-1].version == entry[-2]}
