@@ -80,9 +80,12 @@ def cluster(case: Case) -> Iterator[Command]:
 
 
 def asks(case: Case) -> Iterator[Command]:
+    """One application after the other, each with all of its asks."""
     applications = [f"{queue}-app-{i}" for queue in queue_names(case) for i in range(case.applications)]
-    for i in range(case.asks // case.repeats):
-        yield SubmitAsk(Ask(PARTITION, applications[i % len(applications)], f"ask-{i:06}", NEED, case.repeats))
+    count = case.asks // case.repeats
+    for i in range(count):
+        application = applications[i * len(applications) // count]
+        yield SubmitAsk(Ask(PARTITION, application, f"ask-{i:06}", NEED, case.repeats))
 
 
 def run(case: Case) -> dict[str, float]:

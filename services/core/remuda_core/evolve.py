@@ -104,6 +104,7 @@ def queue_removed(state: State, fact: facts.QueueRemoved) -> None:
 def node_added(state: State, fact: facts.NodeAdded) -> None:
     partition = state.partitions[fact.partition]
     node = Node(fact.node_id, fact.attributes, fact.capacity, fact.occupied, fact.draining)
+    node.allocated.update(dict.fromkeys(fact.capacity, 0))  # names are quicker to find than to make
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
     _node_sized(partition, node)
