@@ -60,7 +60,9 @@ async def test_a_consumer_goes_on_after_a_restart_in_order(server: NatsServer, n
     for number in range(10):
         await nats_bus.append(subjects.request("a", "node"), b"%d" % number)
     consumer = await nats_bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
-    held = await consumer.batch()
+    held: list[Message] = []
+    while len(held) < 10:
+        held += await consumer.batch(timeout_s=5)
     await consumer.ack(held[:3])
     await server.restart()
     await appended(nats_bus, subjects.request("a", "node"), b"10")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from remuda_bus import ordered, subjects
-from remuda_bus.bus import Full, Outgoing, Refused, Unanswered
+from remuda_bus.bus import Full, Message, Outgoing, Refused, Unanswered
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import NatsBus
 from remuda_bus.ordered import append_in_order, batches
@@ -83,5 +83,8 @@ async def test_the_server_knows_what_it_has(nats_bus: NatsBus) -> None:
     await append_in_order(nats_bus, batch[:4])
     assert await append_in_order(nats_bus, batch) == 10
     reader = await nats_bus.read("INBOX", subjects.inbox("rm-1"))
-    assert [message.payload for message in await reader.batch()] == [message.payload for message in batch]
+    there: list[Message] = []
+    while len(there) < len(batch):
+        there += await reader.batch(timeout_s=5)
+    assert [message.payload for message in there] == [message.payload for message in batch]
     await reader.close()

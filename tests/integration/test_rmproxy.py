@@ -372,7 +372,9 @@ async def _acknowledge_five(bus: NatsBus, core: ScriptedCore) -> None:
     consumer = await bus.consumer(
         subjects.CALLBACKS.name, subjects.callback("rm-1", "*"), subjects.callback_consumer("rm-1")
     )
-    messages = await consumer.batch(5, timeout_s=5)
+    messages: list[Message] = []
+    while len(messages) < 5:  # a batch is what is there
+        messages += await consumer.batch(5, timeout_s=5)
     await consumer.ack(messages)
 
     async def trimmed() -> bool:
