@@ -139,7 +139,7 @@ def test_fifty_thousand_asks_and_allocations_cost_little() -> None:
     started = time.process_time()
     asks = [ask("app-1", f"key-{number}", vcore=100, memory=2**30) for number in range(50_000)]
     assert len(list(session.asks(asks, LIMIT))) == 50
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 2.5
     size = asks[0].resourceAsk
     response = si.AllocationResponse(
         new=[si.Allocation(allocationKey=f"k{n}", UUID=f"u{n}", resourcePerAlloc=size) for n in range(1_000)]
