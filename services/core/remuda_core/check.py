@@ -19,7 +19,7 @@ from .evolve import mapped_priority
 from .facts import Allocated, Fact
 from .rules import lifecycle
 from .rules.resource import Items, Resource, items_of, show, total_of
-from .state import Application, Node, Partition, Queue, State
+from .state import Alarm, Application, Node, Partition, Queue, State
 
 # A state as values
 
@@ -263,7 +263,7 @@ def _check_timers(state: State, partition: Partition) -> None:
     for application in partition.applications.values():
         if application.state in lifecycle.TIMEOUTS:
             due_ms = application.state_at_ms + lifecycle.TIMEOUTS[application.state][0]
-            assert (due_ms, application.seq, application.state) in alarms, (
+            assert Alarm(due_ms, "state", partition.name, application.id, "") in alarms, (
                 f"application {application.id}: no timer ends {application.state} at {due_ms}"
             )
 

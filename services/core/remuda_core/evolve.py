@@ -168,7 +168,7 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     application.log.append((state.now_ms, lifecycle.NEW))
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
-    state.timers.set(application)
+    _set_state_alarm(state, fact.partition, application)
 
 
 def application_state_changed(state: State, fact: facts.ApplicationStateChanged) -> None:
@@ -178,7 +178,14 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     application.log.append((fact.at_ms, fact.state))
     if fact.state in lifecycle.TERMINAL:
         application.queue.applications.pop(application.id, None)
-    state.timers.set(application)
+    _set_state_alarm(state, fact.partition, application)
+
+
+def _set_state_alarm(state: State, partition: str, application: Application) -> None:
+    """The application has come into a state that may last only so long."""
+    if application.state in lifecycle.TIMEOUTS:
+        after_ms, _ = lifecycle.TIMEOUTS[application.state]
+        state.timers.set(application.state_at_ms + after_ms, "state", partition, application.id)
 
 
 def application_removed(state: State, fact: facts.ApplicationRemoved) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -166,28 +166,34 @@ class Partition:
 FIRST_UUID = 100_000_000_001
 
 
+class Alarm(NamedTuple):
+    """Something is to happen to an application, or to what `key` names in it, unless it has changed by then."""
+
+    at_ms: int
+    kind: str
+    partition: str
+    application_id: str
+    key: str
+
+
 class Timers:
-    """When which application's state ends by itself. A heap; what no longer holds is found out when it is due."""
+    """What is to happen by itself, and when. A heap; an alarm that no longer means anything is found out when it is
+    due (`decide.expire`). The alarms follow from the facts, so they survive a restart."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Application, str]] = []
+        self._heap: list[Alarm] = []
 
-    def set(self, application: Application) -> None:
-        """The application has come into the state it is in."""
-        if application.state in lifecycle.TIMEOUTS:
-            after_ms, _ = lifecycle.TIMEOUTS[application.state]
-            heappush(self._heap, (application.state_at_ms + after_ms, application.seq, application, application.state))
+    def set(self, at_ms: int, kind: str, partition: str, application_id: str, key: str = "") -> None:
+        heappush(self._heap, Alarm(at_ms, kind, partition, application_id, key))
 
-    def due(self, now_ms: int) -> Iterator[Application]:
-        """Those whose state has lasted its time, the earliest first; each is given out once."""
-        while self._heap and self._heap[0][0] <= now_ms:
-            at_ms, _, application, state = heappop(self._heap)
-            if application.state == state and at_ms == application.state_at_ms + lifecycle.TIMEOUTS[state][0]:
-                yield application
+    def due(self, now_ms: int) -> Iterator[Alarm]:
+        """The earliest first; each is given out once."""
+        while self._heap and self._heap[0].at_ms <= now_ms:
+            yield heappop(self._heap)
 
-    def alarms(self) -> frozenset[tuple[int, int, str]]:
-        """(when, the application's seq, the state that ends) of all that is set, for `check`."""
-        return frozenset((at_ms, seq, state) for at_ms, seq, _, state in self._heap)
+    def alarms(self) -> frozenset[Alarm]:
+        """All that is set, for `check`."""
+        return frozenset(self._heap)
 
 
 @dataclass(slots=True, eq=False)

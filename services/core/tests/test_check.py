@@ -97,7 +97,7 @@ def both(state: State) -> None:
 def completing(state: State) -> None:
     app = application(state)
     app.state, app.log[-1] = lifecycle.COMPLETING, (app.state_at_ms, lifecycle.COMPLETING)
-    state.timers.set(app)
+    state.timers.set(app.state_at_ms + 30_000, "state", "[rm-1]default", app.id)
 
 
 def drop_alarms(state: State) -> None:

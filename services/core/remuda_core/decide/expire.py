@@ -3,7 +3,8 @@ removed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from .. import facts
 from ..commands import Tick
@@ -13,23 +14,33 @@ from ..cycle.states import occasion
 from ..facts import Fact
 from ..limits import EXPLAIN_AFTER_MS, EXPLAIN_AGAIN_MS, EXPLAIN_LINES_PER_TICK, EXPLAIN_NODES_PER_TICK
 from ..rules import lifecycle
-from ..state import Partition, State
+from ..state import Alarm, Application, Partition, State
 
 
 def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
-    for application in state.timers.due(now_ms):
-        partition = next(
-            (p for p in state.partitions.values() if p.applications.get(application.id) is application), None
-        )
-        if partition is None:
-            continue
-        yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
-        if application.state == lifecycle.EXPIRED:
-            yield facts.ApplicationRemoved(partition.name, application.id, "")
+    for alarm in state.timers.due(now_ms):
+        partition = state.partitions.get(alarm.partition)
+        application = partition.applications.get(alarm.application_id) if partition is not None else None
+        if partition is not None and application is not None:
+            yield from ALARMS[alarm.kind](state, partition, application, alarm, now_ms)
     for partition in list(state.partitions.values()):
         yield from clean(partition)
         if partition.index is not None:
             yield from explanations(partition, partition.index, now_ms)
+
+
+def state_ended(
+    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+) -> Iterator[Fact]:
+    """The application has been in one state for as long as it may."""
+    if application.state not in lifecycle.TIMEOUTS:
+        return
+    after_ms, what = lifecycle.TIMEOUTS[application.state]
+    if application.state_at_ms + after_ms != alarm.at_ms:
+        return  # it has come into this state again since
+    yield from occasion(partition, application, what, now_ms)
+    if application.state == lifecycle.EXPIRED:
+        yield facts.ApplicationRemoved(partition.name, application.id, "")
 
 
 def clean(partition: Partition) -> Iterator[Fact]:
@@ -71,3 +82,10 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
                 line.count(),
                 ask.ask.resource,
             )
+
+
+Expire = Callable[[State, Partition, Application, Alarm, int], Iterator[Fact]]
+# By the kind of alarm: what happens when it is due. Each looks first whether it still means anything.
+ALARMS: Final[dict[str, Expire]] = {
+    "state": state_ended,
+}
