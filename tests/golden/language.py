@@ -311,9 +311,9 @@ class Notes:
     def submit(self, line: Line) -> Iterator[commands.Command]:
         partition, queue, user = self.partition(line), line.take("queue"), line.take("user", "alice")
         groups = tuple(filter(None, line.take("groups").split(",")))
-        tags = line.with_prefix("tag.")
+        tags, timeout_ms = line.with_prefix("tag."), self._timeout_ms(line)
         for application in line.one("list of applications").split(","):
-            yield commands.SubmitApplication(partition, application, queue, user, groups, tags)
+            yield commands.SubmitApplication(partition, application, queue, user, groups, tags, timeout_ms)
 
     def remove(self, line: Line) -> Iterator[commands.Command]:
         yield commands.RemoveApplication(self.partition(line), line.one("application"))
@@ -326,9 +326,10 @@ class Notes:
         if line.names and line.names[-1].startswith("x"):
             count = int(line.names.pop()[1:])
         application, keys = self._key(line, line.one("app/key"))
+        timeout_ms = self._timeout_ms(line)
         resource = line.resource()
         for key in keys.split(","):
-            yield commands.SubmitAsk(Ask(partition, application, key, resource, count, priority, tags=tags))
+            yield commands.SubmitAsk(Ask(partition, application, key, resource, count, priority, timeout_ms, tags))
 
     def withdraw(self, line: Line) -> Iterator[commands.Command]:
         partition, name = self.partition(line), line.one("application or app/key")
@@ -345,6 +346,18 @@ class Notes:
             uuid = next((u for u in uuids if known is not None and u in known.allocations), uuids[-1])
         yield commands.ReleaseAllocation(partition, application, uuid, allocation_key=key)
 
+    def confirm(self, line: Line) -> Iterator[commands.Command]:
+        """What the core wants released is gone: of a key, or all of the application."""
+        partition, name = self.partition(line), line.one("application or app/key")
+        application, _, key = name.partition("/")
+        known = self._known(partition)
+        for allocation in list(known.allocations.values()) if known is not None else []:
+            fact = allocation.fact
+            if allocation.releasing and fact.application_id == application and key in ("", fact.allocation_key):
+                yield commands.ReleaseAllocation(
+                    partition, application, fact.uuid, allocation.releasing, allocation_key=fact.allocation_key
+                )
+
     def _known(self, partition: str) -> Partition | None:
         return self.world.state.partitions.get(partition)
 
@@ -355,11 +368,13 @@ class Notes:
         yield commands.Schedule(int(line.one("number")) if line.names else EVERYTHING)
 
     def tick(self, line: Line) -> Iterator[commands.Command]:
-        self.world.now_ms += self._duration_ms(line)
+        self.world.now_ms += self._duration_ms(line, line.one("duration"))
         yield commands.Tick()
 
-    def _duration_ms(self, line: Line) -> int:
-        text = line.one("duration")
+    def _timeout_ms(self, line: Line) -> int:
+        return self._duration_ms(line, line.take("timeout")) if "timeout" in line.values else 0
+
+    def _duration_ms(self, line: Line, text: str) -> int:
         number = text.rstrip("smhd")
         unit = text[len(number) :]
         if not number.isdigit() or unit not in UNITS_MS:
@@ -378,5 +393,5 @@ WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] 
     "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update,
     "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
     "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,
-    "release": Notes.release, "recover": Notes.recover, "cycle": Notes.cycle, "tick": Notes.tick,
+    "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover, "cycle": Notes.cycle, "tick": Notes.tick,
 }  # fmt: skip

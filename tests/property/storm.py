@@ -115,9 +115,9 @@ class Storm:
         if random.random() < 0.03:
             need = self.resource(0, 9)
         tags = {"si/requiredNode": self.some(list(partition.nodes), "n")} if random.random() < 0.05 else {}
-        priority = random.choice((0, 0, 0, 1, 2, -1))
+        priority, timeout_ms = random.choice((0, 0, 0, 1, 2, -1)), random.choice((0, 0, 0, 0, 5_000, -1))
         return commands.SubmitAsk(
-            Ask(partition.name, app_id, key, need, random.choice((1, 1, 1, 2, 5, 0)), priority, tags=tags)
+            Ask(partition.name, app_id, key, need, random.choice((1, 1, 1, 2, 5, 0)), priority, timeout_ms, tags)
         )
 
     def schedule(self) -> Command:
@@ -126,9 +126,10 @@ class Storm:
     def release(self) -> Command:
         partition = self.partition()
         if partition.allocations and self.random.random() < 0.95:
-            fact = partition.allocations[self.random.choice(list(partition.allocations))].fact
-            uuid = "" if self.random.random() < 0.05 else fact.uuid
-            return commands.ReleaseAllocation(partition.name, fact.application_id, uuid)
+            allocation = partition.allocations[self.random.choice(list(partition.allocations))]
+            uuid = "" if self.random.random() < 0.05 else allocation.fact.uuid
+            confirmed = allocation.releasing if self.random.random() < 0.9 else 0
+            return commands.ReleaseAllocation(partition.name, allocation.application.id, uuid, confirmed)
         return commands.ReleaseAllocation(partition.name, self.application(partition), "")
 
     def release_ask(self) -> Command:
@@ -158,8 +159,10 @@ class Storm:
             tags["application.create.force"] = "true"
         if random.random() < 0.2:
             tags["application.stateaware.disable"] = "true"
-        app_id = f"app-{random.randint(0, 9)}"
-        return commands.SubmitApplication(partition.name, app_id, queue, random.choice(("alice", "bob")), tags=tags)
+        app_id, timeout_ms = f"app-{random.randint(0, 9)}", random.choice((0, 0, 0, 60_000, -1))
+        return commands.SubmitApplication(
+            partition.name, app_id, queue, random.choice(("alice", "bob")), tags=tags, execution_timeout_ms=timeout_ms
+        )
 
     def remove(self) -> Command:
         partition = self.partition()

@@ -266,6 +266,16 @@ def _check_timers(state: State, partition: Partition) -> None:
             assert Alarm(due_ms, "state", partition.name, application.id, "") in alarms, (
                 f"application {application.id}: no timer ends {application.state} at {due_ms}"
             )
+        due_ms = application.state_at_ms + application.execution_limit_ms
+        if application.state == lifecycle.RUNNING and application.execution_limit_ms and due_ms > state.now_ms:
+            assert Alarm(due_ms, "execution", partition.name, application.id, "") in alarms, (
+                f"application {application.id}: nothing ends its execution at {due_ms}"
+            )
+    for uuid, allocation in partition.allocations.items():
+        due_ms = allocation.at_ms + allocation.fact.execution_timeout_ms
+        if due_ms > state.now_ms and not allocation.releasing:
+            alarm = Alarm(due_ms, "execution", partition.name, allocation.application.id, uuid)
+            assert alarm in alarms, f"allocation {uuid}: nothing ends its execution at {due_ms}"
 
 
 # What is true of decisions

@@ -179,6 +179,8 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     if fact.state in lifecycle.TERMINAL:
         application.queue.applications.pop(application.id, None)
     _set_state_alarm(state, fact.partition, application)
+    if fact.state == lifecycle.RUNNING and application.execution_limit_ms:
+        state.timers.set(fact.at_ms + application.execution_limit_ms, "execution", fact.partition, application.id)
 
 
 def _set_state_alarm(state: State, partition: str, application: Application) -> None:
@@ -329,6 +331,9 @@ def allocated(state: State, fact: facts.Allocated) -> None:
             application.priorities[priority] -= 1
         else:
             _prioritise(application, priority, -1)
+    if fact.execution_timeout_ms > 0:
+        at_ms = state.now_ms + fact.execution_timeout_ms
+        state.timers.set(at_ms, "execution", fact.partition, fact.application_id, fact.uuid)
     if partition.index is not None:
         partition.index.allocated(pending, node)
 

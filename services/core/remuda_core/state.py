@@ -103,6 +103,12 @@ class Application:
     def terminal(self) -> bool:
         return self.state in lifecycle.TERMINAL
 
+    @property
+    def execution_limit_ms(self) -> int:
+        """How long it may be Running; 0: for ever. Of a gang the same field is how long it may take to come
+        together."""
+        return 0 if self.placeholder_ask else max(0, self.execution_timeout_ms)
+
 
 @dataclass(slots=True, eq=False)
 class Queue:

@@ -15,6 +15,8 @@ from ..facts import Fact
 from ..limits import EXPLAIN_AFTER_MS, EXPLAIN_AGAIN_MS, EXPLAIN_LINES_PER_TICK, EXPLAIN_NODES_PER_TICK
 from ..rules import lifecycle
 from ..state import Alarm, Application, Partition, State
+from .allocation import idle, release_requested
+from .ask import ask_released
 
 
 def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
@@ -84,8 +86,40 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
             )
 
 
+def execution_ended(
+    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+) -> Iterator[Fact]:
+    """An allocation, or the whole application, has run for as long as it may (semantics section 7). The RM is asked to
+    end it; what the application still asks for is taken back, or it would begin anew."""
+    if alarm.key:
+        allocation = partition.allocations.get(alarm.key)
+        if allocation is None or allocation.at_ms + allocation.fact.execution_timeout_ms != alarm.at_ms:
+            return
+        over_ms, allocations = allocation.fact.execution_timeout_ms, [allocation]
+    elif (
+        application.state == lifecycle.RUNNING
+        and application.state_at_ms + application.execution_limit_ms == alarm.at_ms
+    ):
+        over_ms, allocations = application.execution_limit_ms, list(application.allocations.values())
+        message = f"application {application.id} was running for {seconds(over_ms)}"
+        for pending in list(application.asks.values()):
+            yield ask_released(pending, facts.TIMEOUT, message)
+    else:
+        return
+    for allocation in allocations:
+        if not allocation.releasing:
+            yield release_requested(allocation, facts.TIMEOUT, f"its execution time of {seconds(over_ms)} is over")
+    yield from idle(partition, application, now_ms)
+
+
+def seconds(duration_ms: int) -> str:
+    """For people: 1.5 s."""
+    return f"{duration_ms / 1_000:.10g} s"
+
+
 Expire = Callable[[State, Partition, Application, Alarm, int], Iterator[Fact]]
 # By the kind of alarm: what happens when it is due. Each looks first whether it still means anything.
 ALARMS: Final[dict[str, Expire]] = {
     "state": state_ended,
+    "execution": execution_ended,
 }
