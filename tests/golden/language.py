@@ -21,6 +21,7 @@ from remuda_core.settings import (
     PlacementFilter,
     PlacementRule,
     QueueSettings,
+    Timing,
     built_in,
 )
 from remuda_core.state import Partition
@@ -73,6 +74,13 @@ class Line:
             raise self.wrong(f"{key}={text}: expected true or false")
         return text == "true"
 
+    def duration_ms(self, text: str) -> int:
+        number = text.rstrip("smhd")
+        unit = text[len(number) :]
+        if not number.isdigit() or unit not in UNITS_MS:
+            raise self.wrong(f"{text}: expected a number and one of {', '.join(UNITS_MS)}")
+        return int(number) * UNITS_MS[unit]
+
     def with_prefix(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): self.values.pop(key) for key in list(self.values) if key.startswith(prefix)}
 
@@ -107,20 +115,24 @@ def read(where: str, text: str) -> Line:
 
 
 class Settings:
-    """Collects `partition`, `queue` and `rule` lines."""
+    """Collects `partition`, `queue`, `rule` and `timing` lines."""
 
-    WORDS: Final = ("partition", "queue", "rule")
+    WORDS: Final = ("partition", "queue", "rule", "timing")
 
     def __init__(self) -> None:
         self._partitions: dict[str, PartitionSettings] = {}
         self._queues: dict[str, dict[str, QueueSettings]] = {}
         self._current = "default"
-        self.empty = True
+        self._timing: dict[str, int] = {}
 
     def add(self, line: Line) -> None:
-        self.empty = False
-        {"partition": self._partition, "queue": self._queue, "rule": self._rule}[line.word](line)
+        words = {"partition": self._partition, "queue": self._queue, "rule": self._rule, "timing": self._time}
+        words[line.word](line)
         line.done()
+
+    def _time(self, line: Line) -> None:
+        """`timing completing=40s`"""
+        self._timing = {f"{name}_ms": line.duration_ms(line.take(name)) for name in list(line.values)}
 
     def _partition(self, line: Line) -> None:
         self._current = line.one("name")
@@ -159,9 +171,11 @@ class Settings:
         )
 
     def configuration(self, checksum: str) -> Configuration:
-        if self.empty:
-            return changed(built_in(), checksum=checksum)
-        return Configuration(checksum, tuple(self._tree(name) for name in self._partitions), source="scenario")
+        timing = Timing(**self._timing)
+        if not self._partitions:
+            return changed(built_in(), checksum=checksum, timing=timing)
+        partitions = tuple(self._tree(name) for name in self._partitions)
+        return Configuration(checksum, partitions, source="scenario", timing=timing)
 
     def _tree(self, name: str) -> PartitionSettings:
         """Parents nobody wrote down are there all the same; root lets everyone in unless it is written down."""
@@ -368,18 +382,11 @@ class Notes:
         yield commands.Schedule(int(line.one("number")) if line.names else EVERYTHING)
 
     def tick(self, line: Line) -> Iterator[commands.Command]:
-        self.world.now_ms += self._duration_ms(line, line.one("duration"))
+        self.world.now_ms += line.duration_ms(line.one("duration"))
         yield commands.Tick()
 
     def _timeout_ms(self, line: Line) -> int:
-        return self._duration_ms(line, line.take("timeout")) if "timeout" in line.values else 0
-
-    def _duration_ms(self, line: Line, text: str) -> int:
-        number = text.rstrip("smhd")
-        unit = text[len(number) :]
-        if not number.isdigit() or unit not in UNITS_MS:
-            raise line.wrong(f"{text}: expected a number and one of {', '.join(UNITS_MS)}")
-        return int(number) * UNITS_MS[unit]
+        return line.duration_ms(line.take("timeout")) if "timeout" in line.values else 0
 
     def _key(self, line: Line, name: str) -> tuple[str, str]:
         application, slash, key = name.partition("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from remuda_config import properties
 from remuda_config.build import BUILT_IN, build
 from remuda_config.problems import Finding, Invalid, Problem, spell
 from remuda_config.schema import Document, Unreadable, parse, read
@@ -60,7 +61,25 @@ def check_extra(extra: Mapping[str, str]) -> list[Problem]:
         problems.append(Problem('extraConfig["queues.yaml"]', 0, "the queues belong into the field config"))
     if (value := extra.get("compatibility", "none")) not in COMPATIBILITIES:
         problems.append(unknown_compatibility("extraConfig.compatibility", value))
-    return problems
+    return problems + timing(extra)[1]
+
+
+TIMES = {f"timing.{field.name.removesuffix('_ms')}": field.name for field in config_pb2.Timing.DESCRIPTOR.fields}
+
+
+def timing(extra: Mapping[str, str]) -> tuple[config_pb2.Timing, list[Problem]]:
+    """The `timing.` keys of an RM's `extraConfig`, such as `timing.completing: 30s`, and what is wrong with them."""
+    times, problems = config_pb2.Timing(), []
+    for key, value in extra.items():
+        path = f"extraConfig[{key!r}]"
+        if key in TIMES:
+            if (ms := properties.delay_ms(value)) is None:
+                problems.append(Problem(path, 0, f"{value!r}: {properties.A_DURATION}"))
+            else:
+                setattr(times, TIMES[key], ms)
+        elif key.startswith("timing."):
+            problems.append(Problem(path, 0, f"unknown key: expected one of {', '.join(TIMES)}"))
+    return times, problems
 
 
 def unknown_compatibility(path: str, value: str) -> Problem:

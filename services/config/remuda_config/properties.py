@@ -15,6 +15,8 @@ _CHOICES = {
 _OFFSET = "priority.offset"
 _DELAY = "preemption.delay"
 
+A_DURATION = "expected a duration of at least 1ms, such as 500ms, 30s, 1m30s"
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _PART = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"\+?(?:{_PART})+", re.ASCII)
@@ -37,7 +39,7 @@ def _check(name: str, value: str) -> str | None:
     if name == _OFFSET and not (_INTEGER.fullmatch(value) and -(2**31) <= int(value) < 2**31):
         return f"{value!r}: expected a whole number from {-(2**31)} to {2**31 - 1}"
     if name == _DELAY and delay_ms(value) is None:
-        return f"{value!r}: expected a duration of at least 1ms, such as 500ms, 30s, 1m30s"
+        return f"{value!r}: {A_DURATION}"
     return None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Entry, Message, Refused
 from remuda_bus.process import Settings
 from remuda_config.build import BUILT_IN, checksum
-from remuda_config.load import check_extra, load
+from remuda_config.load import TIMES, check_extra, load, timing
 from remuda_config.problems import Invalid, Problem
 from remuda_config.standing import Standing, too_large
 from remuda_config.watching import moments
@@ -60,6 +61,8 @@ class Given:
     checksum: str = ""
     source: str = ""
     compatibility: str = "none"
+    # As in its `extraConfig`.
+    timing: Mapping[str, str] = field(default_factory=dict)
 
 
 async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
@@ -110,6 +113,7 @@ class Service:
 
     async def _resolve(self, request: config_pb2.ResolveConfiguration) -> config_pb2.Configuration:
         compatibility = request.extra_config.get("compatibility", self._compatibility)
+        times = {key: value for key, value in request.extra_config.items() if key in TIMES}
         problems = check_extra(request.extra_config)
         configuration, revision = config_pb2.Configuration(), 0
         try:
@@ -119,7 +123,8 @@ class Service:
         if problems:
             raise Invalid(problems)
         configuration.compatibility = compatibility
-        given = Given(revision, configuration.checksum, configuration.source, compatibility)
+        configuration.timing.CopyFrom(timing(times)[0])
+        given = Given(revision, configuration.checksum, configuration.source, compatibility, times)
         self._answered[request.rm_id] = given
         await self._put(request.rm_id, given)
         return configuration
@@ -208,13 +213,15 @@ class Service:
         command.configure.rm_id = rm_id
         command.configure.configuration.CopyFrom(in_force.configuration)
         command.configure.configuration.compatibility = given.compatibility
+        command.configure.configuration.timing.CopyFrom(timing(given.timing)[0])
         # The same after a restart and from every config service, so that the stream keeps one of them; another one
         # after the RM has registered again.
         msg_id = f"configure.{rm_id}.{in_force.revision}.{rm.revision}"
         await self._bus.append(subjects.inbox(rm_id), command.SerializeToString(), msg_id=msg_id)
         configuration = in_force.configuration
         await self._put(
-            rm_id, Given(in_force.revision, configuration.checksum, configuration.source, given.compatibility)
+            rm_id,
+            replace(given, revision=in_force.revision, checksum=configuration.checksum, source=configuration.source),
         )
         log.info("configuration handed out", rm=rm_id, revision=in_force.revision, checksum=configuration.checksum)
 

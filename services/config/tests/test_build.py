@@ -7,7 +7,7 @@ import pytest
 
 import remuda_config
 from remuda_config import properties
-from remuda_config.load import check_extra
+from remuda_config.load import check_extra, timing
 from remuda_proto.remuda.v1 import config_pb2
 from services.config.tests.config_texts import partition, queues, rules
 
@@ -163,6 +163,13 @@ def test_rules():
 )
 def test_delays(text, milliseconds):
     assert properties.delay_ms(text) == milliseconds
+
+
+def test_times_of_extra_config():
+    times, problems = timing({"timing.completing": "1m30s", "timing.reservation_delay": "1ms", "other": "x"})
+    assert (times.completing_ms, times.reservation_delay_ms, times.starting_ms, problems) == (90_000, 1, 0, [])
+    bad = {"timing.completing": "0s", "timing.starting": "soon", "timing.lunch": "1h"}
+    assert [problem.path for problem in check_extra(bad)] == [f"extraConfig[{key!r}]" for key in bad]
 
 
 def test_extra_config():

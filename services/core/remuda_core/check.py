@@ -262,7 +262,7 @@ def _check_timers(state: State, partition: Partition) -> None:
     alarms = state.timers.alarms()
     for application in partition.applications.values():
         if application.state in lifecycle.TIMEOUTS:
-            due_ms = application.state_at_ms + lifecycle.TIMEOUTS[application.state][0]
+            due_ms = application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing)
             assert Alarm(due_ms, "state", partition.name, application.id, "") in alarms, (
                 f"application {application.id}: no timer ends {application.state} at {due_ms}"
             )

@@ -13,6 +13,7 @@ from . import facts
 from .cycle.order import LeafOrder
 from .rules import lifecycle
 from .rules.resource import Resource, add
+from .settings import Timing
 from .state import Allocation, Application, Node, Partition, PendingAsk, Queue, State
 
 
@@ -29,6 +30,7 @@ def rm_registered(state: State, fact: facts.RmRegistered) -> None:
     state.registration = fact.registration
     state.partitions.clear()
     state.configuration = None
+    state.timing = Timing()
 
 
 def nothing(state: State, fact: facts.Fact) -> None:
@@ -37,6 +39,11 @@ def nothing(state: State, fact: facts.Fact) -> None:
 
 def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> None:
     state.configuration = fact
+    if state.timing != fact.timing:
+        state.timing = fact.timing
+        for partition in state.partitions.values():
+            for application in partition.applications.values():
+                _set_state_alarm(state, partition.name, application)
 
 
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:
@@ -186,7 +193,7 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
 def _set_state_alarm(state: State, partition: str, application: Application) -> None:
     """The application has come into a state that may last only so long."""
     if application.state in lifecycle.TIMEOUTS:
-        after_ms, _ = lifecycle.TIMEOUTS[application.state]
+        after_ms = lifecycle.lasts_ms(application.state, state.timing)
         state.timers.set(application.state_at_ms + after_ms, "state", partition, application.id)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from .rules.resource import Resource
-from .settings import PartitionSettings, QueueSettings
+from .settings import PartitionSettings, QueueSettings, Timing
 
 Tags = Mapping[str, str]
 
@@ -43,6 +43,7 @@ class ConfigurationApplied(Fact):
     checksum: str
     source: str
     compatibility: str
+    timing: Timing = Timing()
 
 
 class ConfigurationRefused(Fact):

@@ -74,6 +74,22 @@ class PartitionSettings(Settings):
     limits: tuple[Limit, ...] = ()
 
 
+class Timing(Settings):
+    """How long things last that end by themselves, in milliseconds (semantics sections 7, 11, 12, 13)."""
+
+    # A state of an application: Starting, until it counts as Running; Completing, until it is Completed; and how long
+    # a record of one that has ended is kept.
+    starting_ms: int = 5 * 60_000
+    completing_ms: int = 30_000
+    ended_ms: int = 3 * 86_400_000
+    # An ask has to wait this long before it may reserve a node.
+    reservation_delay_ms: int = 2_000
+    # Between two attempts to preempt for one ask.
+    preemption_attempt_ms: int = 15_000
+    # Placeholders that nothing replaces, where the application does not say itself how long.
+    placeholder_ms: int = 15 * 60_000
+
+
 class Configuration(Settings):
     """`source`: where it came from, for people; `compatibility`: "none" or "yunikorn-1.4"."""
 
@@ -81,6 +97,7 @@ class Configuration(Settings):
     partitions: tuple[PartitionSettings, ...]
     compatibility: str = "none"
     source: str = ""
+    timing: Timing = Timing()
 
 
 def built_in() -> Configuration:

@@ -19,7 +19,7 @@ import msgspec
 from . import facts
 from .rules import lifecycle
 from .rules.resource import Resource, Sums, sums
-from .settings import PartitionSettings, QueueSettings
+from .settings import PartitionSettings, QueueSettings, Timing
 
 if TYPE_CHECKING:
     from .cycle.index import Index
@@ -210,6 +210,7 @@ class State:
     registration: int = 0
     registered: facts.RmRegistered | None = None
     configuration: facts.ConfigurationApplied | None = None
+    timing: Timing = field(default_factory=Timing)
     partitions: dict[str, Partition] = field(default_factory=dict)
     now_ms: int = 0
     inbox_seq: int = 0

@@ -193,7 +193,19 @@ def read_allocation(allocation: si.Allocation) -> facts.Allocated:
 
 def read_configuration(message: config_pb2.Configuration) -> settings.Configuration:
     partitions = tuple(read_partition(partition) for partition in message.partitions)
-    return settings.Configuration(message.checksum, partitions, message.compatibility or "none", message.source)
+    return settings.Configuration(
+        message.checksum, partitions, message.compatibility or "none", message.source,
+        read_timing(message.timing),
+    )  # fmt: skip
+
+
+def read_timing(message: config_pb2.Timing) -> settings.Timing:
+    """What the message leaves out lasts as long as usual."""
+    return settings.Timing(**{field.name: value for field, value in message.ListFields()})
+
+
+def write_timing(timing: settings.Timing) -> config_pb2.Timing:
+    return config_pb2.Timing(**{name: getattr(timing, name) for name in timing.__struct_fields__})
 
 
 def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSettings:
@@ -421,6 +433,7 @@ CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]]
     "Tags": (lambda tags: tags, dict),
     "tuple[str, ...]": (lambda names: names, tuple),
     "PartitionSettings": (write_partition, read_partition),
+    "Timing": (write_timing, read_timing),
     "QueueSettings": (write_queue, read_queue),
 }
 

@@ -13,7 +13,15 @@ from remuda_core import facts
 from remuda_core.commands import SubmitAsk
 from remuda_core.facts import Allocated, Ask, Fact
 from remuda_core.rules.resource import INT64_MAX, INT64_MIN
-from remuda_core.settings import ChildTemplate, Limit, PartitionSettings, PlacementFilter, PlacementRule, QueueSettings
+from remuda_core.settings import (
+    ChildTemplate,
+    Limit,
+    PartitionSettings,
+    PlacementFilter,
+    PlacementRule,
+    QueueSettings,
+    Timing,
+)
 from remuda_core.wire import WRITERS, Scribe, read_fact, write_ask
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
@@ -69,6 +77,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "tuple[str, ...]": some_names,
     "PartitionSettings": partitions,
     "QueueSettings": queues,
+    "Timing": st.builds(Timing, *[st.integers(1, 2**63 - 1)] * len(Timing.__struct_fields__)),
     "Ask": asks,
     "Allocated": recovered,
 }

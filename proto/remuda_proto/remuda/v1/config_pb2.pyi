@@ -29,6 +29,7 @@ class Configuration(_message.Message):
     PARTITIONS_FIELD_NUMBER: _builtins.int
     COMPATIBILITY_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    TIMING_FIELD_NUMBER: _builtins.int
     checksum: _builtins.str
     """SHA-256 of the text, upper-case hex: its identity."""
     compatibility: _builtins.str
@@ -37,6 +38,8 @@ class Configuration(_message.Message):
     """Where the text came from, for people: a file name, "registration", "built-in"."""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionConfig]: ...
+    @_builtins.property
+    def timing(self) -> Global___Timing: ...
     def __init__(
         self,
         *,
@@ -44,14 +47,51 @@ class Configuration(_message.Message):
         partitions: _abc.Iterable[Global___PartitionConfig] | None = ...,
         compatibility: _builtins.str = ...,
         source: _builtins.str = ...,
+        timing: Global___Timing | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["timing", b"timing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "partitions", b"partitions", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "partitions", b"partitions", "source", b"source", "timing", b"timing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Configuration: _TypeAlias = Configuration  # noqa: Y015
+
+@_typing.final
+class Timing(_message.Message):
+    """How long things last that end by themselves, in milliseconds. 0: as long as usual."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STARTING_MS_FIELD_NUMBER: _builtins.int
+    COMPLETING_MS_FIELD_NUMBER: _builtins.int
+    ENDED_MS_FIELD_NUMBER: _builtins.int
+    RESERVATION_DELAY_MS_FIELD_NUMBER: _builtins.int
+    PREEMPTION_ATTEMPT_MS_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_MS_FIELD_NUMBER: _builtins.int
+    starting_ms: _builtins.int
+    completing_ms: _builtins.int
+    ended_ms: _builtins.int
+    reservation_delay_ms: _builtins.int
+    preemption_attempt_ms: _builtins.int
+    placeholder_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        starting_ms: _builtins.int = ...,
+        completing_ms: _builtins.int = ...,
+        ended_ms: _builtins.int = ...,
+        reservation_delay_ms: _builtins.int = ...,
+        preemption_attempt_ms: _builtins.int = ...,
+        placeholder_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completing_ms", b"completing_ms", "ended_ms", b"ended_ms", "placeholder_ms", b"placeholder_ms", "preemption_attempt_ms", b"preemption_attempt_ms", "reservation_delay_ms", b"reservation_delay_ms", "starting_ms", b"starting_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Timing: _TypeAlias = Timing  # noqa: Y015
 
 @_typing.final
 class PartitionConfig(_message.Message):

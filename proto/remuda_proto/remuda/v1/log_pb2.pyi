@@ -378,19 +378,23 @@ class ConfigurationApplied(_message.Message):
     CHECKSUM_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     COMPATIBILITY_FIELD_NUMBER: _builtins.int
+    TIMING_FIELD_NUMBER: _builtins.int
     checksum: _builtins.str
     source: _builtins.str
     compatibility: _builtins.str
+    @_builtins.property
+    def timing(self) -> _config_pb2.Timing: ...
     def __init__(
         self,
         *,
         checksum: _builtins.str = ...,
         source: _builtins.str = ...,
         compatibility: _builtins.str = ...,
+        timing: _config_pb2.Timing | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["timing", b"timing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "source", b"source", "timing", b"timing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -44,7 +44,8 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
 def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
     configuration = command.configuration
     now = state.configuration
-    if now is not None and (now.checksum, now.compatibility) == (configuration.checksum, configuration.compatibility):
+    asked = (configuration.checksum, configuration.compatibility, configuration.timing)
+    if now is not None and asked == (now.checksum, now.compatibility, now.timing):
         return  # the same again
     if problems := problems_of(configuration) + conflicts(state, configuration):
         yield facts.ConfigurationRefused(configuration.checksum, configuration.source, "; ".join(problems))
@@ -56,6 +57,8 @@ def problems_of(configuration: Configuration) -> list[str]:
     problems = [] if configuration.partitions else ["the configuration has no partitions"]
     if configuration.compatibility not in COMPATIBILITIES:
         problems.append(f"compatibility {configuration.compatibility!r}, expected one of {', '.join(COMPATIBILITIES)}")
+    timing = configuration.timing
+    problems += [f"timing: {name} is {ms}" for name in timing.__struct_fields__ if (ms := getattr(timing, name)) < 1]
     return problems
 
 
@@ -91,7 +94,9 @@ def apply(state: State, configuration: Configuration) -> Iterator[Fact]:
     for partition in list(state.partitions.values()):
         if partition.name not in configured and not partition.draining:
             yield facts.PartitionDraining(partition.name)
-    yield facts.ConfigurationApplied(configuration.checksum, configuration.source, configuration.compatibility)
+    yield facts.ConfigurationApplied(
+        configuration.checksum, configuration.source, configuration.compatibility, configuration.timing
+    )
 
 
 def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[Fact]:

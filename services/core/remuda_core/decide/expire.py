@@ -37,10 +37,9 @@ def state_ended(
     """The application has been in one state for as long as it may."""
     if application.state not in lifecycle.TIMEOUTS:
         return
-    after_ms, what = lifecycle.TIMEOUTS[application.state]
-    if application.state_at_ms + after_ms != alarm.at_ms:
-        return  # it has come into this state again since
-    yield from occasion(partition, application, what, now_ms)
+    if application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing) != alarm.at_ms:
+        return  # it has come into this state again since, or states last differently now
+    yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
     if application.state == lifecycle.EXPIRED:
         yield facts.ApplicationRemoved(partition.name, application.id, "")
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..settings import Timing
+
 NEW: Final = "New"
 ACCEPTED: Final = "Accepted"
 STARTING: Final = "Starting"
@@ -52,14 +54,19 @@ TRANSITIONS: Final[dict[tuple[str, str], str]] = {
 
 TERMINAL: Final = frozenset({COMPLETED, REJECTED, FAILED, EXPIRED})
 
-# How long an application may stay in a state by itself, and what happens then (milliseconds).
-TIMEOUTS: Final[dict[str, tuple[int, str]]] = {
-    STARTING: (300_000, RUN),
-    COMPLETING: (30_000, COMPLETE),
-    COMPLETED: (3 * 86_400_000, EXPIRE),
-    FAILED: (3 * 86_400_000, EXPIRE),
-    REJECTED: (3 * 86_400_000, EXPIRE),
+# Which states end by themselves: the time they last (a field of settings.Timing), and what happens then.
+TIMEOUTS: Final[dict[str, tuple[str, str]]] = {
+    STARTING: ("starting_ms", RUN),
+    COMPLETING: ("completing_ms", COMPLETE),
+    COMPLETED: ("ended_ms", EXPIRE),
+    FAILED: ("ended_ms", EXPIRE),
+    REJECTED: ("ended_ms", EXPIRE),
 }
+
+
+def lasts_ms(state: str, timing: Timing) -> int:
+    """Of a state that is in TIMEOUTS."""
+    return int(getattr(timing, TIMEOUTS[state][0]))
 
 
 def after(state: str, occasion: str) -> str | None:
