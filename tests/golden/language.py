@@ -400,5 +400,6 @@ WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] 
     "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update,
     "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
     "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,
-    "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover, "cycle": Notes.cycle, "tick": Notes.tick,
+    "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover,
+    "cycle": Notes.cycle, "tick": Notes.tick,
 }  # fmt: skip

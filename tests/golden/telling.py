@@ -8,6 +8,7 @@ from typing import Any, Final
 from remuda_core import facts
 from remuda_core.decide.names import plain
 from remuda_core.rules.resource import show
+from remuda_core.settings import QueueSettings
 
 TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDULER", 4: "PLACEHOLDER_REPLACED"}
 
@@ -26,10 +27,16 @@ def released(fact: facts.AllocationReleased) -> str:
 
 
 def queue_added(fact: facts.QueueAdded) -> str:
-    limits = "".join(
-        f" {what}={show(r)}" for what, r in (("guaranteed", fact.config.guaranteed), ("max", fact.config.max)) if r
-    )
-    return f"Queue {fact.queue} added, {'' if fact.managed else 'dynamic '}{'leaf' if fact.leaf else 'parent'}{limits}"
+    kind = f"{'' if fact.managed else 'dynamic '}{'leaf' if fact.leaf else 'parent'}"
+    return f"Queue {fact.queue} added, {kind}{resources(fact.config)}"
+
+
+def queue_changed(fact: facts.QueueChanged) -> str:
+    return f"Queue {fact.queue} changed: {', '.join(fact.changed)};{resources(fact.config)}".rstrip(";")
+
+
+def resources(queue: QueueSettings) -> str:
+    return "".join(f" {what}={show(r)}" for what, r in (("guaranteed", queue.guaranteed), ("max", queue.max)) if r)
 
 
 Tell = Callable[[Any], str]
@@ -43,7 +50,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.PartitionDraining: ("partitions", lambda f: f"Partition {plain(f.partition)} draining"),
     facts.PartitionRemoved: ("partitions", lambda f: f"Partition {plain(f.partition)} removed"),
     facts.QueueAdded: ("queues", queue_added),
-    facts.QueueChanged: ("queues", lambda f: f"Queue {f.queue} changed"),
+    facts.QueueChanged: ("queues", queue_changed),
     facts.QueueDraining: ("queues", lambda f: f"Queue {f.queue} draining"),
     facts.QueueRestored: ("queues", lambda f: f"Queue {f.queue} restored"),
     facts.QueueRemoved: ("queues", lambda f: f"Queue {f.queue} removed"),
@@ -58,6 +65,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.NodeRemoved: ("nodes", lambda f: f"Node {f.node_id} removed"),
     facts.ApplicationAccepted: ("states", lambda f: f"Accepted {f.application_id} in {f.queue}"),
     facts.ApplicationRejected: (ALWAYS, lambda f: f"Rejected {f.application_id}: {f.reason}"),
+    facts.RejectionForgotten: ("states", lambda f: f"Forgotten rejection of {f.application_id}"),
     facts.ApplicationStateChanged: ("states", lambda f: f"State {f.application_id} {f.state}"),
     facts.ApplicationRemoved: ("states", lambda f: f"Removed {f.application_id}"),
     facts.AskAccepted: ("asks", lambda f: f"Pending {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}"),

@@ -6,6 +6,7 @@ into. What fails is cut down to the commands that are needed (`shortened`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from random import Random
 
@@ -159,6 +160,8 @@ class Storm:
             tags["application.create.force"] = "true"
         if random.random() < 0.2:
             tags["application.stateaware.disable"] = "true"
+        if random.random() < 0.1:
+            tags["namespace.resourcequota"] = json.dumps({"resources": {"vcore": {"value": random.randint(-1, 20)}}})
         app_id, timeout_ms = f"app-{random.randint(0, 9)}", random.choice((0, 0, 0, 60_000, -1))
         return commands.SubmitApplication(
             partition.name, app_id, queue, random.choice(("alice", "bob")), tags=tags, execution_timeout_ms=timeout_ms

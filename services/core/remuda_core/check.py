@@ -17,6 +17,7 @@ import msgspec
 from .check_index import check_index
 from .evolve import mapped_priority
 from .facts import Allocated, Fact
+from .limits import REJECTED_APPLICATIONS
 from .rules import lifecycle
 from .rules.resource import Items, Resource, items_of, show, total_of
 from .state import Alarm, Application, Node, Partition, Queue, State
@@ -50,6 +51,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "queues": {path: _queue(queue) for path, queue in partition.queues.items()},
         "nodes": {node_id: _node(node) for node_id, node in partition.nodes.items()},
         "applications": {app_id: _application(application) for app_id, application in partition.applications.items()},
+        "rejected": [{"fact": r.fact, "at_ms": r.at_ms} for r in partition.rejected.values()],
         "allocations": {
             uuid: {"fact": a.fact, "at_ms": a.at_ms, "releasing": a.releasing}
             for uuid, a in partition.allocations.items()
@@ -157,6 +159,9 @@ def _check_queues(partition: Partition) -> None:
 
 
 def _check_applications(partition: Partition) -> None:
+    times = [rejected.at_ms for rejected in partition.rejected.values()]
+    assert times == sorted(times), f"{partition.name}: rejected applications are not in the order of time"
+    assert len(times) <= REJECTED_APPLICATIONS, f"{partition.name}: records of {len(times)} rejected applications"
     for app_id, application in partition.applications.items():
         assert application.id == app_id, f"application {app_id}: it calls itself {application.id}"
         assert application.log[-1:] == [(application.state_at_ms, application.state)], (

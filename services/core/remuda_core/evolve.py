@@ -14,7 +14,7 @@ from .cycle.order import LeafOrder
 from .rules import lifecycle
 from .rules.resource import Resource, add
 from .settings import Timing
-from .state import Allocation, Application, Node, Partition, PendingAsk, Queue, State
+from .state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, State
 
 
 def evolve(state: State, fact: facts.Fact) -> None:
@@ -176,6 +176,17 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
     _set_state_alarm(state, fact.partition, application)
+
+
+def application_rejected(state: State, fact: facts.ApplicationRejected) -> None:
+    if fact.recorded:
+        rejected = state.partitions[fact.partition].rejected
+        rejected.pop(fact.application_id, None)
+        rejected[fact.application_id] = RejectedApplication(fact, state.now_ms)
+
+
+def rejection_forgotten(state: State, fact: facts.RejectionForgotten) -> None:
+    del state.partitions[fact.partition].rejected[fact.application_id]
 
 
 def application_state_changed(state: State, fact: facts.ApplicationStateChanged) -> None:
@@ -406,7 +417,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.NodeSchedulable: node_schedulable,
     facts.NodeRemoved: node_removed,
     facts.ApplicationAccepted: application_accepted,
-    facts.ApplicationRejected: nothing,
+    facts.ApplicationRejected: application_rejected,
+    facts.RejectionForgotten: rejection_forgotten,
     facts.ApplicationStateChanged: application_state_changed,
     facts.ApplicationRemoved: application_removed,
     facts.AskAccepted: ask_accepted,

@@ -161,9 +161,22 @@ class ApplicationAccepted(Fact):
 
 
 class ApplicationRejected(Fact):
+    """`recorded`: a record of it is kept."""
+
     partition: str
     application_id: str
     reason: str
+    recorded: bool = False
+    queue: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class RejectionForgotten(Fact):
+    """The record of a rejected application is no longer kept."""
+
+    partition: str
+    application_id: str
 
 
 class ApplicationStateChanged(Fact):

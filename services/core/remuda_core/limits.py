@@ -27,6 +27,10 @@ EXPLAIN_NODES_PER_TICK: Final = 5
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 
+# Records of rejected applications in one partition: enough to look up what went wrong, and an RM that sends nonsense
+# for days cannot fill the memory.
+REJECTED_APPLICATIONS: Final = 1_000
+
 # One ask stands for at most this many allocations: keeps pending sums of any number of asks inside what people can
 # read.
 MAX_ALLOCATIONS: Final = 2**31 - 1

@@ -110,6 +110,11 @@ class Application:
         return 0 if self.placeholder_ask else max(0, self.execution_timeout_ms)
 
 
+class RejectedApplication(msgspec.Struct):
+    fact: facts.ApplicationRejected
+    at_ms: int
+
+
 @dataclass(slots=True, eq=False)
 class Queue:
     path: str
@@ -160,6 +165,8 @@ class Partition:
     nodes: dict[str, Node] = field(default_factory=dict)
     # Terminal ones included, until they expire or their ID is used again.
     applications: dict[str, Application] = field(default_factory=dict)
+    # The last rejection of an ID, the oldest first.
+    rejected: dict[str, RejectedApplication] = field(default_factory=dict)
     # uuid -> allocation
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # Sum of the nodes' capacities.

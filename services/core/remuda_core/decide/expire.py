@@ -26,9 +26,10 @@ def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
         if partition is not None and application is not None:
             yield from ALARMS[alarm.kind](state, partition, application, alarm, now_ms)
     for partition in list(state.partitions.values()):
-        yield from clean(partition)
+        yield from forget_rejections(partition, now_ms - state.timing.ended_ms)
         if partition.index is not None:
             yield from explanations(partition, partition.index, now_ms)
+        yield from clean(partition)
 
 
 def state_ended(
@@ -53,6 +54,12 @@ def clean(partition: Partition) -> Iterator[Fact]:
             yield facts.QueueRemoved(partition.name, queue.path, queue.managed)
     if partition.draining and not partition.nodes and not any(not a.terminal for a in partition.applications.values()):
         yield facts.PartitionRemoved(partition.name)
+
+
+def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
+    """Records of rejected applications go like those of others that have ended."""
+    while (oldest := next(iter(partition.rejected.values()), None)) is not None and oldest.at_ms <= before_ms:
+        yield facts.RejectionForgotten(partition.name, oldest.fact.application_id)
 
 
 def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from .. import facts
 from ..commands import RemoveApplication, SubmitApplication
 from ..cycle.states import occasion
 from ..facts import Fact
+from ..limits import NAME_LENGTH, REJECTED_APPLICATIONS
 from ..rules import lifecycle
-from ..rules.placement import Applicant, NotPlaced, place
+from ..rules.placement import RECOVERY_QUEUE, Applicant, NotPlaced, place
+from ..rules.quota import NO_QUOTA, BadQuota, Quota, quota_of
 from ..rules.resource import problem_of
 from ..settings import QueueSettings
-from ..state import Partition, State
+from ..state import Partition, Queue, State
 from . import names
 from .ask import ask_released
 
@@ -21,18 +25,21 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
     partition = state.partitions.get(command.partition)
     problem = problem_of_application(partition, command)
     if partition is None or problem is not None:
-        yield facts.ApplicationRejected(command.partition, command.application_id, problem or "")
+        yield from rejected(partition, command, problem or "")
         return
     placed = place(
         partition.settings, partition.queues, Applicant(command.queue, command.user, command.groups, command.tags)
     )
     if isinstance(placed, NotPlaced):
-        yield facts.ApplicationRejected(command.partition, command.application_id, placed.reason)
+        yield from rejected(partition, command, placed.reason)
         return
+    quota = NO_QUOTA if placed.queue == RECOVERY_QUEUE else quota_of(command.tags)
     for path in placed.missing:
-        yield facts.QueueAdded(
-            partition.name, path, path == placed.queue, False, dynamic_queue(partition, path, path == placed.queue)
-        )
+        leaf = path == placed.queue
+        settings = dynamic_queue(partition, path, leaf)
+        yield facts.QueueAdded(partition.name, path, leaf, False, with_quota(settings, quota) if leaf else settings)
+    if not placed.missing and quota is not NO_QUOTA:
+        yield from changed_quota(partition, partition.queues[placed.queue], quota)
     yield facts.ApplicationAccepted(
         partition.name, command.application_id, placed.queue, command.user, command.groups, command.tags,
         command.execution_timeout_ms, command.placeholder_ask, command.gang_scheduling_style,
@@ -54,7 +61,23 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
     for group in command.groups:
         if not names.GROUP.fullmatch(group):
             return f"group {group!r}, expected a letter or _, then letters, digits and : _ . -"
+    try:
+        quota_of(command.tags)
+    except BadQuota as bad:
+        return str(bad)
     return problem_of(command.placeholder_ask, "placeholderAsk")
+
+
+def rejected(partition: Partition | None, command: SubmitApplication, reason: str) -> Iterator[Fact]:
+    """A record of it is kept for as long as of one that has ended, but not of so many that memory suffers."""
+    named = (command.application_id, command.queue, command.user)
+    recorded = partition is not None and command.application_id != "" and max(map(len, named)) <= NAME_LENGTH
+    if recorded and partition is not None and command.application_id not in partition.rejected:
+        while len(partition.rejected) >= REJECTED_APPLICATIONS:
+            yield facts.RejectionForgotten(partition.name, next(iter(partition.rejected)))
+    yield facts.ApplicationRejected(
+        command.partition, command.application_id, reason, recorded, command.queue, command.user, command.groups
+    )
 
 
 def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
@@ -69,6 +92,22 @@ def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
     if template is None or not leaf:
         return QueueSettings(name)
     return QueueSettings(name, False, template.guaranteed, template.max, template.max_applications, template.properties)
+
+
+def with_quota(settings: QueueSettings, quota: Quota) -> QueueSettings:
+    """The application's word counts for more than the template's."""
+    return replace(settings, guaranteed=quota.guaranteed or settings.guaranteed, max=quota.max or settings.max)
+
+
+def changed_quota(partition: Partition, queue: Queue, quota: Quota) -> Iterator[Fact]:
+    """The quota of a dynamic queue is what the last application that named one says; that of a configured queue is
+    what the configuration says."""
+    settings = with_quota(queue.settings, quota)
+    if not queue.managed and settings != queue.settings:
+        changed = tuple(
+            name for name in ("max", "guaranteed") if getattr(settings, name) != getattr(queue.settings, name)
+        )
+        yield facts.QueueChanged(partition.name, queue.path, queue.leaf, queue.managed, settings, changed)
 
 
 def remove_application(state: State, command: RemoveApplication, now_ms: int) -> Iterator[Fact]:

@@ -1,0 +1,63 @@
+"""The quota an RM sends with an application, for the queue that is made for it (semantics section 6).
+
+A tag is the JSON of a `Resource` of si.v1: {"resources": {"memory": {"value": 10}}}, in base units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from .resource import INT64_MAX, Resource, show
+
+MAX_TAG: Final = "namespace.resourcequota"
+GUARANTEED_TAG: Final = "namespace.resourceguaranteed"
+
+
+class Quota(NamedTuple):
+    """Empty: the application says nothing about it."""
+
+    guaranteed: Resource
+    max: Resource
+
+
+NO_QUOTA: Final = Quota({}, {})
+
+
+class _Quantity(msgspec.Struct):
+    value: int = 0
+
+
+class _Resource(msgspec.Struct):
+    resources: dict[str, _Quantity] = {}
+
+
+class BadQuota(Exception):
+    """Says which tag, and what is wrong with it."""
+
+
+def quota_of(tags: Mapping[str, str]) -> Quota:
+    """Raises BadQuota."""
+    if MAX_TAG not in tags and GUARANTEED_TAG not in tags:
+        return NO_QUOTA
+    quota = Quota(_amounts(tags, GUARANTEED_TAG), _amounts(tags, MAX_TAG))
+    for name, amount in sorted(quota.guaranteed.items()):
+        if amount > quota.max.get(name, amount):
+            raise BadQuota(f"tag {GUARANTEED_TAG}: {name}={amount} is more than the {quota.max[name]} of {MAX_TAG}")
+    return quota
+
+
+def _amounts(tags: Mapping[str, str], tag: str) -> Resource:
+    text = tags.get(tag, "")
+    if not text:
+        return {}
+    try:
+        read = msgspec.json.decode(text, type=_Resource, strict=False)  # protobuf writes an int64 as a string
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise BadQuota(f"tag {tag}: expected a Resource in JSON: {error}") from None
+    amounts = {name: quantity.value for name, quantity in read.resources.items()}
+    if "" in amounts or any(not 0 <= amount <= INT64_MAX for amount in amounts.values()):
+        raise BadQuota(f"tag {tag}: {show(amounts)}, expected names and amounts from 0 to {INT64_MAX}")
+    return amounts
