@@ -239,6 +239,7 @@ class Notes:
         self.settings = Settings()
         self.registered = False
         self._versions = 0
+        self._extra_config: dict[str, str] = {}
         self._uuids: dict[str, list[str]] = {}  # app/key -> UUIDs of all it was ever allocated, the oldest first
 
     def carry_out(self, line: Line) -> list[Fact]:
@@ -246,11 +247,15 @@ class Notes:
         if line.word in Settings.WORDS and not self.registered:
             self.settings.add(line)
             return []
+        if line.word == "declare" and not self.registered:
+            self._extra_config |= dict.fromkeys(line.names, "true")
+            return []
         if line.word not in WORDS:
             raise line.wrong(f"expected one of {', '.join((*Settings.WORDS, *WORDS))}")
         if not self.registered:
             self.registered = True
-            self._do(commands.Register(RM, self._configuration(self.settings)))
+            configuration = self._configuration(self.settings)
+            self._do(commands.Register(RM, configuration, extra_config=self._extra_config))
         facts: list[Fact] = []
         for command in WORDS[line.word](self, line):
             line.done()
@@ -279,7 +284,8 @@ class Notes:
 
     def register(self, line: Line) -> Iterator[commands.Command]:
         rm_id = line.take("rm", RM)
-        yield commands.Register(rm_id, self._configuration(self._below(line) if line.below else self.settings))
+        configuration = self._configuration(self._below(line) if line.below else self.settings)
+        yield commands.Register(rm_id, configuration, extra_config=self._extra_config)
 
     def _below(self, line: Line) -> Settings:
         settings = Settings()
@@ -378,6 +384,21 @@ class Notes:
     def recover(self, line: Line) -> Iterator[commands.Command]:
         yield commands.RecoverAllocation(self._running(line, ""))
 
+    def answer(self, line: Line) -> Iterator[commands.Command]:
+        """`answer app-1/k1 yes`, `answer * no reason=...`: to the oldest question about it, or to all there are."""
+        reason = line.take("reason")
+        if len(line.names) != 2 or line.names[1] not in ("yes", "no"):
+            raise line.wrong("expected app/key or *, and yes or no")
+        name, word = line.names
+        for partition in self.world.state.partitions.values():
+            asked = [
+                number
+                for number, q in partition.questions.items()
+                if name in ("*", f"{q.fact.application_id}/{q.fact.allocation_key}")
+            ]
+            for number in asked if name == "*" else asked[:1]:
+                yield commands.AnswerPredicate(partition.name, number, word == "yes", reason)
+
     def cycle(self, line: Line) -> Iterator[commands.Command]:
         yield commands.Schedule(int(line.one("number")) if line.names else EVERYTHING)
 
@@ -400,6 +421,6 @@ WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] 
     "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update,
     "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
     "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,
-    "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover,
+    "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover, "answer": Notes.answer,
     "cycle": Notes.cycle, "tick": Notes.tick,
 }  # fmt: skip

@@ -81,6 +81,10 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.AllocationRejected: (ALWAYS, lambda f: f"Rejected allocation {key(f)}: {f.reason}"),
     facts.AllocationReleased: (ALWAYS, released),
     facts.ReleaseRequested: (ALWAYS, lambda f: f"Asked to release {key(f)} {TERMINATIONS[f.termination_type]}"),
+    facts.PredicateAsked: (ALWAYS, lambda f: f"Asked {f.kind} {key(f)} {f.node_id}"),
+    facts.PredicateRefused: (ALWAYS, lambda f: f"Refused {key(f)} {f.node_id}: {f.reason}"),
+    facts.PredicateWithdrawn: (ALWAYS, lambda f: f"Not asked any more {key(f)} {f.node_id}: {f.reason}"),
+    facts.RefusalsForgotten: (ALWAYS, lambda f: f"Forgotten what was refused {key(f)}"),
     facts.ReleaseIgnored: (ALWAYS, lambda f: f"Ignored release of {key(f)}: {f.message}"),
 }
 

@@ -31,7 +31,7 @@ def next_allocation(partition: Partition) -> tuple[PendingAsk, set[str]] | None:
 def in_order(partition: Partition, queue: Queue) -> Iterator[PendingAsk]:
     if queue.leaf:
         for application in sorted(asking(queue), key=lambda a: application_rank(partition, queue, a)):
-            yield from sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq))
+            yield from sorted(waiting(application), key=lambda a: (-a.ask.priority, a.seq))
         return
     children = [child for child in queue.children.values() if any(pending(child))]
     for child in sorted(children, key=lambda c: queue_rank(partition, queue, c)):
@@ -40,13 +40,18 @@ def in_order(partition: Partition, queue: Queue) -> Iterator[PendingAsk]:
 
 def pending(queue: Queue) -> Iterator[PendingAsk]:
     for application in asking(queue):
-        yield from application.asks.values()
+        yield from waiting(application)
     for child in queue.children.values():
         yield from pending(child)
 
 
 def asking(queue: Queue) -> list[Application]:
-    return [application for application in queue.applications.values() if application.asks]
+    return [application for application in queue.applications.values() if waiting(application)]
+
+
+def waiting(application: Application) -> list[PendingAsk]:
+    """Not those about all of which the RM is asked."""
+    return [ask for ask in application.asks.values() if ask.pending]
 
 
 def by_priority(queue: Queue) -> bool:
@@ -58,7 +63,7 @@ def priority_of(queue: Queue) -> int:
     if queue.settings.properties.get("priority.policy") == "fence":
         return offset
     below = [priority_of(child) for child in queue.children.values() if any(pending(child))]
-    below += [a.ask.priority for application in asking(queue) for a in application.asks.values()]
+    below += [a.ask.priority for application in asking(queue) for a in waiting(application)]
     return max(-(2**31), min(2**31 - 1, max(below) + offset))  # an int32, like the priority of an ask
 
 
@@ -79,7 +84,7 @@ def share_of(partition: Partition, queue: Queue) -> Fraction:
 
 
 def application_rank(partition: Partition, queue: Queue, application: Application) -> tuple[Any, ...]:
-    priority = -max(a.ask.priority for a in application.asks.values())
+    priority = -max(a.ask.priority for a in waiting(application))
     then: Any = application.seq
     if queue.settings.properties.get("application.sort.policy") == "fair":
         shares = [
@@ -108,7 +113,8 @@ def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     bound_to = ask.ask.tags.get("si/requiredNode") or ask.ask.tags.get("yunikorn.apache.org/requiredNode", "")
     alike: dict[object, tuple[float, str]] = {}
     for node in sorted(partition.nodes.values(), key=lambda n: n.id):
-        if bound_to in ("", node.id) and node.schedulable and has_room(node, ask.ask.resource):
+        wanted = bound_to in ("", node.id) and node.id not in ask.refused
+        if wanted and node.schedulable and has_room(node, ask.ask.resource):
             shape = (sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a))
             alike.setdefault(repr(shape), (score(partition, node), node.id))
     best = min((score for score, _ in alike.values()), default=0.0)

@@ -41,11 +41,12 @@ class Storm:
         self.nodes = random.choice((2, 6, 6, 30, 150))
         self.room = random.choice((1, 3))
         self.wild = random.choice((0.0, 0.02, 0.1))  # of configurations and registrations
+        self.declared = {"predicates": "true"} if random.random() < 0.3 else {}
         self.made = 0
 
     def run(self, steps: int) -> Iterator[Command]:
         """Each command once it is about to be handled."""
-        yield from self.handle(commands.Register(RM, self.configuration()))
+        yield from self.handle(commands.Register(RM, self.configuration(), extra_config=self.declared))
         for number in range(self.random.randint(1, self.nodes)):
             yield from self.handle(self.node(f"n{number}"))
         for _ in range(steps):
@@ -58,6 +59,8 @@ class Storm:
     def next(self) -> Command:
         if self.random.random() < self.wild:
             return self.seldom()
+        if self.declared and self.random.random() < 0.3:
+            return self.answer()
         act = self.random.choices(
             (
                 self.ask,
@@ -123,6 +126,11 @@ class Storm:
 
     def schedule(self) -> Command:
         return commands.Schedule(self.random.choice((1, 1, 1, 2, 5, 1_000)))
+
+    def answer(self) -> Command:
+        partition = self.partition()
+        question = self.random.choice(list(partition.questions) or [self.random.randint(0, 99)])
+        return commands.AnswerPredicate(partition.name, question, self.random.random() < 0.6, "no")
 
     def release(self) -> Command:
         partition = self.partition()
@@ -205,7 +213,7 @@ class Storm:
 
     def seldom(self) -> Command:
         if self.random.random() < 0.1:
-            return commands.Register(RM, self.configuration())
+            return commands.Register(RM, self.configuration(), extra_config=self.declared)
         return commands.Configure(self.configuration())
 
     # Configurations

@@ -8,7 +8,7 @@ to hold.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -16,11 +16,11 @@ import msgspec
 
 from .check_index import check_index
 from .evolve import mapped_priority
-from .facts import Allocated, Fact
-from .limits import REJECTED_APPLICATIONS
+from .facts import Allocated, Fact, PredicateAsked
+from .limits import REFUSALS_LAST_MS, REJECTED_APPLICATIONS
 from .rules import lifecycle
 from .rules.resource import Items, Resource, items_of, show, total_of
-from .state import Alarm, Application, Node, Partition, Queue, State
+from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State
 
 # A state as values
 
@@ -34,6 +34,7 @@ def dump(state: State) -> dict[str, Any]:
         "configuration": state.configuration,
         "next_seq": state.next_seq,
         "next_allocation": state.next_allocation,
+        "next_question": state.next_question,
         "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
     }
 
@@ -56,6 +57,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
             uuid: {"fact": a.fact, "at_ms": a.at_ms, "releasing": a.releasing}
             for uuid, a in partition.allocations.items()
         },
+        "questions": [question.fact for _, question in sorted(partition.questions.items())],
     }
 
 
@@ -100,7 +102,7 @@ def _application(application: Application) -> dict[str, Any]:
         "state_at_ms": application.state_at_ms,
         "log": application.log,
         "asks": {
-            key: {"ask": a.ask, "pending": a.pending, "seq": a.seq, "at_ms": a.at_ms}
+            key: {"ask": a.ask, "pending": a.pending, "seq": a.seq, "at_ms": a.at_ms, "asked": a.asked, **_refused(a)}
             for key, a in application.asks.items()
         },
         "allocations": sorted(application.allocations),
@@ -109,6 +111,10 @@ def _application(application: Application) -> dict[str, Any]:
         "priorities": sorted(application.priorities.items()),
         "priority": application.priority,
     }
+
+
+def _refused(ask: PendingAsk) -> dict[str, Any]:
+    return {"refused": sorted(ask.refused), "refusal": ask.refusal, "refused_at_ms": ask.refused_at_ms}
 
 
 def _sum(resource: Resource) -> Items:
@@ -125,6 +131,7 @@ def check(state: State) -> None:
         _check_queues(partition)
         _check_applications(partition)
         _check_allocations(partition)
+        _check_questions(state, partition)
         _check_sums(partition)
         _check_priorities(partition)
         _check_timers(state, partition)
@@ -188,7 +195,8 @@ def _check_applications(partition: Partition) -> None:
             name = f"ask {app_id}/{key}"
             assert (pending.ask.application_id, pending.ask.allocation_key) == (app_id, key), f"{name}: it is another's"
             assert pending.application is application, f"{name}: its application is another record"
-            assert pending.pending > 0, f"{name}: {pending.pending} pending"
+            assert pending.pending + pending.asked > 0, f"{name}: {pending.pending} pending"
+            assert (pending in partition.refused) == bool(pending.refused), f"{name}: refused by {pending.refused}"
 
 
 def _check_allocations(partition: Partition) -> None:
@@ -217,14 +225,47 @@ def _check_allocations(partition: Partition) -> None:
             )
 
 
+def _check_questions(state: State, partition: Partition) -> None:
+    asked: Counter[tuple[str, str]] = Counter()
+    alarms = state.timers.alarms() if partition.questions or partition.refused else frozenset()
+    for number, question in partition.questions.items():
+        fact, name = question.fact, f"question {number}"
+        assert fact.question == number < state.next_question, f"{name}: it calls itself {fact.question}"
+        assert partition.nodes.get(fact.node_id) is question.node, f"{name}: node {fact.node_id} is not there"
+        assert partition.applications.get(fact.application_id) is question.application, (
+            f"{name}: {fact.application_id} is not in the partition"
+        )
+        asked[fact.application_id, fact.allocation_key] += 1
+        alarm = Alarm(fact.answer_by_ms, "predicate", partition.name, fact.application_id, str(number))
+        assert alarm.at_ms <= state.now_ms or alarm in alarms, f"{name}: nothing ends it"
+    kept = {
+        (application.id, key): pending.asked
+        for application in partition.applications.values()
+        for key, pending in application.asks.items()
+        if pending.asked
+    }
+    assert kept == asked, f"{partition.name}: asked about {kept}, counted anew {dict(asked)}"
+    for pending in partition.refused:
+        key = pending.ask.allocation_key
+        assert pending.application.asks.get(key) is pending, f"ask {pending.application.id}/{key}: refused and gone"
+        due_ms = pending.refused_at_ms + REFUSALS_LAST_MS
+        alarm = Alarm(due_ms, "refusals", partition.name, pending.application.id, key)
+        assert due_ms <= state.now_ms or alarm in alarms, f"ask {key}: its refusals last for ever"
+
+
+def _held(partition: Partition, on: Node | Application) -> Iterator[Resource]:
+    """What is held there until the RM answers."""
+    return (q.fact.resource for q in partition.questions.values() if on in (q.node, q.application))
+
+
 def _check_sums(partition: Partition) -> None:
     _same(partition.total, total_of(node.capacity for node in partition.nodes.values()), f"{partition.name}: total")
     for node in partition.nodes.values():
-        _same(
-            node.allocated, total_of(a.fact.resource for a in node.allocations.values()), f"node {node.id}: allocated"
-        )
+        allocations = (a.fact.resource for a in node.allocations.values())
+        _same(node.allocated, total_of([*allocations, *_held(partition, node)]), f"node {node.id}: allocated")
     for application in partition.applications.values():
-        held = total_of(a.fact.resource for a in application.allocations.values())
+        allocations = (a.fact.resource for a in application.allocations.values())
+        held = total_of([*allocations, *_held(partition, application)])
         _same(application.allocated, held, f"application {application.id}: allocated")
         asked = total_of(_times(a.ask.resource, a.pending) for a in application.asks.values())
         _same(application.pending, asked, f"application {application.id}: pending")
@@ -244,7 +285,7 @@ def _times(resource: Resource, times: int) -> Resource:
 
 def _check_priorities(partition: Partition) -> None:
     for application in partition.applications.values():
-        counted = Counter(pending.ask.priority for pending in application.asks.values())
+        counted = Counter(pending.ask.priority for pending in application.asks.values() if pending.pending)
         _counts(
             application.priorities,
             counted,
@@ -287,13 +328,14 @@ def _check_timers(state: State, partition: Partition) -> None:
 
 
 def check_decision(state: State, facts: Iterable[Fact]) -> None:
-    """After one command: what it allocated has room. What is too much already may stay; nothing new may add to it."""
+    """After one command: what it allocated, or asked the RM about, has room. What is too much already may stay; nothing
+    new may add to it."""
     for fact in facts:
-        if isinstance(fact, Allocated):
+        if isinstance(fact, Allocated | PredicateAsked):
             _check_allocated(state.partitions[fact.partition], fact)
 
 
-def _check_allocated(partition: Partition, fact: Allocated) -> None:
+def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> None:
     what = f"allocation {fact.application_id}/{fact.allocation_key}"
     node, queue = partition.nodes[fact.node_id], partition.applications[fact.application_id].queue
     assert node.schedulable, f"{what} was placed on {node.id}, which takes nothing new"

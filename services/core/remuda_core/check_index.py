@@ -18,7 +18,7 @@ from .rules.resource import Items, items_of
 from .rules.share import weight
 from .state import Node, Partition, PendingAsk, Queue
 
-Want = tuple[Items, str]
+Want = tuple[Items, str, frozenset[str]]
 
 
 def check_index(partition: Partition, index: Index) -> None:
@@ -93,10 +93,14 @@ def _check_leaf(queue: Queue, leaf: LeafOrder, index: Index) -> None:
     expected: defaultdict[Want, defaultdict[str, list[PendingAsk]]] = defaultdict(lambda: defaultdict(list))
     for application in queue.applications.values():
         for ask in sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq)):
-            expected[items_of(ask.ask.resource), required_node(dict(ask.ask.tags))][application.id].append(ask)
-    found = {(demand.items, demand.required_node): _lines(lane) for demand, lane in leaf.lanes.items()}
+            if ask.pending:
+                want = (items_of(ask.ask.resource), required_node(dict(ask.ask.tags)), ask.refused)
+                expected[want][application.id].append(ask)
+            else:
+                assert ask.line is None, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is pending"
+    found = {(demand.items, demand.required_node, demand.refused): _lines(lane) for demand, lane in leaf.lanes.items()}
     where = f"queue {queue.path}"
-    assert found.keys() == expected.keys(), f"{where}: lanes for {sorted(found)}, pending are {sorted(expected)}"
+    assert found.keys() == expected.keys(), f"{where}: lanes for {list(found)}, pending are {list(expected)}"
     for want, lines in expected.items():
         assert found[want] == lines, f"{where}: lines for {want} are {_keys(found[want])}, pending are {_keys(lines)}"
     registered = {line for lines in leaf.lines.values() for line in lines.values()}
@@ -144,7 +148,7 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
         f"demands {[d.items for d in known]}, asked for are {[d.items for d in by_demand]}"
     )
     for demand, its_lanes in by_demand.items():
-        what = f"demand {demand.items} {demand.required_node}".rstrip()
+        what = f"demand {demand.items} {demand.required_node} {sorted(demand.refused) or ''}".rstrip()
         assert demand.lanes == len(its_lanes), f"{what}: {demand.lanes} lanes, counted anew {len(its_lanes)}"
         assert demand.need == index.nodes.vector(demand.resource), f"{what}: its vector is {demand.need}"
         known_names = all(name in index.names for name, _ in demand.items)
@@ -163,7 +167,7 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
 
 
 def _has_room(node: Node, demand: Demand, index: Index) -> bool:
-    wanted = demand.required_node in ("", node.id)
+    wanted = demand.required_node in ("", node.id) and node.id not in demand.refused
     return wanted and node.schedulable and covers(index.nodes.vector(node.available()), demand.need)
 
 

@@ -86,6 +86,15 @@ class RecoverAllocation(Command):
     allocation: Allocated
 
 
+class AnswerPredicate(Command):
+    """What the RM says to a question."""
+
+    partition: str
+    question: int
+    success: bool
+    reason: str = ""
+
+
 class Schedule(Command):
     """Allocate what can be allocated now, at most `limit` allocations."""
 

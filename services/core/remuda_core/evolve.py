@@ -11,10 +11,22 @@ from typing import Any, Final
 
 from . import facts
 from .cycle.order import LeafOrder
+from .limits import REFUSALS_LAST_MS
 from .rules import lifecycle
 from .rules.resource import Resource, add
 from .settings import Timing
-from .state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, State
+from .state import (
+    NO_NODES,
+    Allocation,
+    Application,
+    Node,
+    Partition,
+    PendingAsk,
+    Question,
+    Queue,
+    RejectedApplication,
+    State,
+)
 
 
 def evolve(state: State, fact: facts.Fact) -> None:
@@ -123,6 +135,7 @@ def node_changed(state: State, fact: facts.NodeChanged) -> None:
     add(partition.total, node.capacity, -1)
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
     add(partition.total, fact.capacity)
+    _refusals_lifted(partition, node)
     _node_sized(partition, node)
 
 
@@ -155,6 +168,7 @@ def node_removed(state: State, fact: facts.NodeRemoved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes.pop(fact.node_id)
     add(partition.total, node.capacity, -1)
+    _refusals_lifted(partition, node)
     if partition.index is not None:
         partition.index.nodes.withdraw(node)
         partition.index.total_changed()
@@ -252,10 +266,15 @@ def _ask_comes(partition: Partition, application: Application, pending: PendingA
 
 
 def _ask_goes(partition: Partition, application: Application, pending: PendingAsk) -> None:
-    """All of what is still pending of an ask is not asked any more."""
-    count, pending.pending = pending.pending, 0
-    _book_pending(application, pending.ask.resource, -count)
+    """All of what is still pending of an ask is not asked any more, nor is the RM asked about it."""
     del application.asks[pending.ask.allocation_key]
+    partition.refused.pop(pending, None)
+    if pending.asked:
+        _questions_dropped(partition, application, pending)
+    count, pending.pending = pending.pending, 0
+    if not count:
+        return  # it was in no line
+    _book_pending(application, pending.ask.resource, -count)
     _prioritise(application, pending.ask.priority, -1)
     if partition.index is not None:
         partition.index.ask_gone(pending, count)
@@ -331,6 +350,9 @@ def allocated(state: State, fact: facts.Allocated) -> None:
     pending = application.asks[fact.allocation_key]
     node = partition.nodes[fact.node_id]
     state.next_allocation += 1
+    if fact.question:
+        _held_allocated(state, partition, pending, fact)
+        return
     pending.pending -= 1
     allocation = Allocation(fact, node, application, state.now_ms)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
@@ -343,17 +365,23 @@ def allocated(state: State, fact: facts.Allocated) -> None:
             queue_pending[name] -= amount
             queue_allocated[name] += amount
     if not pending.pending:
-        del application.asks[fact.allocation_key]
+        if not pending.asked:
+            del application.asks[fact.allocation_key]
+            partition.refused.pop(pending, None)
         priority = pending.ask.priority
         if application.priorities[priority] > 1:
             application.priorities[priority] -= 1
         else:
             _prioritise(application, priority, -1)
     if fact.execution_timeout_ms > 0:
-        at_ms = state.now_ms + fact.execution_timeout_ms
-        state.timers.set(at_ms, "execution", fact.partition, fact.application_id, fact.uuid)
+        _set_execution_alarm(state, fact)
     if partition.index is not None:
         partition.index.allocated(pending, node)
+
+
+def _set_execution_alarm(state: State, fact: facts.Allocated) -> None:
+    at_ms = state.now_ms + fact.execution_timeout_ms
+    state.timers.set(at_ms, "execution", fact.partition, fact.application_id, fact.uuid)
 
 
 def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
@@ -396,6 +424,113 @@ def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
     state.partitions[fact.partition].allocations[fact.uuid].releasing = fact.termination_type
 
 
+# Questions to the RM: what is asked about is booked like an allocation, so that nothing else is placed in its room
+
+
+def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
+    pending = application.asks[fact.allocation_key]
+    node = partition.nodes[fact.node_id]
+    state.next_question = fact.question + 1
+    partition.questions[fact.question] = Question(fact, node, application)
+    pending.pending -= 1
+    pending.asked += 1
+    _book_pending(application, fact.resource, -1)
+    _book_allocated(application, node, fact.resource, 1)
+    if not pending.pending:
+        _prioritise(application, pending.ask.priority, -1)
+    state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
+    if partition.index is not None:
+        partition.index.allocated(pending, node)
+        if not pending.pending:
+            pending.line = None
+
+
+def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
+    """What was held is an allocation now: all sums and the index know it already."""
+    question = partition.questions.pop(fact.question)
+    application, node = question.application, question.node
+    allocation = Allocation(fact, node, application, state.now_ms)
+    partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
+    pending.asked -= 1
+    if not pending.pending and not pending.asked:
+        del application.asks[fact.allocation_key]
+        partition.refused.pop(pending, None)
+    if fact.execution_timeout_ms > 0:
+        _set_execution_alarm(state, fact)
+
+
+def predicate_refused(state: State, fact: facts.PredicateRefused) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    pending.refused |= {fact.node_id}
+    pending.refusal = f"{fact.node_id}: {fact.reason}"
+    pending.refused_at_ms = state.now_ms
+    partition.refused[pending] = None
+    at_ms = state.now_ms + REFUSALS_LAST_MS
+    state.timers.set(at_ms, "refusals", fact.partition, fact.application_id, fact.allocation_key)
+    _pending_again(partition, pending, partition.questions.pop(fact.question))
+
+
+def predicate_withdrawn(state: State, fact: facts.PredicateWithdrawn) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    _pending_again(partition, pending, partition.questions.pop(fact.question))
+
+
+def refusals_forgotten(state: State, fact: facts.RefusalsForgotten) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    del partition.refused[pending]
+    _set_refused(partition, pending, NO_NODES)
+
+
+def _pending_again(partition: Partition, pending: PendingAsk, question: Question) -> None:
+    application = question.application
+    before = pending.pending
+    pending.asked -= 1
+    pending.pending += 1
+    _free(partition, question)
+    _book_pending(application, question.fact.resource, 1)
+    if not before:
+        _prioritise(application, pending.ask.priority, 1)
+    if partition.index is not None:
+        partition.index.ask_moved(pending, before)
+
+
+def _questions_dropped(partition: Partition, application: Application, pending: PendingAsk) -> None:
+    """There are never more than a few questions."""
+    key = pending.ask.allocation_key
+    dropped = [q for q in partition.questions.values() if q.application is application and q.fact.allocation_key == key]
+    for question in dropped:
+        del partition.questions[question.fact.question]
+        _free(partition, question)
+    pending.asked = 0
+
+
+def _free(partition: Partition, question: Question) -> None:
+    """What was held is held no more."""
+    _book_allocated(question.application, question.node, question.fact.resource, -1)
+    if partition.index is not None:
+        partition.index.released(question.node, question.application)
+
+
+def _refusals_lifted(partition: Partition, node: Node) -> None:
+    """The node is not the one any more that was refused."""
+    for pending in [p for p in partition.refused if node.id in p.refused]:
+        refused = pending.refused - {node.id}
+        if not refused:
+            del partition.refused[pending]
+        _set_refused(partition, pending, refused)
+
+
+def _set_refused(partition: Partition, pending: PendingAsk, refused: frozenset[str]) -> None:
+    pending.refused = refused
+    if pending.pending and partition.index is not None:
+        partition.index.ask_moved(pending, pending.pending)
+
+
 BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.RmRegistered: rm_registered,
     facts.RegistrationRefused: nothing,
@@ -432,4 +567,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.AllocationReleased: allocation_released,
     facts.ReleaseRequested: release_requested,
     facts.ReleaseIgnored: nothing,
+    facts.PredicateAsked: predicate_asked,
+    facts.PredicateRefused: predicate_refused,
+    facts.PredicateWithdrawn: predicate_withdrawn,
+    facts.RefusalsForgotten: refusals_forgotten,
 }

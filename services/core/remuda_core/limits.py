@@ -24,6 +24,14 @@ EXPLAIN_AFTER_MS: Final = 1_000
 EXPLAIN_LINES_PER_TICK: Final = 200
 EXPLAIN_NODES_PER_TICK: Final = 5
 
+# Questions to an RM that wait for an answer: each answer takes some 5 ms, so this is far more than an RM answers
+# meanwhile, and all of them are lost at once where it goes away.
+QUESTIONS_OPEN: Final = 1_000
+# An RM that has not answered by then has refused.
+ANSWER_WITHIN_MS: Final = 5_000
+# So long after the last refusal an ask may have any node again: what the RM looks at changes without a word to us.
+REFUSALS_LAST_MS: Final = 30_000
+
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 

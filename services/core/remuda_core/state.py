@@ -64,6 +64,17 @@ class Allocation(msgspec.Struct, eq=False):
     releasing: int = 0
 
 
+class Question(msgspec.Struct, eq=False):
+    """What is held until the RM answers."""
+
+    fact: facts.PredicateAsked
+    node: Node
+    application: Application
+
+
+NO_NODES: frozenset[str] = frozenset()
+
+
 class PendingAsk(msgspec.Struct, eq=False):
     """`pending` of the ask's allocations are still to be made. `seq`: age, smaller is older."""
 
@@ -73,6 +84,12 @@ class PendingAsk(msgspec.Struct, eq=False):
     seq: int
     at_ms: int
     line: Line | None = None
+    # So many more are held until the RM answers.
+    asked: int = 0
+    # IDs of the nodes the RM has refused it; why and when it was the last.
+    refused: frozenset[str] = NO_NODES
+    refusal: str = ""
+    refused_at_ms: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +186,10 @@ class Partition:
     rejected: dict[str, RejectedApplication] = field(default_factory=dict)
     # uuid -> allocation
     allocations: dict[str, Allocation] = field(default_factory=dict)
+    # Those the RM has not answered, by number.
+    questions: dict[int, Question] = field(default_factory=dict)
+    # Asks with refused nodes.
+    refused: dict[PendingAsk, None] = field(default_factory=dict)
     # Sum of the nodes' capacities.
     total: dict[str, int] = field(default_factory=dict)
     draining: bool = False
@@ -225,6 +246,7 @@ class State:
     request_part: int = 0
     next_seq: int = 0
     next_allocation: int = 0
+    next_question: int = 1
     timers: Timers = field(default_factory=Timers)
     # What every allocation of this RM begins with; see `next_uuid`.
     uuid_prefix: str = ""
@@ -232,6 +254,11 @@ class State:
     def __post_init__(self) -> None:
         digest = sha256(self.rm_id.encode()).hexdigest()
         self.uuid_prefix = f"{digest[:8]}-{digest[8:12]}-8{digest[12:15]}-a{digest[15:18]}-"
+
+    @property
+    def predicates(self) -> bool:
+        """Whether the RM is asked before anything is placed."""
+        return self.registered is not None and self.registered.extra_config.get("predicates", "").lower() == "true"
 
     def next_uuid(self) -> str:
         """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID and a number that

@@ -145,12 +145,18 @@ def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.
         )
 
 
+def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[commands.Command]:
+    for answer in message.answers:
+        yield commands.AnswerPredicate(answer.partition, answer.question, answer.success, answer.reason)
+
+
 READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]]] = {
     "register": ("Register", read_register),
     "configure": ("Configure", read_configure),
     "node": ("UpdateNode", read_node_request),
     "application": ("UpdateApplication", read_application_request),
     "allocation": ("UpdateAllocation", read_allocation_request),
+    "predicate_answers": ("AnswerPredicates", read_predicate_answers),
 }
 
 
@@ -361,6 +367,8 @@ def write_allocated(fact: facts.Allocated, message: log_pb2.Allocated) -> None:
         message.originator = True
     if fact.allow_preempt_self is not None:
         message.preemption_policy.allowPreemptSelf = fact.allow_preempt_self
+    if fact.question:
+        message.question = fact.question
 
 
 def write_allocation(fact: facts.Allocated, message: si.Allocation) -> None:
@@ -409,6 +417,7 @@ def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
         message.execution_timeout_ms,
         message.originator,
         message.preemption_policy.allowPreemptSelf if message.HasField("preemption_policy") else None,
+        message.question,
     )
 
 

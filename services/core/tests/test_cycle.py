@@ -173,7 +173,7 @@ class Park:
         self.sign = -1.0 if node_sort == "binpacking" else 1.0
 
     def demand(self, need: dict[str, int]) -> Demand:
-        return Demand(need, items_of(need), "", self.index.vector(need))
+        return Demand(need, items_of(need), "", frozenset(), self.index.vector(need), 0)
 
     def score(self, node: Node) -> float:
         used = total = 0.0

@@ -288,4 +288,8 @@ SILENT: Final = {
     "allocation_rejected": "there is no such allocation: the RM has the reason in its AllocationResponse",
     "release_requested": "nothing is released yet; told when it is",
     "release_ignored": "nothing was there to release",
+    "predicate_asked": "nothing is placed yet; told when it is",
+    "predicate_refused": "there may be one for every node: told as the reason why the ask waits, when no node is left",
+    "predicate_withdrawn": "the ask goes on as if nothing had been asked",
+    "refusals_forgotten": "the ask goes on",
 }

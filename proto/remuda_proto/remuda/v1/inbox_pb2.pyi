@@ -29,6 +29,7 @@ class Command(_message.Message):
     ALLOCATION_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     CONFIGURE_FIELD_NUMBER: _builtins.int
+    PREDICATE_ANSWERS_FIELD_NUMBER: _builtins.int
     REQUEST_SEQ_FIELD_NUMBER: _builtins.int
     REQUEST_PART_FIELD_NUMBER: _builtins.int
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
@@ -49,6 +50,8 @@ class Command(_message.Message):
     def node(self) -> _si_pb2.NodeRequest: ...
     @_builtins.property
     def configure(self) -> Global___Configure: ...
+    @_builtins.property
+    def predicate_answers(self) -> Global___PredicateAnswers: ...
     def __init__(
         self,
         *,
@@ -57,15 +60,16 @@ class Command(_message.Message):
         allocation: _si_pb2.AllocationRequest | None = ...,
         node: _si_pb2.NodeRequest | None = ...,
         configure: Global___Configure | None = ...,
+        predicate_answers: Global___PredicateAnswers | None = ...,
         request_seq: _builtins.int = ...,
         request_part: _builtins.int = ...,
         correlation_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "register", b"register"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "node", b"node", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure", "predicate_answers"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -149,6 +153,58 @@ class Register(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Register: _TypeAlias = Register  # noqa: Y015
+
+@_typing.final
+class PredicateAnswers(_message.Message):
+    """What the RM says to questions (PredicateAsked), each with the number of the question. Answers to what is not asked any more are ignored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___PredicateAnswer]: ...
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___PredicateAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateAnswers: _TypeAlias = PredicateAnswers  # noqa: Y015
+
+@_typing.final
+class PredicateAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    SUCCESS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """The scheduler's name."""
+    question: _builtins.int
+    success: _builtins.bool
+    reason: _builtins.str
+    """Why not."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        question: _builtins.int = ...,
+        success: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "question", b"question", "reason", b"reason", "success", b"success"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateAnswer: _TypeAlias = PredicateAnswer  # noqa: Y015
 
 @_typing.final
 class Configure(_message.Message):

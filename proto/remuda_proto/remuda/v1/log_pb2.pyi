@@ -155,6 +155,10 @@ class Fact(_message.Message):
     RELEASE_IGNORED_FIELD_NUMBER: _builtins.int
     ALLOCATION_RECOVERED_FIELD_NUMBER: _builtins.int
     ALLOCATION_REJECTED_FIELD_NUMBER: _builtins.int
+    PREDICATE_ASKED_FIELD_NUMBER: _builtins.int
+    PREDICATE_REFUSED_FIELD_NUMBER: _builtins.int
+    PREDICATE_WITHDRAWN_FIELD_NUMBER: _builtins.int
+    REFUSALS_FORGOTTEN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm_registered(self) -> Global___RmRegistered: ...
     @_builtins.property
@@ -225,6 +229,14 @@ class Fact(_message.Message):
     def allocation_recovered(self) -> Global___AllocationRecovered: ...
     @_builtins.property
     def allocation_rejected(self) -> Global___AllocationRejected: ...
+    @_builtins.property
+    def predicate_asked(self) -> Global___PredicateAsked: ...
+    @_builtins.property
+    def predicate_refused(self) -> Global___PredicateRefused: ...
+    @_builtins.property
+    def predicate_withdrawn(self) -> Global___PredicateWithdrawn: ...
+    @_builtins.property
+    def refusals_forgotten(self) -> Global___RefusalsForgotten: ...
     def __init__(
         self,
         *,
@@ -263,12 +275,16 @@ class Fact(_message.Message):
         release_ignored: Global___ReleaseIgnored | None = ...,
         allocation_recovered: Global___AllocationRecovered | None = ...,
         allocation_rejected: Global___AllocationRejected | None = ...,
+        predicate_asked: Global___PredicateAsked | None = ...,
+        predicate_refused: Global___PredicateRefused | None = ...,
+        predicate_withdrawn: Global___PredicateWithdrawn | None = ...,
+        refusals_forgotten: Global___RefusalsForgotten | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_schedulable", b"node_schedulable", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_schedulable", b"node_schedulable", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_schedulable", b"node_schedulable", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_schedulable", b"node_schedulable", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1236,9 +1252,12 @@ class Allocated(_message.Message):
     EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     ORIGINATOR_FIELD_NUMBER: _builtins.int
     PREEMPTION_POLICY_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     execution_timeout_ms: _builtins.int
     """Of the ask, for as long as the allocation lives."""
     originator: _builtins.bool
+    question: _builtins.int
+    """The question to which it is the answer (PredicateAsked.question); 0: the RM was not asked."""
     @_builtins.property
     def allocation(self) -> _si_pb2.Allocation:
         """As the RM is to get it; partitionName is the scheduler's."""
@@ -1252,10 +1271,11 @@ class Allocated(_message.Message):
         execution_timeout_ms: _builtins.int = ...,
         originator: _builtins.bool = ...,
         preemption_policy: _si_pb2.PreemptionPolicy | None = ...,
+        question: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "preemption_policy", b"preemption_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "execution_timeout_ms", b"execution_timeout_ms", "originator", b"originator", "preemption_policy", b"preemption_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "execution_timeout_ms", b"execution_timeout_ms", "originator", b"originator", "preemption_policy", b"preemption_policy", "question", b"question"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1431,3 +1451,150 @@ class AllocationRejected(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AllocationRejected: _TypeAlias = AllocationRejected  # noqa: Y015
+
+@_typing.final
+class PredicateAsked(_message.Message):
+    """The RM is asked whether its predicates let the ask start on the node. Until it answers, the room is held as if it were allocated."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    kind: _builtins.str
+    """"place"."""
+    question: _builtins.int
+    """Number of the question, from 1, never used again for this RM."""
+    answer_by_ms: _builtins.int
+    """No answer until then counts as a refusal."""
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource:
+        """Of one allocation."""
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        kind: _builtins.str = ...,
+        question: _builtins.int = ...,
+        answer_by_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "kind", b"kind", "node_id", b"node_id", "partition", b"partition", "question", b"question", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateAsked: _TypeAlias = PredicateAsked  # noqa: Y015
+
+@_typing.final
+class PredicateRefused(_message.Message):
+    """The RM does not want it there, or has not answered: the ask goes on without this node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    question: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        question: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateRefused: _TypeAlias = PredicateRefused  # noqa: Y015
+
+@_typing.final
+class PredicateWithdrawn(_message.Message):
+    """The question is off: its node went, or has no room any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    question: _builtins.int
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        question: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateWithdrawn: _TypeAlias = PredicateWithdrawn  # noqa: Y015
+
+@_typing.final
+class RefusalsForgotten(_message.Message):
+    """Nodes that were refused for this ask may be asked about again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusalsForgotten: _TypeAlias = RefusalsForgotten  # noqa: Y015

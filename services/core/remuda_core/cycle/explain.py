@@ -50,6 +50,8 @@ def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constrai
         nodes = [node]
     else:
         nodes = [node for node in partition.nodes.values() if node.schedulable]
+    refused = refusals(pending, nodes)
+    nodes = [node for node in nodes if node.id not in pending.refused]
     closest: tuple[float, str, Node] | None = None
     for node in nodes:
         lacking = missing(need, node)
@@ -57,9 +59,19 @@ def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constrai
             return []
         if closest is None or (lacking, node.id) < closest[:2]:
             closest = (lacking, node.id, node)
-    if closest is None:
-        return [Constraint("node", "", "there is no schedulable node")]
-    return [_lack(need, closest[2])]
+    if closest is not None:
+        return [*refused, _lack(need, closest[2])]
+    return refused or [Constraint("node", "", "there is no schedulable node")]
+
+
+def refusals(pending: PendingAsk, nodes: list[Node]) -> list[Constraint]:
+    """Nodes that have room, and are refused by the RM."""
+    refused = sum(node.id in pending.refused and not missing(pending.ask.resource, node) for node in nodes)
+    if not refused:
+        return []
+    where, _, why = pending.refusal.partition(": ")
+    others = f"{refused} nodes, the last of them " if refused > 1 else ""
+    return [Constraint("predicate", where, f"the RM refuses {others}{where}: {why}")]
 
 
 def missing(need: Resource, node: Node) -> float:

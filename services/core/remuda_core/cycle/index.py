@@ -40,7 +40,7 @@ class Index:
         self.nodes = NodeIndex(partition, self.names)
         # The negated headroom of a queue under no maximum.
         self.no_limits: Vector = (-UNLIMITED,) * len(self.names)
-        self._demands: dict[tuple[Items, str], Demand] = {}
+        self._demands: dict[tuple[Items, str, frozenset[str]], Demand] = {}
         # The same by a key that is quicker to make: the items in whatever order the RM wrote them.
         self._by_writing: dict[tuple[Any, ...], Demand] = {}
         self._closed: dict[Demand, None] = {}
@@ -103,7 +103,8 @@ class Index:
     def ask_added(self, ask: PendingAsk) -> None:
         leaf = ask.application.queue.order
         assert isinstance(leaf, LeafOrder), "asks are in leaf queues"
-        leaf.add(ask, self._demand(ask.ask.resource, required_node(ask.ask.tags)))
+        if ask.pending:
+            leaf.add(ask, self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused))
 
     def ask_gone(self, ask: PendingAsk, pending: int) -> None:
         """It was released, or is about to be added with other values. `pending`: so many were still to be allocated."""
@@ -112,6 +113,16 @@ class Index:
             leaf, demand = line.lane.leaf, line.lane.demand
             leaf.taken(line)
             leaf.changed(pending * demand.weight)
+
+    def ask_moved(self, ask: PendingAsk, before: int) -> None:
+        """More of it is pending, or other nodes are refused. `before`: so many were in a line."""
+        line, ask.line = ask.line, None
+        if line is not None:
+            line.discard(ask)
+            leaf, demand = line.lane.leaf, line.lane.demand
+            leaf.taken(line)
+            leaf.changed(before * demand.weight)
+        self.ask_added(ask)
 
     def allocated(self, ask: PendingAsk, node: Node) -> None:
         line = ask.line
@@ -171,7 +182,10 @@ class Index:
         for demand in [
             d
             for d in self._closed
-            if d.possible and covers(group.available, d.need) and d.required_node in ("", node.id)
+            if d.possible
+            and covers(group.available, d.need)
+            and d.required_node in ("", node.id)
+            and node.id not in d.refused
         ]:
             self.open(demand)
 
@@ -189,15 +203,15 @@ class Index:
         """Whether all of a node's resources have a place here; if not, the index has to be built anew."""
         return self.names.keys() >= resource.keys()
 
-    def _demand(self, resource: Resource, node_id: str) -> Demand:
-        as_written = (*resource.items(), node_id)
+    def _demand(self, resource: Resource, node_id: str, refused: frozenset[str]) -> Demand:
+        as_written = (*resource.items(), node_id, refused)
         demand = self._by_writing.get(as_written)
         if demand is None:
-            key = (items_of(resource), node_id)
+            key = (items_of(resource), node_id, refused)
             demand = self._demands.get(key)
             if demand is None:
                 demand = self._demands[key] = Demand(
-                    resource, key[0], node_id, self.nodes.vector(resource), weight(resource, self.scales)
+                    resource, key[0], node_id, refused, self.nodes.vector(resource), weight(resource, self.scales)
                 )
                 if any(name not in self.names for name, _ in key[0]):
                     demand.possible = demand.open = False
@@ -217,7 +231,7 @@ class Index:
             self._open_lanes -= 1
         if not demand.lanes:
             self._closed.pop(demand, None)
-            del self._demands[demand.items, demand.required_node]
+            del self._demands[demand.items, demand.required_node, demand.refused]
             for as_written in demand.writings:
                 del self._by_writing[as_written]
             if not self._demands:

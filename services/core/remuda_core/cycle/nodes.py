@@ -9,7 +9,9 @@ thousands of asks. The groups stand in a FitList by score; the best for a demand
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from operator import sub
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,7 @@ class Demand:
     until one gains room."""
 
     __slots__ = (
+        "choosy",
         "closed_lanes",
         "group",
         "items",
@@ -40,6 +43,7 @@ class Demand:
         "negated",
         "open",
         "possible",
+        "refused",
         "required_node",
         "resource",
         "runner_up",
@@ -49,10 +53,15 @@ class Demand:
         "writings",
     )
 
-    def __init__(self, resource: Resource, items: Items, required_node: str, need: Vector, weight: int = 0) -> None:
+    def __init__(
+        self, resource: Resource, items: Items, required_node: str, refused: frozenset[str], need: Vector, weight: int
+    ) -> None:
+        """`refused`: IDs of the nodes that the RM does not want for it."""
         self.resource = resource
         self.items = items
         self.required_node = required_node
+        self.refused = refused
+        self.choosy = bool(required_node or refused)  # one node is not like another
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)
@@ -151,6 +160,31 @@ class NodeGroup:
                 return others[0]
         return line[front]
 
+    def first_but(self, refused: frozenset[str]) -> Node | None:
+        """The node with the smallest ID that is not among the refused. Nodes that have left are cleared away where they
+        have become many: they may stand behind refused ones that stay."""
+        gone = len(self.line) - self.front + len(self.others) - self.size
+        if gone > 64 + self.size // 8:
+            there = {node for node in (*self.line, *self.others) if node.group is self}
+            self.line, self.front, self.others = sorted(there), 0, []
+        fine = (n for n in islice(self.line, self.front, None) if n.group is self and n.id not in refused)
+        of_line = next(fine, None)
+        of_others = next((n for n in _smallest_first(self.others) if n.group is self and n.id not in refused), None)
+        if of_line is None or (of_others is not None and of_others < of_line):
+            return of_others
+        return of_line
+
+
+def _smallest_first(heap: list[Node]) -> Iterator[Node]:
+    """The items of a heap in their order, without taking them out."""
+    ahead = [(heap[0], 0)] if heap else []
+    while ahead:
+        node, at = heappop(ahead)
+        yield node
+        for below in (2 * at + 1, 2 * at + 2):
+            if below < len(heap):
+                heappush(ahead, (heap[below], below))
+
 
 class NodeIndex:
     def __init__(self, partition: Partition, names: dict[str, int]) -> None:
@@ -195,7 +229,8 @@ class NodeIndex:
         after = group.after.get(demand)
         if after is None:
             after = self._group(group.capacity, tuple(map(sub, group.available, demand.need)))
-            group.after[demand] = after
+            if not demand.refused:  # of those there may be any number, and they do not last
+                group.after[demand] = after
         filled = self._filled_ever
         self.move(node, after)
         if demand.seen == filled != self._filled_ever:
@@ -224,13 +259,8 @@ class NodeIndex:
 
     def best(self, demand: Demand) -> Node | None:
         """The node on which the demand is placed: the best score, then the smallest ID, of those it fits."""
-        if demand.required_node:
-            node = self._nodes.get(demand.required_node)
-            return (
-                node
-                if node is not None and node.group is not None and covers(node.group.available, demand.need)
-                else None
-            )
+        if demand.choosy:
+            return self._best_but_refused(demand)
         if demand.seen == self._filled_ever and (known := demand.known()) is not None:
             return known.first()  # nothing better came
         order, need = self._order, demand.need
@@ -246,6 +276,30 @@ class NodeIndex:
             order.put(group, (group.score, node.id, group.number))
         demand.start, demand.group, demand.runner_up = LAST, None, None
         return None
+
+    def _best_but_refused(self, demand: Demand) -> Node | None:
+        """Of a demand that wants one node, or does not want some."""
+        if demand.required_node:
+            node = self._nodes.get(demand.required_node)
+            if node is None or node.group is None or node.id in demand.refused:
+                return None
+            return node if covers(node.group.available, demand.need) else None
+        order, best, best_score = self._order, None, 0.0
+        start: Rank = ()
+        while (group := order.first(demand.need, start)) is not None:
+            rank = group.rank
+            assert rank is not None, "what was found is listed"
+            if best is not None and (best_score, best.id) <= rank[:2]:
+                break  # no group from here on begins with a smaller ID
+            if (first := group.first()).id != rank[1]:  # its first node is another by now
+                order.remove(group)
+                order.put(group, (group.score, first.id, group.number))
+                continue
+            node = group.first_but(demand.refused)
+            if node is not None and (best is None or node.id < best.id):
+                best, best_score = node, group.score
+            start = (*rank, 0)  # right behind it
+        return best
 
     def _start(self, demand: Demand) -> Rank:
         """Where to look for room: nothing before it has any. That was so when the demand was last looked for; since

@@ -344,6 +344,10 @@ class Line:
         else:
             asks.append(ask)
 
+    def discard(self, ask: PendingAsk) -> None:
+        """It goes to another line. (It was first a moment ago, so it is found at once.)"""
+        self.by_priority[ask.ask.priority].remove(ask)
+
     def count(self) -> int:
         """How many asks wait in it."""
         return sum(1 for asks in self.by_priority.values() for ask in asks if ask.pending)

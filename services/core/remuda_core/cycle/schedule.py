@@ -5,6 +5,7 @@ while the budget lasts:
     where is best?      the node it fits that scores best
     nowhere             set that demand aside until a node gains room, and go on with the next
     allocate            the application's new state first, then the allocation
+                        (where the RM declares predicates: ask it, and allocate when it answers)
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..commands import Schedule
-from ..facts import Allocated, Fact
+from ..facts import Allocated, Ask, Fact, PredicateAsked
+from ..limits import ANSWER_WITHIN_MS, QUESTIONS_OPEN
 from ..rules import lifecycle
-from ..state import Partition, State
+from ..state import Node, Partition, PendingAsk, State
 from .index import Index
 from .states import start
 
+# What an RM is asked: may it be placed there now?
+PLACE = "place"
+
 
 def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
-    budget = command.limit
+    budget, is_asked = command.limit, state.predicates
     for partition in state.partitions.values():
         index = index_of(partition)
         while budget > 0 and (pending := index.next_ask()) is not None:
@@ -29,27 +34,52 @@ def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
             if node is None:
                 index.close(demand)
                 continue
+            if is_asked:
+                if len(partition.questions) >= QUESTIONS_OPEN:
+                    break
+                budget -= 1
+                yield ask_rm(state, pending, node, PLACE, now_ms)
+                index = partition.index or index_of(partition)
+                continue
             budget -= 1
             application = pending.application
             if application.state != lifecycle.RUNNING:
                 yield from start(partition, application, now_ms)
-            ask = pending.ask
-            yield Allocated(
-                partition.name,
-                application.id,
-                ask.allocation_key,
-                state.next_uuid(),
-                node.id,
-                ask.resource,
-                ask.priority,
-                ask.tags,
-                ask.task_group,
-                ask.placeholder,
-                ask.execution_timeout_ms,
-                ask.originator,
-                ask.allow_preempt_self,
-            )
+            yield allocate(state, pending.ask, node.id)
             index = partition.index or index_of(partition)
+
+
+def allocate(state: State, ask: Ask, node_id: str, question: int = 0) -> Allocated:
+    return Allocated(
+        ask.partition,
+        ask.application_id,
+        ask.allocation_key,
+        state.next_uuid(),
+        node_id,
+        ask.resource,
+        ask.priority,
+        ask.tags,
+        ask.task_group,
+        ask.placeholder,
+        ask.execution_timeout_ms,
+        ask.originator,
+        ask.allow_preempt_self,
+        question,
+    )
+
+
+def ask_rm(state: State, pending: PendingAsk, node: Node, kind: str, now_ms: int) -> PredicateAsked:
+    ask = pending.ask
+    return PredicateAsked(
+        ask.partition,
+        ask.application_id,
+        ask.allocation_key,
+        node.id,
+        ask.resource,
+        kind,
+        state.next_question,
+        now_ms + ANSWER_WITHIN_MS,
+    )
 
 
 def index_of(partition: Partition) -> Index:

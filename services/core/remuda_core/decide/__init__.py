@@ -16,6 +16,7 @@ from .ask import recover_allocation, release_ask, submit_ask
 from .configure import configure, register
 from .expire import tick
 from .node import update_node
+from .predicate import answer_predicate
 from .release import release_allocation
 from .submit import remove_application, submit_application
 
@@ -29,6 +30,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
     commands.ReleaseAsk: release_ask,
     commands.RecoverAllocation: recover_allocation,
     commands.ReleaseAllocation: release_allocation,
+    commands.AnswerPredicate: answer_predicate,
     commands.Schedule: schedule,
     commands.Tick: tick,
 }

@@ -74,8 +74,9 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
 def ask_released(pending: PendingAsk, termination_type: int, message: str) -> Fact:
     ask = pending.ask
     return facts.AskReleased(
-        ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource, pending.pending
-    )
+        ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource,
+        pending.pending + pending.asked,
+    )  # fmt: skip
 
 
 def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) -> Iterator[Fact]:

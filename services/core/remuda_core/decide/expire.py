@@ -15,6 +15,7 @@ from ..facts import Fact
 from ..limits import EXPLAIN_AFTER_MS, EXPLAIN_AGAIN_MS, EXPLAIN_LINES_PER_TICK, EXPLAIN_NODES_PER_TICK
 from ..rules import lifecycle
 from ..state import Alarm, Application, Partition, State
+from . import predicate
 from .allocation import idle, release_requested
 from .ask import ask_released
 
@@ -127,5 +128,7 @@ Expire = Callable[[State, Partition, Application, Alarm, int], Iterator[Fact]]
 # By the kind of alarm: what happens when it is due. Each looks first whether it still means anything.
 ALARMS: Final[dict[str, Expire]] = {
     "state": state_ended,
+    "predicate": predicate.unanswered,
+    "refusals": predicate.refusals_old,
     "execution": execution_ended,
 }

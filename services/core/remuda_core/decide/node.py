@@ -15,6 +15,7 @@ from ..rules.resource import Resource, problem_of
 from ..state import Node, Partition, State
 from . import names
 from .allocation import problem_of_existing, recovered, released
+from .predicate import node_goes
 
 
 def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
@@ -135,6 +136,7 @@ def decommission(
     for allocation in list(node.allocations.values()):
         message = f"node {node.id} was removed"
         yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)
+    yield from node_goes(partition, node)
     yield facts.NodeRemoved(partition.name, node.id)
 
 
