@@ -7,7 +7,10 @@ READY  := $(VENV)/.ready
 # Python that is in no package: tests, benchmarks, generators.
 SCRIPTS = $(shell find proto/generate.py */tests services/*/tests bench tests -name '*.py' 2>/dev/null)
 
-.PHONY: demo test lint bench proto fmt lock clean
+# Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
+DIR    ?= ../shared/conformance
+
+.PHONY: demo test lint bench conformance proto fmt lock clean
 
 $(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -20,6 +23,10 @@ demo: $(READY)          ## the scheduler at work on an embedded NATS server, abo
 
 test: $(READY)          ## unit, golden, property and integration tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
+	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \
+	  $(if $(STEPS),--steps $(STEPS)) $(if $(COMPATIBILITY),--compatibility $(COMPATIBILITY))
 
 lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/ruff check .

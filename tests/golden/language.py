@@ -405,6 +405,7 @@ class Notes:
     def tick(self, line: Line) -> Iterator[commands.Command]:
         self.world.now_ms += line.duration_ms(line.one("duration"))
         yield commands.Tick()
+        yield commands.CleanQueues()
 
     def _timeout_ms(self, line: Line) -> int:
         return line.duration_ms(line.take("timeout")) if "timeout" in line.values else 0

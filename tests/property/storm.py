@@ -280,6 +280,7 @@ def apply(world: World, command: Command) -> None:
     if isinstance(command, Later):
         world.now_ms = command.now_ms
         world.handle(commands.Tick())
+        world.handle(commands.CleanQueues())
     elif isinstance(command, commands.Schedule) and command.limit == 1:
         world.schedule_one()
     elif isinstance(command, commands.Schedule) and command.limit == 2:

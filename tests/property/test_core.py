@@ -183,6 +183,7 @@ class Machine(RuleBasedStateMachine):
     def tick(self, jump_ms) -> None:
         self.world.now_ms += jump_ms
         self.do(commands.Tick())
+        self.do(commands.CleanQueues())
 
     def teardown(self) -> None:
         if self.world.log:

@@ -101,5 +101,9 @@ class Schedule(Command):
     limit: int
 
 
+class CleanQueues(Command):
+    """Remove the queues and partitions that nobody needs any more."""
+
+
 class Tick(Command):
     """Time has passed."""

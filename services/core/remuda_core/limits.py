@@ -15,6 +15,10 @@ INBOX_BYTES_PER_COMMIT: Final = 256_000
 # Time passes for the core once a second: the shortest timer of the specification is 30 s.
 TICK_MS: Final = 1_000
 
+# Queues that are not needed any more go that often: looking for them looks at every queue, and a queue that is about to
+# be used again is better left where it is.
+CLEAN_QUEUES_MS: Final = 10_000
+
 # A waiting ask is explained at most this often for the same reason (semantics section 17).
 EXPLAIN_AGAIN_MS: Final = 60_000
 # An ask that waits for less than this is not worth a word: it is only in the queue.

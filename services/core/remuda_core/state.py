@@ -220,6 +220,10 @@ class Timers:
     def set(self, at_ms: int, kind: str, partition: str, application_id: str, key: str = "") -> None:
         heappush(self._heap, Alarm(at_ms, kind, partition, application_id, key))
 
+    def next_ms(self) -> int | None:
+        """When the earliest alarm is due."""
+        return self._heap[0].at_ms if self._heap else None
+
     def due(self, now_ms: int) -> Iterator[Alarm]:
         """The earliest first; each is given out once."""
         while self._heap and self._heap[0].at_ms <= now_ms:

@@ -13,6 +13,7 @@ from ..cycle.schedule import schedule
 from ..facts import Fact
 from ..state import State
 from .ask import recover_allocation, release_ask, submit_ask
+from .clean import clean_queues
 from .configure import configure, register
 from .expire import tick
 from .node import update_node
@@ -32,6 +33,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
     commands.ReleaseAllocation: release_allocation,
     commands.AnswerPredicate: answer_predicate,
     commands.Schedule: schedule,
+    commands.CleanQueues: clean_queues,
     commands.Tick: tick,
 }
 

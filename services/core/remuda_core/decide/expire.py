@@ -1,5 +1,4 @@
-"""Tick: time has passed. Applications leave states that last only so long, and queues nobody needs any more are
-removed."""
+"""Tick: time has passed. Applications leave states that last only so long, and asks that wait are explained."""
 
 from __future__ import annotations
 
@@ -30,7 +29,6 @@ def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
         yield from forget_rejections(partition, now_ms - state.timing.ended_ms)
         if partition.index is not None:
             yield from explanations(partition, partition.index, now_ms)
-        yield from clean(partition)
 
 
 def state_ended(
@@ -44,17 +42,6 @@ def state_ended(
     yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
     if application.state == lifecycle.EXPIRED:
         yield facts.ApplicationRemoved(partition.name, application.id, "")
-
-
-def clean(partition: Partition) -> Iterator[Fact]:
-    """Dynamic queues, and managed ones that drain, go when they are empty; a partition that is no longer configured
-    likewise."""
-    removable = [q for q in partition.queues.values() if q.parent is not None and (not q.managed or q.draining)]
-    for queue in sorted(removable, key=lambda q: q.path, reverse=True):  # children before parents
-        if not queue.children and not queue.applications:
-            yield facts.QueueRemoved(partition.name, queue.path, queue.managed)
-    if partition.draining and not partition.nodes and not any(not a.terminal for a in partition.applications.values()):
-        yield facts.PartitionRemoved(partition.name)
 
 
 def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:

@@ -44,6 +44,7 @@ class Leader:
         self._writer: LogWriter
         self._more_to_schedule = True
         self._next_tick_ms = 0
+        self._next_clean_ms = 0
 
     async def lead(self, when_leading: Callable[[Leader], asyncio.Future[None] | None]) -> None:
         """Waits for the lease, rebuilds the state from the log, then leads until something goes wrong."""
@@ -123,6 +124,9 @@ class Leader:
         if now_ms >= self._next_tick_ms:
             self._next_tick_ms = now_ms + limits.TICK_MS
             self._own(scribe, commit, "Tick", self.core.handle(commands.Tick(), now_ms), {})
+        if now_ms >= self._next_clean_ms:
+            self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
+            self._own(scribe, commit, "CleanQueues", self.core.handle(commands.CleanQueues(), now_ms), {})
         trace = traced[0] if traced else {}
         facts = self.core.handle(commands.Schedule(limits.ALLOCATIONS_PER_PASS), now_ms)
         self._more_to_schedule = len(facts) >= limits.ALLOCATIONS_PER_PASS

@@ -1,0 +1,191 @@
+"""A state of remuda in the form of the reference's REST objects, as far as they say the same (FORMAT.md section 3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from remuda_core.cycle.index import required_node
+from remuda_core.decide.names import plain
+from remuda_core.rules import lifecycle
+from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue, State
+
+from .recording import Json
+
+# What an application of the reference is listed under once it is over.
+OVER: Final = {lifecycle.COMPLETED: "completedApplications", lifecycle.FAILED: "completedApplications",
+               lifecycle.REJECTED: "rejectedApplications"}  # fmt: skip
+NOTHING_PENDING: Final = -(2**31)
+
+
+class Highest:
+    """The most an application has held at any one time: the state does not keep it, whoever watches can."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[Application, dict[str, int]]] = {}
+
+    def look(self, state: State) -> None:
+        for partition in state.partitions.values():
+            for application in partition.applications.values():
+                _, held = self._held.setdefault(id(application), (application, {}))
+                for name, amount in application.allocated.items():
+                    if amount > held.get(name, 0):
+                        held[name] = amount
+
+    def of(self, application: Application) -> dict[str, int]:
+        return dict(self._held.get(id(application), (application, {}))[1])
+
+
+def dump(state: State, highest: Highest) -> Json:
+    return {
+        "partitions": {partition.name: _partition(partition, highest) for partition in state.partitions.values()},
+        "users": list(users(state)),
+        "groups": [],
+    }
+
+
+def _partition(partition: Partition, highest: Highest) -> Json:
+    listed: dict[str, list[Json]] = {"applications": [], "completedApplications": [], "rejectedApplications": []}
+    for application in partition.applications.values():
+        listed[OVER.get(application.state, "applications")].append(_application(application, highest))
+    states = Counter(application.state for application in partition.applications.values())
+    return {
+        "info": {
+            "name": plain(partition.name),
+            "state": "Draining" if partition.draining else "Active",
+            "nodeSortingPolicy": {
+                "type": partition.settings.node_sort,
+                "resourceWeights": dict(partition.settings.resource_weights),
+            },
+            "totalNodes": len(partition.nodes),
+            "totalContainers": len(partition.allocations),
+            "applications": dict(states, total=states.total()),
+            "capacity": {"capacity": dict(partition.total), "usedCapacity": dict(partition.root.allocated)},
+        },
+        "queues": _queue(partition.root, partition),
+        "nodes": [_node(node) for node in partition.nodes.values()],
+        **listed,
+    }
+
+
+def _queue(queue: Queue, partition: Partition) -> Json:
+    settings = queue.settings
+    running = [a for below in queue.below() for a in below.applications.values() if _runs(a)]
+    said: Json = {
+        "queuename": queue.path,
+        "status": "Draining" if queue.draining else "Active",
+        "isLeaf": queue.leaf,
+        "isManaged": queue.managed,
+        "parent": queue.parent.path if queue.parent else "",
+        "allocatedResource": dict(queue.allocated),
+        "pendingResource": dict(queue.pending),
+        "guaranteedResource": dict(settings.guaranteed),
+        "maxResource": dict(settings.max) if queue.parent else dict(partition.total),
+        "maxRunningApps": settings.max_applications,
+        "runningApps": len(running),
+        "currentPriority": queue.priority if queue.priorities else NOTHING_PENDING,
+        "properties": dict(settings.properties),
+        "children": [_queue(child, partition) for child in queue.children.values()],
+    }
+    if template := settings.child_template:
+        said["template"] = {
+            "maxRunningApps": template.max_applications,
+            "properties": dict(template.properties),
+            "guaranteedResource": dict(template.guaranteed),
+            "maxResource": dict(template.max),
+        }
+    return said
+
+
+def _runs(application: Application) -> bool:
+    """It counts against `maxapplications` of its queues."""
+    return not application.terminal and application.state not in (lifecycle.NEW, lifecycle.ACCEPTED)
+
+
+def _application(application: Application, highest: Highest) -> Json:
+    return {
+        "applicationID": application.id,
+        "applicationState": application.state,
+        "queueName": application.queue.path,
+        "user": application.user,
+        "groups": list(application.groups),
+        "stateLog": [{"applicationState": state} for _, state in application.log if state != lifecycle.NEW],
+        "usedResource": dict(application.allocated),
+        "maxUsedResource": highest.of(application),
+        "pendingResource": dict(application.pending),
+        "requests": [_ask(pending) for pending in application.asks.values()],
+        "allocations": [_allocation(allocation) for allocation in application.allocations.values()],
+    }
+
+
+def _ask(pending: PendingAsk) -> Json:
+    ask = pending.ask
+    return {
+        "allocationKey": ask.allocation_key,
+        "applicationId": ask.application_id,
+        "pendingCount": pending.pending,
+        "priority": str(ask.priority),
+        "resource": dict(ask.resource),
+        "placeholder": ask.placeholder,
+        "taskGroupName": ask.task_group,
+        "requiredNodeId": required_node(ask.tags) or "",
+    }
+
+
+def _allocation(allocation: Allocation) -> Json:
+    fact = allocation.fact
+    return {
+        "allocationKey": fact.allocation_key,
+        "applicationId": fact.application_id,
+        "nodeId": fact.node_id,
+        "uuid": fact.uuid,
+        "priority": str(fact.priority),
+        "resource": dict(fact.resource),
+        "placeholder": fact.placeholder,
+        "taskGroupName": fact.task_group,
+    }
+
+
+def _node(node: Node) -> Json:
+    return {
+        "nodeID": node.id,
+        "capacity": dict(node.capacity),
+        "occupied": dict(node.occupied),
+        "allocated": dict(node.allocated),
+        "available": node.available(),
+        "utilized": {
+            name: node.allocated.get(name, 0) * 100 // whole for name, whole in node.capacity.items() if whole > 0
+        },
+        "schedulable": not node.draining,
+        "allocations": [_allocation(allocation) for allocation in node.allocations.values()],
+    }
+
+
+def users(state: State) -> Iterator[Json]:
+    """What each user holds in which queue."""
+    held: dict[str, dict[str, Json]] = {}
+    for partition in state.partitions.values():
+        for application in partition.applications.values():
+            if not application.allocations:
+                continue
+            for queue in application.queue.lineage:
+                used = held.setdefault(application.user, {}).setdefault(queue.path, _usage(queue.path))
+                used["runningApplications"].append(application.id)
+                _add(used["resourceUsage"]["Resources"], application.allocated)
+    for user, queues in held.items():
+        yield {"userName": user, "queues": _tree(queues, "root")}
+
+
+def _usage(path: str) -> Json:
+    return {"queuePath": path, "resourceUsage": {"Resources": {}}, "runningApplications": []}
+
+
+def _add(to: dict[str, int], amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        to[name] = to.get(name, 0) + amount
+
+
+def _tree(queues: Mapping[str, Json], path: str) -> Json:
+    below = [_tree(queues, child) for child in queues if child.rpartition(".")[0] == path]
+    return {**queues[path], "children": below}

@@ -1,0 +1,306 @@
+"""A scenario played on the core alone, with a clock of its own: what rmproxy, the configuration service and the event
+publisher do around it is done by their own pure parts, so what is compared is what an RM would receive.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+
+import remuda_config
+from remuda_bus.bus import Message
+from remuda_config.load import check_extra, timing
+from remuda_core import commands
+from remuda_core.check import check, digest
+from remuda_core.core import Core
+from remuda_core.shell import replay
+from remuda_core.wire import Scribe
+from remuda_events.narrate import narrate
+from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import callbacks, translate
+from remuda_rmproxy.tellings import RESPONSES
+
+from .answer import Answer, Answers
+from .dump import Highest, dump
+from .recording import Json, Scenario, Step
+
+START_MS: Final = 1_700_000_000_000
+# What a cycle takes: the harness waits that long for confirmations.
+CYCLE_MS: Final = 12
+# How often a scheduler that runs by itself looks again.
+PASS_MS: Final = 100
+EVERYTHING: Final = 1_000_000
+MOST_CYCLES: Final = 10_000
+PAYLOAD_LIMIT: Final = 100_000_000
+
+REQUESTS: Final = {"node": si.NodeRequest, "application": si.ApplicationRequest, "allocation": si.AllocationRequest}
+CALLBACKS: Final = {"allocation": "allocation", "application": "application", "node": "node",
+                    "container": "schedulingState"}  # fmt: skip
+CONFIRMED: Final = ("TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED")
+UUID_OF: Final = re.compile(r"\$uuid:([A-Za-z0-9_.-]+)(?:#(\d+))?")
+
+COMPATIBILITY: Final = "yunikorn-1.4"
+
+
+def play(scenario: Scenario, compatibility: str = COMPATIBILITY) -> Answers:
+    return InProcess(scenario, compatibility).play()
+
+
+class Refusal(Exception):
+    """What the call itself is answered with."""
+
+
+class InProcess:
+    """Raises AssertionError when an invariant of the core does not hold, or when a replay of the log gives another
+    state."""
+
+    def __init__(self, scenario: Scenario, compatibility: str) -> None:
+        self.scenario = scenario
+        self.core = Core(scenario.rm_id)
+        self.standby = Core(scenario.rm_id)
+        self.now_ms = START_MS
+        self.registered = False
+        self.answer = Answer(-1, "register")
+        self._highest = Highest()
+        self._uuids: dict[str, list[str]] = {}
+        self._requests = 0
+        self._due: list[tuple[int, Json]] = []  # confirmations the RM will send
+        self._told = 0  # callbacks so far, those about waiting asks not counted
+        options = scenario.options
+        times = {"starting": options.starting_timeout_ms, "completing": options.completing_timeout_ms,
+                 "reservation_delay": options.reservation_delay_ms,
+                 "preemption_attempt": options.preempt_attempt_ms}  # fmt: skip
+        self._extra = {
+            **scenario.extra_config,
+            "compatibility": compatibility,
+            **{f"timing.{name}": f"{ms}ms" for name, ms in times.items()},
+        }
+
+    def play(self) -> Answers:
+        answers = Answers()
+        try:
+            self.register()
+        except Refusal as refusal:
+            answers.refused = str(refusal)
+        before = self.answer
+        for step in self.scenario.steps:
+            self.answer = Answer(step.number, step.action, step.label)
+            if before.number < 0:  # what came of the registration comes with the first step
+                self.answer.callbacks, self.answer.events = before.callbacks, before.events
+            self.take(step)
+            answers.steps.append(self.answer)
+            before = self.answer
+        check(self.core.state)
+        assert digest(self.core.state) == digest(self.standby.state), "a replay of the log gives another state"
+        if self.registered:
+            answers.final = dump(self.core.state, self._highest)
+        return answers
+
+    # What the RM does
+
+    def register(self) -> None:
+        scenario = self.scenario
+        configuration = self._configuration(scenario.config, self._extra)
+        request = si.RegisterResourceManagerRequest(
+            rmID=scenario.rm_id, policyGroup=scenario.policy_group, version=scenario.version,
+            buildInfo=scenario.build_info, extraConfig=self._extra,
+        )  # fmt: skip
+        facts = self._command(translate.register(request, configuration, ""))
+        refused = [fact.registration_refused.reason for fact in facts if fact.HasField("registration_refused")]
+        if refused:
+            raise Refusal(refused[0])
+        self.registered = True
+
+    def take(self, step: Step) -> None:
+        if step.action in REQUESTS or step.action == "config":
+            try:
+                if not self.registered:
+                    raise Refusal(f"{self.scenario.rm_id} is not registered")
+                if step.action == "config":
+                    self._configure(step)
+                else:
+                    self._request(step.action, json.dumps(step.argument))
+            except Refusal as refusal:
+                self.answer.error = str(refusal)
+            self._until_quiet()
+        elif step.action == "wait_ms":
+            self._pass(int(step.argument))
+            self._until_quiet()
+        elif step.action == "schedule":
+            if self.scenario.manual:
+                self._schedule(int(step.argument))
+            self._until_quiet()
+        elif step.action == "clean_queues":
+            self._handle("CleanQueues", commands.CleanQueues())
+            self._until_quiet()
+        elif step.action == "dump" and self.registered:
+            self.answer.dump = dump(self.core.state, self._highest)
+
+    def _request(self, kind: str, text: str) -> None:
+        written = json.loads(UUID_OF.sub(self._uuid_of, text))
+        message = REQUESTS[kind]()
+        try:
+            ParseDict(written, message)
+        except ParseError as error:
+            raise Refusal(str(error)) from None
+        message.rmID = self.scenario.rm_id
+        self._send(kind, message)
+
+    def _send(self, kind: str, message: Any) -> None:
+        self._requests += 1
+        sent = Message(f"si.v1.rm.x.{kind}", message.SerializeToString(), seq=self._requests)
+        try:
+            payloads = translate.commands_of(sent, self.scenario.rm_id, PAYLOAD_LIMIT)
+        except translate.Unacceptable as reason:
+            raise Refusal(str(reason)) from None
+        for payload in payloads:
+            self._command(inbox_pb2.Command.FromString(payload))
+        self._follow()
+
+    def _uuid_of(self, match: re.Match[str]) -> str:
+        key, index = match.groups()
+        known = self._uuids.get(key)
+        if not known:
+            return f"unknown-{key}"
+        return known[-1] if index is None else known[min(int(index), len(known) - 1)]
+
+    def _configure(self, step: Step) -> None:
+        extra = {**self._extra, **step.extra_config}
+        configuration = self._configuration(str(step.argument), extra)
+        self._requests += 1
+        [payload] = translate.configure(self.scenario.rm_id, self._requests, "", configuration, PAYLOAD_LIMIT)
+        facts = self._command(inbox_pb2.Command.FromString(payload))
+        self._follow()
+        for fact in facts:
+            if fact.HasField("configuration_refused"):
+                raise Refusal(fact.configuration_refused.reason)
+
+    def _configuration(self, text: str, extra: dict[str, str]) -> config_pb2.Configuration:
+        try:
+            configuration = remuda_config.load(text, "registration", extra["compatibility"])
+        except remuda_config.Invalid as error:
+            raise Refusal("; ".join(map(str, error.problems))) from None
+        if problems := check_extra(extra):
+            raise Refusal("; ".join(map(str, problems)))
+        configuration.timing.CopyFrom(timing(extra)[0])
+        return configuration
+
+    # What the core does
+
+    def _command(self, message: inbox_pb2.Command) -> list[log_pb2.Fact]:
+        scribe = Scribe()
+        name, asked = scribe.read(message)
+        return self._decide(scribe, name, asked)
+
+    def _handle(self, name: str, command: commands.Command) -> list[log_pb2.Fact]:
+        return self._decide(Scribe(), name, [command])
+
+    def _decide(self, scribe: Scribe, name: str, asked: list[commands.Command]) -> list[log_pb2.Fact]:
+        facts = self.core.handle_all(asked, self.now_ms)
+        self._highest.look(self.core.state)
+        commit = log_pb2.Commit(now_ms=self.core.state.now_ms)
+        decision = commit.decisions.add(command=name)
+        for fact in facts:
+            scribe.write(fact, decision.facts.add())
+        replay.apply(self.standby, commit)
+        self._hear(commit)
+        return list(decision.facts)
+
+    def _hear(self, commit: log_pb2.Commit) -> None:
+        """The RM's callbacks, and what it does by itself on some of them; the events."""
+        for callback in callbacks.callbacks_of(commit, self.scenario.rm_id, PAYLOAD_LIMIT):
+            if callback.kind not in CALLBACKS:
+                continue
+            kind = RESPONSES.get(callback.kind, si.UpdateContainerSchedulingStateRequest)
+            told = MessageToDict(kind.FromString(callback.payload), preserving_proto_field_name=True)
+            self.answer.callbacks.append({"cb": CALLBACKS[callback.kind], "msg": told})
+            self._told += callback.kind != "container"
+            if callback.kind == "allocation":
+                self._react(told)
+        for record in narrate(commit):
+            event = MessageToDict(si.EventRecord.FromString(record), preserving_proto_field_name=True)
+            event.pop("timestampNano", None)
+            self.answer.events.append(event)
+
+    def _react(self, told: Json) -> None:
+        for new in told.get("new", ()):
+            self._uuids.setdefault(new.get("allocationKey", ""), []).append(new["UUID"])
+        if self.scenario.options.no_confirm:
+            return
+        for release in told.get("released", ()):
+            if release.get("terminationType") in CONFIRMED:
+                fields = ("partitionName", "applicationID", "UUID", "terminationType", "message")
+                confirmation = {key: release[key] for key in fields if key in release}
+                self._due.append((self.now_ms + self.scenario.options.confirm_delay_ms, confirmation))
+
+    def _follow(self) -> None:
+        """What happens on what has just happened, at this very time."""
+        while self._due and self._due[0][0] <= self.now_ms:
+            _, confirmation = self._due.pop(0)
+            request = si.AllocationRequest(rmID=self.scenario.rm_id)
+            request.releases.allocationsToRelease.append(ParseDict(confirmation, si.AllocationRelease()))
+            self._send("allocation", request)
+        if not self.scenario.manual and self.registered:
+            self._handle("Schedule", commands.Schedule(EVERYTHING))
+            if self._due and self._due[0][0] <= self.now_ms:
+                self._follow()
+
+    def _schedule(self, cycles: int) -> None:
+        for _ in range(cycles if cycles >= 0 else MOST_CYCLES):
+            before = len(self.answer.callbacks)
+            self._handle("Schedule", commands.Schedule(1))
+            productive = any(map(is_productive, self.answer.callbacks[before:]))
+            self.answer.cycles += 1
+            self.answer.productive += productive
+            self._follow()
+            self._pass(CYCLE_MS)
+            if cycles < 0 and not productive:
+                break
+
+    # What time does
+
+    def _pass(self, ms: int) -> None:
+        """So much time, and everything that is due in it."""
+        end_ms = self.now_ms + ms
+        while (at_ms := self._next_ms(end_ms)) is not None:
+            self._advance(at_ms)
+        self.now_ms = end_ms
+
+    def _until_quiet(self) -> None:
+        """Until no callback has come for `quiet_ms`."""
+        end_ms = self.now_ms + self.scenario.options.quiet_ms
+        latest_ms = self.now_ms + self.scenario.options.max_step_ms
+        while (at_ms := self._next_ms(min(end_ms, latest_ms))) is not None:
+            told = self._told
+            self._advance(at_ms)
+            if self._told > told:
+                end_ms = self.now_ms + self.scenario.options.quiet_ms
+        self.now_ms = min(end_ms, latest_ms)
+
+    def _next_ms(self, end_ms: int) -> int | None:
+        """When something is due next, up to then."""
+        times = [at_ms for at_ms, _ in self._due[:1]]
+        if (alarm_ms := self.core.state.timers.next_ms()) is not None:
+            times.append(alarm_ms)
+        if not self.scenario.manual:
+            times.append(self.now_ms + PASS_MS)
+        at_ms = max(min(times), self.now_ms) if times else None
+        return at_ms if at_ms is not None and at_ms <= end_ms else None
+
+    def _advance(self, at_ms: int) -> None:
+        self.now_ms = at_ms
+        if self.registered:
+            self._handle("Tick", commands.Tick())
+        self._follow()
+
+
+def is_productive(callback: Json) -> bool:
+    """It tells of an allocation or of the beginning of a replacement."""
+    told = callback["msg"] if callback["cb"] == "allocation" else {}
+    return bool(told.get("new")) or any(
+        release.get("terminationType") == "PLACEHOLDER_REPLACED" for release in told.get("released", ())
+    )

@@ -1,0 +1,75 @@
+"""Equal, explained, different or failed: what a comparison comes to.
+
+A difference is explained when a kind (`kinds.py`) recognises it from the data. Some kinds change what is allocated:
+from that step on, nothing can be compared step by step any more, and the rest of the scenario is held only to what is
+always true (which the player checks after every step).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from .answer import Answers
+from .case import Case
+from .compare import FINAL, Difference, differences
+from .in_process import COMPATIBILITY
+from .kinds import KINDS
+from .recording import Recording, Scenario
+
+EQUAL, EXPLAINED, DIFFERENT, FAILED = VERDICTS = ("equal", "explained", "different", "failed")
+Play = Callable[[Scenario, str], Answers]
+AT_ALL_STEPS: Final = 1_000_000
+
+
+@dataclass
+class Verdict:
+    """`kinds`: what explains the differences, each with how many; `unexplained`: in the order of the steps."""
+
+    name: str
+    deterministic: bool
+    word: str = EQUAL
+    kinds: dict[str, int] = field(default_factory=dict)
+    unexplained: list[Difference] = field(default_factory=list)
+    error: str = ""
+    case: Case | None = None
+
+    def summary(self) -> str:
+        """In one line: why it is what it is."""
+        if self.word == FAILED:
+            return self.error.strip().rpartition("\n")[2]
+        if self.word == DIFFERENT:
+            return str(self.unexplained[0])
+        return "; ".join(self.kinds)
+
+
+def judge(recording: Recording, play: Play, compatibility: str = COMPATIBILITY) -> Verdict:
+    verdict = Verdict(recording.scenario.name, recording.deterministic)
+    try:
+        ours = play(recording.scenario, compatibility).as_trace()
+        case = verdict.case = Case(recording.scenario, ours, recording.trace)
+        found = differences(ours, recording.trace)
+        _explain(verdict, case, found)
+    except Exception:  # noqa: BLE001 - whatever it is, it is the verdict on this scenario
+        verdict.word, verdict.error = FAILED, traceback.format_exc()
+        return verdict
+    if verdict.unexplained:
+        verdict.word = DIFFERENT
+    elif verdict.kinds:
+        verdict.word = EXPLAINED
+    return verdict
+
+
+def _explain(verdict: Verdict, case: Case, found: list[Difference]) -> None:
+    tainted = {kind.name: since for kind in KINDS if (since := kind.taints_from(case)) is not None}
+    since, by = min(((step, name) for name, step in tainted.items()), default=(AT_ALL_STEPS, ""))
+    for difference in found:
+        kind = next((kind.name for kind in KINDS if kind.explains(case, difference)), None)
+        if kind is None and (difference.step == FINAL or difference.step >= since) and by:
+            kind = by
+        if kind is None:
+            verdict.unexplained.append(difference)
+        else:
+            verdict.kinds[kind] = verdict.kinds.get(kind, 0) + 1
