@@ -137,6 +137,13 @@ class Settings:
     def _partition(self, line: Line) -> None:
         self._current = line.one("name")
         settings = replace_partition(self._settings(), node_sort=line.take("nodesort", "fair"))
+        if "preemption" in line.values:
+            settings = replace_partition(settings, preemption_enabled=line.flag("preemption"))
+        settings = replace_partition(
+            settings,
+            preemption_threshold=line.number("threshold", settings.preemption_threshold),
+            preemption_interval_ms=line.duration_ms(line.take("interval", "0s")),
+        )
         weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
         self._partitions[self._current] = replace_partition(settings, resource_weights=weights) if weights else settings
 
@@ -202,6 +209,8 @@ PROPERTIES: Final = {
     "sortpriority": "application.sort.priority",
     "prioritypolicy": "priority.policy",
     "offset": "priority.offset",
+    "preemption": "preemption.policy",
+    "delay": "preemption.delay",
 }
 
 
@@ -347,9 +356,16 @@ class Notes:
             count = int(line.names.pop()[1:])
         application, keys = self._key(line, line.one("app/key"))
         timeout_ms = self._timeout_ms(line)
+        preemptable, preempts, originator = line.take("preemptable"), line.flag("preempts"), line.flag("originator")
+        allow_self = None if not preemptable and not preempts else preemptable == "true"
         resource = line.resource()
         for key in keys.split(","):
-            yield commands.SubmitAsk(Ask(partition, application, key, resource, count, priority, timeout_ms, tags))
+            yield commands.SubmitAsk(
+                Ask(
+                    partition, application, key, resource, count, priority, timeout_ms, tags, originator=originator,
+                    allow_preempt_self=allow_self, allow_preempt_other=None if allow_self is None else preempts,
+                )
+            )  # fmt: skip
 
     def withdraw(self, line: Line) -> Iterator[commands.Command]:
         partition, name = self.partition(line), line.one("application or app/key")

@@ -85,6 +85,16 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.PredicateRefused: (ALWAYS, lambda f: f"Refused {key(f)} {f.node_id}: {f.reason}"),
     facts.PredicateWithdrawn: (ALWAYS, lambda f: f"Not asked any more {key(f)} {f.node_id}: {f.reason}"),
     facts.RefusalsForgotten: (ALWAYS, lambda f: f"Forgotten what was refused {key(f)}"),
+    facts.ReleaseOverdue: (
+        ALWAYS,
+        lambda f: f"Overdue {key(f)} {f.node_id}: the RM was asked for its release {TERMINATIONS[f.termination_type]}",
+    ),
+    facts.PreemptionStarted: (
+        ALWAYS,
+        lambda f: f"Preempting for {key(f)} on {f.node_id}, {len(f.uuids)} victim{'s' if len(f.uuids) > 1 else ''}",
+    ),
+    facts.PreemptionEnded: (ALWAYS, lambda f: f"Preemption for {key(f)} ended: {f.reason}"),
+    facts.PreemptionRefused: (ALWAYS, lambda f: f"Cannot preempt for {key(f)}: {f.reason}"),
     facts.ReleaseIgnored: (ALWAYS, lambda f: f"Ignored release of {key(f)}: {f.message}"),
 }
 

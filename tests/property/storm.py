@@ -120,9 +120,14 @@ class Storm:
             need = self.resource(0, 9)
         tags = {"si/requiredNode": self.some(list(partition.nodes), "n")} if random.random() < 0.05 else {}
         priority, timeout_ms = random.choice((0, 0, 0, 1, 2, -1)), random.choice((0, 0, 0, 0, 5_000, -1))
+        willing = random.choice((None, (False, False), (True, False), (True, True), (True, True), (False, True)))
+        allow_self, allow_other = willing or (None, None)
         return commands.SubmitAsk(
-            Ask(partition.name, app_id, key, need, random.choice((1, 1, 1, 2, 5, 0)), priority, timeout_ms, tags)
-        )
+            Ask(
+                partition.name, app_id, key, need, random.choice((1, 1, 1, 2, 5, 0)), priority, timeout_ms, tags,
+                originator=random.random() < 0.1, allow_preempt_self=allow_self, allow_preempt_other=allow_other,
+            )
+        )  # fmt: skip
 
     def schedule(self) -> Command:
         return commands.Schedule(self.random.choice((1, 1, 1, 2, 5, 1_000)))
@@ -237,8 +242,9 @@ class Storm:
             ({"vcore": 1.0, "memory": 1.0}, {"vcore": 4.0, "memory": 1.0}, {"gpu": 1.0, "vcore": 0.0})
         )
         return PartitionSettings(
-            name, root, random.choice(("fair", "binpacking")), weights, placement_rules=random.choice(RULES)
-        )
+            name, root, random.choice(("fair", "binpacking")), weights, random.random() < 0.6, random.choice(RULES),
+            preemption_threshold=random.choice((0, 0, 50)), preemption_interval_ms=random.choice((0, 1)),
+        )  # fmt: skip
 
     def queue(self, name: str, depth: int) -> QueueSettings:
         random = self.random
@@ -266,6 +272,8 @@ class Storm:
             "application.sort.priority": ("enabled", "disabled"),
             "priority.policy": ("default", "fence"),
             "priority.offset": ("0", "1", "-1", "2147483647"),
+            "preemption.policy": ("default", "default", "fence", "disabled"),
+            "preemption.delay": ("1ms", "5s"),
         }
         return {key: random.choice(values) for key, values in choices.items() if random.random() < 0.35}
 

@@ -17,7 +17,7 @@ import msgspec
 from .check_index import check_index
 from .evolve import mapped_priority
 from .facts import Allocated, Fact, PredicateAsked
-from .limits import REFUSALS_LAST_MS, REJECTED_APPLICATIONS
+from .limits import REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from .rules import lifecycle
 from .rules.resource import Items, Resource, items_of, show, total_of
 from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State
@@ -54,10 +54,22 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "applications": {app_id: _application(application) for app_id, application in partition.applications.items()},
         "rejected": [{"fact": r.fact, "at_ms": r.at_ms} for r in partition.rejected.values()],
         "allocations": {
-            uuid: {"fact": a.fact, "at_ms": a.at_ms, "releasing": a.releasing}
+            uuid: {
+                "fact": a.fact,
+                "at_ms": a.at_ms,
+                "asked_seq": a.asked_seq,
+                "releasing": a.releasing,
+                "releasing_ms": a.releasing_ms,
+                "overdue": a.overdue,
+                "by_preemption": a.by_preemption,
+            }
             for uuid, a in partition.allocations.items()
         },
         "questions": [question.fact for _, question in sorted(partition.questions.items())],
+        "preemptions": sorted(
+            (app_id, key, p.node.id, p.uuids, p.at_ms) for (app_id, key), p in partition.preemptions.items()
+        ),
+        "preemption_refused_ms": partition.preemption_refused_ms,
     }
 
 
@@ -71,6 +83,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "applications": sorted(queue.applications),
         "allocated": _sum(queue.allocated),
         "pending": _sum(queue.pending),
+        "preempting": _sum(queue.preempting),
+        "refusals": sorted(queue.refusals.items()),
         "priorities": sorted(queue.priorities.items()),
         "priority": queue.priority,
     }
@@ -102,7 +116,15 @@ def _application(application: Application) -> dict[str, Any]:
         "state_at_ms": application.state_at_ms,
         "log": application.log,
         "asks": {
-            key: {"ask": a.ask, "pending": a.pending, "seq": a.seq, "at_ms": a.at_ms, "asked": a.asked, **_refused(a)}
+            key: {
+                "ask": a.ask,
+                "pending": a.pending,
+                "seq": a.seq,
+                "at_ms": a.at_ms,
+                "asked": a.asked,
+                **_refused(a),
+                "preempted_at_ms": a.preempted_at_ms,
+            }
             for key, a in application.asks.items()
         },
         "allocations": sorted(application.allocations),
@@ -135,6 +157,7 @@ def check(state: State) -> None:
         _check_sums(partition)
         _check_priorities(partition)
         _check_timers(state, partition)
+        _check_preemption(state, partition)
         if partition.index is not None:
             check_index(partition, partition.index)
 
@@ -322,6 +345,32 @@ def _check_timers(state: State, partition: Partition) -> None:
         if due_ms > state.now_ms and not allocation.releasing:
             alarm = Alarm(due_ms, "execution", partition.name, allocation.application.id, uuid)
             assert alarm in alarms, f"allocation {uuid}: nothing ends its execution at {due_ms}"
+
+
+def _check_preemption(state: State, partition: Partition) -> None:
+    for queue in partition.queues.values():
+        allocations = [a for a in partition.allocations.values() if queue in a.application.queue.lineage]
+        counted = total_of(a.fact.resource for a in allocations if a.preempting)
+        _same(queue.preempting, counted, f"queue {queue.path}: preempting")
+    alarms = state.timers.alarms()
+    for (app_id, key), preemption in partition.preemptions.items():
+        name = f"preemption for {app_id}/{key}"
+        pending = preemption.pending
+        assert partition.applications[app_id].asks.get(key) is pending, f"{name}: there is no such ask"
+        assert pending.preemption is preemption, f"{name}: the ask knows of another"
+        assert pending.preempted_at_ms == preemption.at_ms, f"{name}: the ask knows of another time"
+        assert partition.nodes.get(preemption.node.id) is preemption.node, f"{name}: its node is not there"
+        due_ms = preemption.at_ms + RELEASE_OVERDUE_MS
+        assert Alarm(due_ms, "preemption", partition.name, app_id, key) in alarms, f"{name}: nothing ends it"
+    for uuid, a in partition.allocations.items():
+        alarm = Alarm(a.releasing_ms + RELEASE_OVERDUE_MS, "release", partition.name, a.application.id, uuid)
+        assert not a.releasing or a.overdue or alarm in alarms, f"allocation {uuid}: nothing tells if it is overdue"
+    under_way = {p.pending for p in partition.preemptions.values()}
+    for application in partition.applications.values():
+        for key, pending in application.asks.items():
+            assert (pending.preemption is not None) == (pending in under_way), (
+                f"ask {application.id}/{key}: its preemption is not the partition's"
+            )
 
 
 # What is true of decisions

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 from .cycle.contest import Contest
 from .cycle.fit_list import Vector, covers
-from .cycle.index import Index, required_node
+from .cycle.index import Index
 from .cycle.nodes import Demand
 from .cycle.order import Lane, LeafOrder, Line, ParentOrder
+from .cycle.required_node import required_node
 from .rules.resource import Items, items_of
 from .rules.share import weight
 from .state import Node, Partition, PendingAsk, Queue

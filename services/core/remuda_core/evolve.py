@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from . import facts
 from .cycle.order import LeafOrder
-from .limits import REFUSALS_LAST_MS
+from .limits import REFUSAL_KEPT_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
 from .rules import lifecycle
-from .rules.resource import Resource, add
+from .rules.resource import Resource, add, items_of
 from .settings import Timing
 from .state import (
     NO_NODES,
@@ -22,6 +22,7 @@ from .state import (
     Node,
     Partition,
     PendingAsk,
+    Preemption,
     Question,
     Queue,
     RejectedApplication,
@@ -271,6 +272,8 @@ def _ask_goes(partition: Partition, application: Application, pending: PendingAs
     partition.refused.pop(pending, None)
     if pending.asked:
         _questions_dropped(partition, application, pending)
+    if pending.preemption is not None:
+        _preemption_over(partition, pending)
     count, pending.pending = pending.pending, 0
     if not count:
         return  # it was in no line
@@ -354,7 +357,7 @@ def allocated(state: State, fact: facts.Allocated) -> None:
         _held_allocated(state, partition, pending, fact)
         return
     pending.pending -= 1
-    allocation = Allocation(fact, node, application, state.now_ms)
+    allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
     asked, held, on_node, books = application.pending, application.allocated, node.allocated, application.queue.books
     for name, amount in fact.resource.items():
@@ -373,6 +376,9 @@ def allocated(state: State, fact: facts.Allocated) -> None:
             application.priorities[priority] -= 1
         else:
             _prioritise(application, priority, -1)
+    if pending.preemption is not None:
+        allocation.by_preemption = True
+        _preemption_over(partition, pending)
     if fact.execution_timeout_ms > 0:
         _set_execution_alarm(state, fact)
     if partition.index is not None:
@@ -407,6 +413,8 @@ def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
     application, node = allocation.application, allocation.node
     del application.allocations[fact.uuid], node.allocations[fact.uuid]
     _book_allocated(application, node, allocation.fact.resource, -1)
+    if allocation.preempting:
+        _book_preempting(allocation, -1)
     if partition.index is not None:
         partition.index.released(node, application)
 
@@ -421,7 +429,62 @@ def _book_allocated(application: Application, node: Node, resource: Resource, ti
 
 
 def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
-    state.partitions[fact.partition].allocations[fact.uuid].releasing = fact.termination_type
+    allocation = state.partitions[fact.partition].allocations[fact.uuid]
+    if allocation.preempting:
+        _book_preempting(allocation, -1)
+    allocation.releasing, allocation.releasing_ms, allocation.overdue = fact.termination_type, state.now_ms, False
+    if allocation.preempting:
+        _book_preempting(allocation, 1)
+    state.timers.set(state.now_ms + RELEASE_OVERDUE_MS, "release", fact.partition, fact.application_id, fact.uuid)
+
+
+def release_overdue(state: State, fact: facts.ReleaseOverdue) -> None:
+    allocation = state.partitions[fact.partition].allocations[fact.uuid]
+    if allocation.preempting:
+        _book_preempting(allocation, -1)
+    allocation.overdue = True
+
+
+def _book_preempting(allocation: Allocation, times: int) -> None:
+    for queue in allocation.application.queue.lineage:
+        add(queue.preempting, allocation.fact.resource, times)
+
+
+# Preemption
+
+
+def preemption_started(state: State, fact: facts.PreemptionStarted) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    pending.preempted_at_ms = state.now_ms
+    pending.preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms)
+    partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
+    at_ms = state.now_ms + RELEASE_OVERDUE_MS
+    state.timers.set(at_ms, "preemption", fact.partition, fact.application_id, fact.allocation_key)
+
+
+def preemption_ended(state: State, fact: facts.PreemptionEnded) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.preemptions[fact.application_id, fact.allocation_key].pending
+    _preemption_over(partition, pending)
+    pending.preempted_at_ms = 0
+    if partition.index is not None:
+        partition.index.may_preempt(pending)
+
+
+def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
+    """Those that are so old that they do not count any more go, so that only what is asked for now is remembered."""
+    partition = state.partitions[fact.partition]
+    refusals = partition.queues[fact.queue].refusals
+    for like in [like for like, at_ms in refusals.items() if state.now_ms - at_ms > REFUSAL_KEPT_MS]:
+        del refusals[like]
+    refusals[items_of(fact.resource), fact.required_node, fact.priority] = state.now_ms
+    partition.preemption_refused_ms = state.now_ms
+
+
+def _preemption_over(partition: Partition, pending: PendingAsk) -> None:
+    del partition.preemptions[pending.ask.application_id, pending.ask.allocation_key]
+    pending.preemption = None
 
 
 # Questions to the RM: what is asked about is booked like an allocation, so that nothing else is placed in its room
@@ -451,9 +514,12 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     """What was held is an allocation now: all sums and the index know it already."""
     question = partition.questions.pop(fact.question)
     application, node = question.application, question.node
-    allocation = Allocation(fact, node, application, state.now_ms)
+    allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
     pending.asked -= 1
+    if pending.preemption is not None:
+        allocation.by_preemption = True
+        _preemption_over(partition, pending)
     if not pending.pending and not pending.asked:
         del application.asks[fact.allocation_key]
         partition.refused.pop(pending, None)
@@ -571,4 +637,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.PredicateRefused: predicate_refused,
     facts.PredicateWithdrawn: predicate_withdrawn,
     facts.RefusalsForgotten: refusals_forgotten,
+    facts.ReleaseOverdue: release_overdue,
+    facts.PreemptionStarted: preemption_started,
+    facts.PreemptionEnded: preemption_ended,
+    facts.PreemptionRefused: preemption_refused,
 }

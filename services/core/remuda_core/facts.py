@@ -311,6 +311,18 @@ class ReleaseRequested(Fact):
     message: str
 
 
+class ReleaseOverdue(Fact):
+    """The RM was asked to release it at `asked_ms` and has not. It does not count as going any more."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    termination_type: int
+    asked_ms: int
+
+
 class ReleaseIgnored(Fact):
     partition: str
     application_id: str
@@ -366,6 +378,45 @@ class RefusalsForgotten(Fact):
     partition: str
     application_id: str
     allocation_key: str
+
+
+# Preemption
+
+
+class PreemptionStarted(Fact):
+    """So that the ask fits on the node and in its queues, the release of the victims, `uuids`, is asked of the RM
+    next."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    queue: str
+    resource: Resource
+    uuids: tuple[str, ...]
+
+
+class PreemptionEnded(Fact):
+    """It has not helped the ask, which may try again."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
+class PreemptionRefused(Fact):
+    """Nothing could be preempted for the ask, nor for any like it: of this priority, with this demand, in this
+    queue."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    queue: str
+    resource: Resource
+    required_node: str
+    priority: int
+    reason: str
 
 
 # si.TerminationType, by number: facts carry the number so that the rules need no protobuf.

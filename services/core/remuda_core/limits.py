@@ -36,6 +36,27 @@ ANSWER_WITHIN_MS: Final = 5_000
 # So long after the last refusal an ask may have any node again: what the RM looks at changes without a word to us.
 REFUSALS_LAST_MS: Final = 30_000
 
+# A pass makes at most so many attempts to preempt, and no more than it takes to look at so many allocations: some
+# 30 ms.
+PREEMPTIONS_PER_PASS: Final = 10
+PREEMPTION_WORK_PER_PASS: Final = 50_000
+# After an attempt that led nowhere there is none for a millisecond per so many allocations in the cluster: looking at
+# them took half of that, so preemption never takes more than a third of the time.
+ALLOCATIONS_PER_MS_OF_REST: Final = 1_000
+# At most so many nodes are worked out in detail, those first that may take the fewest victims.
+NODES_PER_PLAN: Final = 200
+# One ask is not worth more: an operator should be able to read what a plan says.
+VICTIMS_PER_PLAN: Final = 100
+# A queue cannot have more preemptions under way: it takes back what is guaranteed to it as fast as the RM confirms.
+PREEMPTIONS_PER_QUEUE: Final = 100
+# What was placed by preemption is not preempted itself for so long: nobody takes turns.
+PLACED_BY_PREEMPTION_MS: Final = 600_000
+# How long it is remembered that nothing could be preempted for asks of one kind: longer than any interval between
+# attempts.
+REFUSAL_KEPT_MS: Final = 3_600_000
+# The RM has this long to confirm a release that it was asked for: graceful termination takes 30 s, seldom minutes.
+RELEASE_OVERDUE_MS: Final = 300_000
+
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 

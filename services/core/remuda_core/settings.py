@@ -72,6 +72,10 @@ class PartitionSettings(Settings):
     preemption_enabled: bool = False
     placement_rules: tuple[PlacementRule, ...] = ()
     limits: tuple[Limit, ...] = ()
+    # Nothing is preempted while less than this part of the cluster is in use, in per cent.
+    preemption_threshold: int = 0
+    # Between two attempts for like asks; 0: as long as `Timing` says.
+    preemption_interval_ms: int = 0
 
 
 class Timing(Settings):

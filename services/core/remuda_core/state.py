@@ -18,13 +18,17 @@ import msgspec
 
 from . import facts
 from .rules import lifecycle
-from .rules.resource import Resource, Sums, sums
+from .rules.resource import Items, Resource, Sums, sums
 from .settings import PartitionSettings, QueueSettings, Timing
 
 if TYPE_CHECKING:
     from .cycle.index import Index
     from .cycle.nodes import NodeGroup
     from .cycle.order import LeafOrder, Line, ParentOrder
+
+
+# What makes asks of a queue alike to preemption: resource, required node, priority.
+Like = tuple[Items, str, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -60,8 +64,20 @@ class Allocation(msgspec.Struct, eq=False):
     node: Node
     application: Application
     at_ms: int
-    # TerminationType the core has asked the RM to release it with; 0: none.
+    # Age of its ask; 0: the RM reported the allocation, it was never asked for here.
+    asked_seq: int = 0
+    # TerminationType the core has asked the RM to release it with, and when; 0: none. `overdue`: the RM has not done so
+    # in time.
     releasing: int = 0
+    releasing_ms: int = 0
+    overdue: bool = False
+    # Others had to go for it.
+    by_preemption: bool = False
+
+    @property
+    def preempting(self) -> bool:
+        """Counts as being preempted."""
+        return self.releasing == facts.PREEMPTED_BY_SCHEDULER and not self.overdue
 
 
 class Question(msgspec.Struct, eq=False):
@@ -90,6 +106,18 @@ class PendingAsk(msgspec.Struct, eq=False):
     refused: frozenset[str] = NO_NODES
     refusal: str = ""
     refused_at_ms: int = 0
+    # When others were preempted for it; 0: not yet.
+    preempted_at_ms: int = 0
+    preemption: Preemption | None = None
+
+
+class Preemption(msgspec.Struct, eq=False):
+    """Under way: until the ask is allocated or goes, or it turns out not to help."""
+
+    pending: PendingAsk
+    node: Node
+    uuids: tuple[str, ...]
+    at_ms: int
 
 
 @dataclass(slots=True, eq=False)
@@ -143,6 +171,10 @@ class Queue:
     applications: dict[str, Application] = field(default_factory=dict)
     allocated: Sums = field(default_factory=sums)
     pending: Sums = field(default_factory=sums)
+    # Of what is allocated, what the RM has been asked to release by preemption.
+    preempting: dict[str, int] = field(default_factory=dict)
+    # For which asks (resource, required node, priority) nothing could be preempted, and when that was.
+    refusals: dict[Like, int] = field(default_factory=dict)
     draining_since_ms: int = 0
     # Priority -> how many applications (leaf) or children with pending asks have it; and the highest, mapped by this
     # queue's policy.
@@ -193,6 +225,10 @@ class Partition:
     # Sum of the nodes' capacities.
     total: dict[str, int] = field(default_factory=dict)
     draining: bool = False
+    # (application, allocation key) -> preemption for that ask
+    preemptions: dict[tuple[str, str], Preemption] = field(default_factory=dict)
+    # When an attempt to preempt last led nowhere.
+    preemption_refused_ms: int = 0
     index: Index | None = None
 
 

@@ -220,7 +220,8 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
     rules = tuple(read_rule(rule) for rule in message.placement_rules)
     return settings.PartitionSettings(
         message.name, read_queue(message.root), sort.type or "fair", weights, message.preemption_enabled, rules,
-        tuple(read_limit(limit) for limit in message.limits),
+        tuple(read_limit(limit) for limit in message.limits), message.preemption_threshold,
+        message.preemption_interval_ms,
     )  # fmt: skip
 
 
@@ -229,6 +230,8 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         name=partition.name,
         root=write_queue(partition.root),
         preemption_enabled=partition.preemption_enabled,
+        preemption_threshold=partition.preemption_threshold,
+        preemption_interval_ms=partition.preemption_interval_ms,
         node_sort_policy=config_pb2.NodeSortPolicy(
             type=partition.node_sort, resource_weights=partition.resource_weights
         ),

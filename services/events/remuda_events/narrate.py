@@ -116,7 +116,37 @@ def ask_waiting(fact: log_pb2.AskWaiting, at_ns: int) -> Records:
     )
 
 
+def preemption_started(fact: log_pb2.PreemptionStarted, at_ns: int) -> Records:
+    count = len(fact.uuids)
+    message = f"preempting {count} allocation{'s' if count > 1 else ''} so that it fits on node {fact.node_id}"
+    yield request(
+        fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,
+        reference=fact.application_id, message=message, resource=fact.resource,
+    )  # fmt: skip
+
+
+def preemption_ended(fact: log_pb2.PreemptionEnded, at_ns: int) -> Records:
+    yield request(
+        fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,
+        reference=fact.application_id, message=f"preemption has not helped: {fact.reason}",
+    )  # fmt: skip
+
+
+def preemption_refused(fact: log_pb2.PreemptionRefused, at_ns: int) -> Records:
+    yield request(
+        fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,
+        reference=fact.application_id, message=f"nothing is preempted for it: {fact.reason}", resource=fact.resource,
+    )  # fmt: skip
+
+
 # Allocations
+
+
+def release_overdue(fact: log_pb2.ReleaseOverdue, at_ns: int) -> Records:
+    yield app(
+        fact.application_id, Record.NONE, RELEASES.get(fact.termination_type, Record.ALLOC_CANCEL), at_ns,
+        reference=fact.uuid, message=f"the RM was asked to release it on node {fact.node_id} and has not",
+    )  # fmt: skip
 
 
 def allocated(fact: log_pb2.Allocated | log_pb2.AllocationRecovered, at_ns: int) -> Records:
@@ -274,6 +304,10 @@ TABLE: Final[dict[str, Callable[[Any, int], Records]]] = {
     "allocated": allocated,
     "allocation_released": allocation_released,
     "allocation_recovered": allocated,
+    "release_overdue": release_overdue,
+    "preemption_started": preemption_started,
+    "preemption_ended": preemption_ended,
+    "preemption_refused": preemption_refused,
 }
 
 # Nothing is told of these, and why.

@@ -91,6 +91,24 @@ TOLD: list[tuple[Message, list[str]]] = [
         ["REQUEST NONE - k1 app-1 'root.a is full (3 asks of the application)'"],
     ),
     (
+        log_pb2.PreemptionStarted(allocation_key="k1", node_id="n1", uuids=["u-1", "u-2"], resource=ROOM, **APP),
+        ["REQUEST NONE - k1 app-1 [memory=10 vcore=1] 'preempting 2 allocations so that it fits on node n1'"],
+    ),
+    (
+        log_pb2.PreemptionEnded(allocation_key="k1", reason="node n1 was removed", **APP),
+        ["REQUEST NONE - k1 app-1 'preemption has not helped: node n1 was removed'"],
+    ),
+    (
+        log_pb2.PreemptionRefused(allocation_key="k1", reason="no node would do", resource=ROOM, **APP),
+        ["REQUEST NONE - k1 app-1 [memory=10 vcore=1] 'nothing is preempted for it: no node would do'"],
+    ),
+    (
+        log_pb2.ReleaseOverdue(
+            allocation_key="k1", uuid="u-1", node_id="n1", termination_type=si.PREEMPTED_BY_SCHEDULER, **APP
+        ),
+        ["APP NONE ALLOC_PREEMPT app-1 u-1 'the RM was asked to release it on node n1 and has not'"],
+    ),
+    (
         log_pb2.Allocated(allocation=ALLOCATION),
         ["NODE ADD NODE_ALLOC n1 k1 [memory=10 vcore=1]", "APP ADD APP_ALLOC app-1 u-1 [memory=10 vcore=1]"],
     ),

@@ -103,9 +103,15 @@ class PartitionConfig(_message.Message):
     PREEMPTION_ENABLED_FIELD_NUMBER: _builtins.int
     PLACEMENT_RULES_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    PREEMPTION_THRESHOLD_FIELD_NUMBER: _builtins.int
+    PREEMPTION_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The plain name, lower case: "default"."""
     preemption_enabled: _builtins.bool
+    preemption_threshold: _builtins.int
+    """Nothing is preempted while less than this part of the cluster is in use, in per cent."""
+    preemption_interval_ms: _builtins.int
+    """Between two attempts to preempt for like asks; 0: as long as usual."""
     @_builtins.property
     def root(self) -> Global___QueueConfig: ...
     @_builtins.property
@@ -123,10 +129,12 @@ class PartitionConfig(_message.Message):
         preemption_enabled: _builtins.bool = ...,
         placement_rules: _abc.Iterable[Global___PlacementRule] | None = ...,
         limits: _abc.Iterable[Global___Limit] | None = ...,
+        preemption_threshold: _builtins.int = ...,
+        preemption_interval_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["node_sort_policy", b"node_sort_policy", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "root", b"root"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

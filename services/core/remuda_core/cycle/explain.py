@@ -7,7 +7,7 @@ import msgspec
 
 from ..rules.resource import Resource, show
 from ..state import Node, Partition, PendingAsk
-from .index import required_node
+from .required_node import required_node
 
 
 class Constraint(msgspec.Struct, frozen=True):

@@ -8,28 +8,18 @@ afresh.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
+from .claimants import Claimants
 from .fit_list import Vector, covers
 from .nodes import Demand, NodeIndex
 from .order import UNLIMITED, LeafOrder, Line, ParentOrder
+from .required_node import required_node
 
 if TYPE_CHECKING:
     from ..state import Application, Node, Partition, PendingAsk, Queue
-
-REQUIRED_NODE_TAGS = ("si/requiredNode", "yunikorn.apache.org/requiredNode")
-
-
-def required_node(tags: Mapping[str, str]) -> str:
-    if not tags:
-        return ""
-    for tag in REQUIRED_NODE_TAGS:
-        if tag in tags:
-            return tags[tag]
-    return ""
 
 
 class Index:
@@ -50,6 +40,7 @@ class Index:
         self._least: Vector | None = None
         # Lines whose waiting may have to be explained, the longest untold first.
         self.unexplained: deque[Line] = deque()
+        self.claimants = Claimants() if partition.settings.preemption_enabled else None
         self.root = self._order(partition.root, None)
         for application in sorted(partition.applications.values(), key=lambda a: a.seq):
             for ask in application.asks.values():
@@ -104,7 +95,10 @@ class Index:
         leaf = ask.application.queue.order
         assert isinstance(leaf, LeafOrder), "asks are in leaf queues"
         if ask.pending:
-            leaf.add(ask, self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused))
+            demand = self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused)
+            leaf.add(ask, demand)
+            if self.claimants is not None and (ask.ask.allow_preempt_other or demand.required_node):
+                self.claimants.add(ask)
 
     def ask_gone(self, ask: PendingAsk, pending: int) -> None:
         """It was released, or is about to be added with other values. `pending`: so many were still to be allocated."""
@@ -133,6 +127,11 @@ class Index:
         if not ask.pending or leaf.fair:
             leaf.taken(line)
         leaf.changed(lane.demand.weight)
+
+    def may_preempt(self, ask: PendingAsk) -> None:
+        """It may again."""
+        if self.claimants is not None:
+            self.claimants.add(ask)
 
     def total_changed(self) -> None:
         """Nodes came, went or changed in size: every share is another. Put right once, before the next ask is looked

@@ -6,6 +6,7 @@ while the budget lasts:
     nowhere             set that demand aside until a node gains room, and go on with the next
     allocate            the application's new state first, then the allocation
                         (where the RM declares predicates: ask it, and allocate when it answers)
+then, for who still waits: may others be preempted?
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..facts import Allocated, Ask, Fact, PredicateAsked
 from ..limits import ANSWER_WITHIN_MS, QUESTIONS_OPEN
 from ..rules import lifecycle
 from ..state import Node, Partition, PendingAsk, State
+from .attempt import preempt
 from .index import Index
 from .states import start
 
@@ -47,6 +49,9 @@ def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
                 yield from start(partition, application, now_ms)
             yield allocate(state, pending.ask, node.id)
             index = partition.index or index_of(partition)
+        else:
+            if budget > 0 and index.claimants is not None:
+                yield from preempt(state, partition, index.claimants, budget, now_ms)
 
 
 def allocate(state: State, ask: Ask, node_id: str, question: int = 0) -> Allocated:

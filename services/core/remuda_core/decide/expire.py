@@ -11,12 +11,18 @@ from ..cycle.explain import node_constraints, queue_constraints
 from ..cycle.index import Index
 from ..cycle.states import occasion
 from ..facts import Fact
-from ..limits import EXPLAIN_AFTER_MS, EXPLAIN_AGAIN_MS, EXPLAIN_LINES_PER_TICK, EXPLAIN_NODES_PER_TICK
+from ..limits import (
+    EXPLAIN_AFTER_MS,
+    EXPLAIN_AGAIN_MS,
+    EXPLAIN_LINES_PER_TICK,
+    EXPLAIN_NODES_PER_TICK,
+)
 from ..rules import lifecycle
 from ..state import Alarm, Application, Partition, State
 from . import predicate
 from .allocation import idle, release_requested
 from .ask import ask_released
+from .overdue import preemption_over, release_overdue
 
 
 def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
@@ -118,4 +124,6 @@ ALARMS: Final[dict[str, Expire]] = {
     "predicate": predicate.unanswered,
     "refusals": predicate.refusals_old,
     "execution": execution_ended,
+    "release": release_overdue,
+    "preemption": preemption_over,
 }

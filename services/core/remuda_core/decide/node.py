@@ -133,6 +133,11 @@ def decommission(
     assert node is not None, "update_node checks"
     if not node.draining:
         yield facts.NodeDraining(partition.name, node.id)
+    for preemption in [p for p in partition.preemptions.values() if p.node is node]:
+        ask = preemption.pending.ask
+        yield facts.PreemptionEnded(
+            partition.name, ask.application_id, ask.allocation_key, f"node {node.id} was removed"
+        )
     for allocation in list(node.allocations.values()):
         message = f"node {node.id} was removed"
         yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)

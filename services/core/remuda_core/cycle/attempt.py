@@ -1,0 +1,67 @@
+"""The last step of a pass: asks that nothing else helps may preempt others (semantics section 13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import facts
+from ..facts import Fact
+from ..limits import ALLOCATIONS_PER_MS_OF_REST, PREEMPTION_WORK_PER_PASS, PREEMPTIONS_PER_PASS
+from ..state import Partition, PendingAsk, State
+from .claimants import Claimants
+from .preempt import Plan, plan
+from .required_node import required_node
+
+
+def preempt(state: State, partition: Partition, claimants: Claimants, budget: int, now_ms: int) -> Iterator[Fact]:
+    """At most `budget` times. How much is tried, and how soon again after nothing was found, depends on how much there
+    is to look at."""
+    rest_ms = len(partition.allocations) // ALLOCATIONS_PER_MS_OF_REST
+    if now_ms < partition.preemption_refused_ms + rest_ms:
+        return
+    attempts = min(PREEMPTIONS_PER_PASS, max(1, PREEMPTION_WORK_PER_PASS // (len(partition.allocations) + 1)))
+    interval_ms = partition.settings.preemption_interval_ms or state.timing.preemption_attempt_ms
+    for _ in range(attempts):
+        pending = claimants.next(interval_ms, now_ms) if budget > 0 else None
+        if pending is None:
+            return
+        found = plan(state, partition, pending, now_ms)
+        if isinstance(found, Plan):
+            budget -= 1
+            yield from carry_out(partition, found)
+        else:
+            yield refused(partition, pending, found)
+
+
+def carry_out(partition: Partition, found: Plan) -> Iterator[Fact]:
+    """Ask the RM to release the victims; they count until it confirms (semantics section 15)."""
+    ask, queue = found.pending.ask, found.pending.application.queue
+    uuids = tuple(victim.fact.uuid for victim in found.victims)
+    yield facts.PreemptionStarted(
+        partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, uuids
+    )
+    message = f"preempted for {ask.application_id}/{ask.allocation_key} in queue {queue.path}"
+    for victim in found.victims:
+        fact = victim.fact
+        yield facts.ReleaseRequested(
+            fact.partition,
+            fact.application_id,
+            fact.allocation_key,
+            fact.uuid,
+            facts.PREEMPTED_BY_SCHEDULER,
+            message,
+        )
+
+
+def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
+    ask = pending.ask
+    return facts.PreemptionRefused(
+        partition.name,
+        ask.application_id,
+        ask.allocation_key,
+        pending.application.queue.path,
+        ask.resource,
+        required_node(ask.tags),
+        ask.priority,
+        reason,
+    )

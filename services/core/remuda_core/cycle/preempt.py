@@ -1,0 +1,177 @@
+"""Preemption planned: which node an ask could have, and what would have to go for it (semantics sections 10 and 13).
+
+A plan is a value. It changes nothing; it can be confirmed or refused before it becomes facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ..limits import NODES_PER_PLAN, PREEMPTIONS_PER_QUEUE
+from ..rules.resource import show
+from ..rules.share import dominant_share
+from ..state import Allocation, Node, Partition, PendingAsk, Queue, State
+from .required_node import required_node
+from .victims import Ground, Lack, Terms, cheapness_by_priority, lack_of, terms_of
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`victims`, the cheapest first: with them gone, the ask fits on the node and in its queues."""
+
+    pending: PendingAsk
+    node: Node
+    victims: tuple[Allocation, ...]
+
+
+def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
+    """Why nothing can be preempted for the ask now; empty where something can."""
+    found = plan(state, partition, pending, now_ms)
+    return found if isinstance(found, str) else ""
+
+
+def plan(
+    state: State, partition: Partition, pending: PendingAsk, now_ms: int, refused: frozenset[str] = frozenset()
+) -> Plan | str:
+    """The plan for the ask, or why there is none. `refused`: nodes on which it has been refused. Does not ask whether
+    it is the ask's turn."""
+    if not partition.settings.preemption_enabled:
+        return "preemption is not enabled"
+    if required_node(pending.ask.tags):
+        return plan_on_required_node(partition, pending, now_ms)
+    if not pending.ask.allow_preempt_other:
+        return "it does not allow itself to preempt others"
+    if pending.preempted_at_ms:
+        return "it has preempted others before"
+    load = dominant_share(partition.root.allocated, partition.total) * 100
+    if load < partition.settings.preemption_threshold:
+        return f"the cluster is at {load:.0f}% of its capacity, below {partition.settings.preemption_threshold}%"
+    queue = pending.application.queue
+    claims = claims_of(partition, queue)
+    if len(claims) >= PREEMPTIONS_PER_QUEUE:
+        return f"queue {queue.path} has {len(claims)} preemptions under way"
+    over = lacks_of_queues(partition, pending)
+    if isinstance(over, str):
+        return over
+    compatible = state.configuration is not None and state.configuration.compatibility == "yunikorn-1.4"
+    terms = terms_of(pending, guaranteed_only=compatible)
+    if not terms:
+        return "no queue inside its preemption fence has more than its guaranteed of what it needs"
+    best = best_node(partition, pending, Ground(terms, over, now_ms), refused)
+    if best is None:
+        return "no node would have room for it, whatever may be preempted"
+    node, victims = best
+    if not victims:
+        return "it needs no preemption: there is room, or there will be when releases under way are confirmed"
+    return Plan(pending, node, victims)
+
+
+def claims_of(partition: Partition, queue: Queue) -> list[PendingAsk]:
+    """Asks of a leaf for which preemption is under way."""
+    return [p.pending for p in partition.preemptions.values() if p.pending.application.queue is queue]
+
+
+def lacks_of_queues(partition: Partition, pending: PendingAsk) -> dict[int, Lack] | str:
+    """What has to become free below which queue of the lineage, so that none has more than its maximum or its
+    guaranteed once the ask is allocated; or why that cannot be. What is being preempted counts as gone, what that was
+    done for as allocated."""
+    own = pending.application.queue
+    need = [(name, amount) for name, amount in pending.ask.resource.items() if amount]
+    claimed: list[dict[str, int]] = [{} for _ in own.lineage]
+    for preemption in partition.preemptions.values():
+        lineage = preemption.pending.application.queue.lineage
+        for place, queue in enumerate(own.lineage):
+            if queue in lineage:
+                for name, amount in preemption.pending.ask.resource.items():
+                    claimed[place][name] = claimed[place].get(name, 0) + amount
+    over: dict[int, Lack] = {}
+    guaranteed_by = None
+    for place, queue in enumerate(own.lineage):
+        guaranteed, maximum = queue.settings.guaranteed, queue.settings.max
+        for name, amount in need:
+            used = queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + claimed[place].get(name, 0) + amount
+            for bounds, what in ((guaranteed, "guaranteed"), (maximum, "maximum")):
+                bound = bounds.get(name)
+                if bound is None:
+                    continue
+                if bounds is guaranteed:
+                    guaranteed_by = queue
+                if used > bound:
+                    if queue is own:
+                        return f"queue {own.path} would have {name}={used}, its {what} is {bound}"
+                    short = over.setdefault(place, {})
+                    short[name] = max(short.get(name, 0), used - bound)
+    if guaranteed_by is None:
+        return f"nothing of {show(pending.ask.resource)} is guaranteed to queue {own.path}"
+    return over
+
+
+def best_node(
+    partition: Partition, pending: PendingAsk, ground: Ground, refused: frozenset[str]
+) -> tuple[Node, tuple[Allocation, ...]] | None:
+    """The node on which it takes the fewest victims, and none that opted out or started its application if that can
+    be; then by node ID. A node is only worked out if the least it could take might be better than what was found."""
+    need = pending.ask.resource
+    promising: list[tuple[int, str, Node, Lack, list[Allocation]]] = []
+    others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
+    for node_id, node in sorted(partition.nodes.items()):
+        if not node.schedulable or node in others or node_id in refused or node_id in pending.refused:
+            continue
+        lack = lack_of(need, node)
+        candidates = ground.on(node) if lack else []
+        least = least_victims(lack, candidates)
+        if least is not None:
+            promising.append((least, node_id, node, lack, candidates))
+    promising.sort(key=lambda entry: entry[:2])
+    best: tuple[tuple[object, ...], Node, tuple[Allocation, ...]] | None = None
+    for least, node_id, node, lack, candidates in promising[:NODES_PER_PLAN]:
+        if best is not None and best[0] <= (False, False, least, node_id):
+            break
+        victims = ground.choose(node, lack, candidates)
+        if victims is not None:
+            opted_out = any(not victim.fact.allow_preempt_self for victim in victims)
+            rank = (opted_out, any(victim.fact.originator for victim in victims), len(victims), node_id)
+            if best is None or rank < best[0]:
+                best = (rank, node, tuple(victims))
+    return None if best is None else best[1:]
+
+
+def least_victims(lack: Lack, candidates: list[Allocation]) -> int | None:
+    """It cannot take fewer; None if all of them are not enough."""
+    least = 0
+    for name, short in lack.items():
+        amounts = [candidate.fact.resource.get(name, 0) for candidate in candidates]
+        if sum(amounts) < short:
+            return None
+        least = max(least, -(-short // max(amounts)))
+    return least
+
+
+# An ask that is bound to a node
+
+
+def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int) -> Plan | str:
+    """Whatever has no higher priority there may go, whoever's it is: the ask has nowhere else to run."""
+    node = partition.nodes.get(required_node(pending.ask.tags))
+    if node is None or not node.schedulable:
+        return "its required node does not exist or takes nothing new"
+    if pending.preempted_at_ms:
+        return "it has preempted others before"
+    queue = pending.application.queue
+    for above in queue.lineage:
+        for name, amount in pending.ask.resource.items():
+            maximum = above.settings.max.get(name)
+            if maximum is not None and amount and above.allocated.get(name, 0) + amount > maximum:
+                return f"queue {above.path} is at its maximum of {name}"
+    lack = lack_of(pending.ask.resource, node)
+    if not lack:
+        return "it needs no preemption: there is room on its required node"
+    everyone: Mapping[Queue, Terms] = {
+        allocation.application.queue: Terms(pending.ask.priority, (), 0) for allocation in node.allocations.values()
+    }
+    ground = Ground(everyone, {}, now_ms, cheapness_by_priority)
+    victims = ground.choose(node, lack, ground.on(node))
+    if victims is None:
+        return f"too little of what runs on {node.id} may be preempted: what is bound to it or of higher priority stays"
+    return Plan(pending, node, tuple(victims))

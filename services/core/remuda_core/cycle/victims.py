@@ -1,0 +1,278 @@
+"""Who may be preempted for an ask, and which of them it takes (semantics section 13).
+
+A victim is an allocation in another leaf queue that has more than its guaranteed, inside the ask's nearest preemption
+fence, of no higher priority. What a plan has to bring about are **lacks**: on the node, and in queues above the ask
+that its allocation would take over their maximum or their guaranteed. Knows nothing of when or how often this is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nsmallest
+from typing import Any
+
+import msgspec
+
+from ..facts import PREEMPTED_BY_SCHEDULER, TIMEOUT
+from ..limits import PLACED_BY_PREEMPTION_MS, VICTIMS_PER_PLAN
+from ..rules.resource import Resource
+from ..state import Allocation, Node, PendingAsk, Queue
+from .required_node import required_node
+
+Lack = dict[str, int]
+ANY_PRIORITY = float("inf")
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """On which the allocations of a leaf may be preempted: up to what priority, which queues must keep their
+    guaranteed, and from which place of the ask's lineage on its queues contain the leaf."""
+
+    highest: float
+    guards: tuple[Queue, ...]
+    within: int
+
+
+def terms_of(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, Terms]:
+    """Of every leaf queue that may lose something to the ask. `guaranteed_only`: a queue without guaranteed may not
+    (semantics section 18)."""
+    found: dict[Queue, Terms] = {}
+    need, priority = pending.ask.resource, float(pending.ask.priority)
+
+    def descend(queue: Queue, highest: float, guards: tuple[Queue, ...], within: int) -> None:
+        if not any(queue.allocated.values()) or not gives_up(queue, need):
+            return
+        if queue.settings.properties.get("preemption.policy") == "disabled":
+            return
+        offset = offset_of(queue)
+        if is_priority_fence(queue):
+            if offset > highest:
+                return
+            highest = ANY_PRIORITY  # whatever is below, it is seen with the fence's offset
+        else:
+            highest -= offset
+        if queue.settings.guaranteed:
+            guards = (*guards, queue)
+        if not queue.leaf:
+            for child in queue.children.values():
+                descend(child, highest, guards, within)
+        elif not guaranteed_only or any(above.settings.guaranteed for above in queue.lineage):
+            found[queue] = Terms(highest, guards, within)
+
+    below: Queue | None = None
+    for place, queue in enumerate(pending.application.queue.lineage):
+        if below is not None:
+            for child in queue.children.values():
+                if child is not below:
+                    descend(child, priority, (), place)
+        if queue.settings.properties.get("preemption.policy") == "fence":
+            break
+        priority = offset_of(queue) + (0 if is_priority_fence(queue) else priority)
+        below = queue
+    return found
+
+
+def gives_up(queue: Queue, need: Resource) -> bool:
+    """It has more than its guaranteed of something that is needed."""
+    guaranteed = queue.settings.guaranteed
+    return any(
+        name not in guaranteed or queue.allocated.get(name, 0) - queue.preempting.get(name, 0) > guaranteed[name]
+        for name, amount in need.items()
+        if amount
+    )
+
+
+def offset_of(queue: Queue) -> float:
+    return float(queue.settings.properties.get("priority.offset", "0"))
+
+
+def is_priority_fence(queue: Queue) -> bool:
+    return queue.settings.properties.get("priority.policy") == "fence"
+
+
+def cheapness(victim: Allocation) -> tuple[bool, bool, int, int, int, str]:
+    """Those that allow it themselves, then those that did not start their application, then the youngest: those asked
+    for last."""
+    fact = victim.fact
+    return (not fact.allow_preempt_self, fact.originator, 0, -victim.asked_seq, -victim.at_ms, fact.uuid)
+
+
+def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, int, int, str]:
+    """The same, but the lowest priority before the youngest: where no queue bounds who may go."""
+    opted_out, originator, _, *age = cheapness(victim)
+    return (opted_out, originator, victim.fact.priority, *age)  # type: ignore[return-value]
+
+
+def lack_of(need: Resource, node: Node) -> Lack:
+    """What has to become free on the node for the ask to fit; nothing, and it fits. Where more of a resource is taken
+    than there is, nothing fits, whether it asks for it or not."""
+    capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
+    lack: Lack = {}
+    for name, amount in need.items():
+        have = capacity.get(name, 0) - occupied.get(name, 0) - allocated.get(name, 0)
+        if amount > have:
+            lack[name] = amount - have
+    for name, used in allocated.items():
+        have = capacity.get(name, 0) - occupied.get(name, 0) - used
+        if have < 0 and name not in need:
+            lack[name] = -have
+    if lack:
+        for allocation in going(node):
+            lessen(lack, allocation.fact.resource)
+    return lack
+
+
+def going(node: Node) -> Iterator[Allocation]:
+    """What will be free there before long."""
+    for allocation in node.allocations.values():
+        if allocation.releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER) and not allocation.overdue:
+            yield allocation
+
+
+def lessen(lack: Lack, freed: Resource) -> None:
+    for name, amount in freed.items():
+        short = lack.get(name)
+        if short is not None:
+            if short > amount:
+                lack[name] = short - amount
+            else:
+                del lack[name]
+
+
+class Ground:
+    """All that one ask may preempt. `over`: what its queues lack, by their place in the ask's lineage."""
+
+    def __init__(
+        self,
+        terms: Mapping[Queue, Terms],
+        over: Mapping[int, Lack],
+        now_ms: int,
+        cheapness: Callable[[Allocation], tuple[Any, ...]] = cheapness,
+    ) -> None:
+        self.terms = terms
+        self.cheapness = cheapness
+        self.over = over
+        self._highest = {queue: its.highest for queue, its in terms.items()}
+        self._placed_after_ms = now_ms - PLACED_BY_PREEMPTION_MS
+        self._anywhere: list[Allocation] | None = None
+
+    def on(self, node: Node) -> list[Allocation]:
+        return self._may_go(node.allocations.values())
+
+    def _may_go(self, allocations: Iterable[Allocation]) -> list[Allocation]:
+        highest = self._highest
+        return [
+            a
+            for a in allocations
+            if a.fact.priority <= highest.get(a.application.queue, -ANY_PRIORITY)
+            and not a.releasing
+            and not (a.by_preemption and a.at_ms > self._placed_after_ms)
+            and not (a.fact.tags and required_node(a.fact.tags))
+        ]
+
+    def suffices(self, node: Node, lack: Lack, victims: Iterable[Allocation]) -> bool:
+        """With these victims gone, nothing is lacking."""
+        lack, over = dict(lack), {place: dict(short) for place, short in self.over.items()}
+        for victim in victims:
+            if victim.node is node:
+                lessen(lack, victim.fact.resource)
+            self._lessen_over(over, victim)
+        return not lack and not any(over.values())
+
+    def choose(self, node: Node, lack: Lack, candidates: list[Allocation]) -> list[Allocation] | None:
+        """The cheapest that it takes on this node; none of them could stay. Greedy: the cheapest first, and if that
+        leads nowhere the largest first; what only a search through all sets would find is not found."""
+        chosen = self._collect(node, lack, sorted(candidates, key=self._order))
+        if chosen is None and len(candidates) > 1:
+            chosen = self._collect(node, lack, sorted(candidates, key=lambda a: (-_part_of(a, lack), self._order(a))))
+        if chosen is None:
+            return None
+        for victim in sorted(chosen, key=self.cheapness, reverse=True):  # may the dearest stay?
+            rest = [other for other in chosen if other is not victim]
+            if self.suffices(node, lack, rest):
+                chosen = rest
+        return sorted(chosen, key=self.cheapness)
+
+    def _order(self, victim: Allocation) -> tuple[object, ...]:
+        """By cheapness; of those that are equally willing, those first that help the queues, too."""
+        opted_out, originator, *age = self.cheapness(victim)
+        return (opted_out, originator, not self._helps_queues(victim, self.over), *age)
+
+    def _collect(self, node: Node, lack: Lack, on_node: list[Allocation]) -> list[Allocation] | None:
+        lack, over = dict(lack), {place: dict(short) for place, short in self.over.items()}
+        spare: dict[Queue, Lack] = {}
+        taken: dict[Allocation, None] = {}
+        for victim in on_node:
+            if not lack:
+                break
+            resource = victim.fact.resource
+            if any(resource.get(name) for name in lack) and self._take(victim, spare):
+                taken[victim] = None
+                lessen(lack, resource)
+                self._lessen_over(over, victim)
+        if lack:
+            return None
+        for victim in self._elsewhere() if any(over.values()) else ():
+            if len(taken) >= VICTIMS_PER_PLAN or not any(over.values()):
+                break
+            if victim not in taken and self._helps_queues(victim, over) and self._take(victim, spare):
+                taken[victim] = None
+                self._lessen_over(over, victim)
+        return list(taken) if len(taken) <= VICTIMS_PER_PLAN and not any(over.values()) else None
+
+    def _helps_queues(self, victim: Allocation, over: Mapping[int, Lack]) -> bool:
+        within = self.terms[victim.application.queue].within
+        return any(
+            place >= within and any(victim.fact.resource.get(name) for name in short) for place, short in over.items()
+        )
+
+    def _lessen_over(self, over: Mapping[int, Lack], victim: Allocation) -> None:
+        if over:
+            within = self.terms[victim.application.queue].within
+            for place, short in over.items():
+                if place >= within:
+                    lessen(short, victim.fact.resource)
+
+    def _take(self, victim: Allocation, spare: dict[Queue, Lack]) -> bool:
+        """Unless that takes a queue below its guaranteed. `spare`: what queues still have above it."""
+        guards = self.terms[victim.application.queue].guards
+        if not guards:
+            return True
+        amounts = [(name, amount) for name, amount in victim.fact.resource.items() if amount]
+        for queue in guards:
+            left = spare.get(queue)
+            if left is None:
+                left = spare[queue] = {
+                    name: queue.allocated.get(name, 0) - queue.preempting.get(name, 0) - due
+                    for name, due in queue.settings.guaranteed.items()
+                }
+            if any(left.get(name, amount) < amount for name, amount in amounts):
+                return False
+        for queue in guards:
+            left = spare[queue]
+            for name, amount in amounts:
+                if name in left:
+                    left[name] -= amount
+        return True
+
+    def _elsewhere(self) -> list[Allocation]:
+        """On whatever node, the cheapest first: no more of a queue than a plan may have."""
+        if self._anywhere is None:
+            self._anywhere = sorted(
+                (
+                    victim
+                    for queue, terms in self.terms.items()
+                    if any(place >= terms.within for place in self.over)
+                    for victim in nsmallest(VICTIMS_PER_PLAN, self._may_go(_allocations(queue)), key=self.cheapness)
+                ),
+                key=self.cheapness,
+            )
+        return self._anywhere
+
+
+def _allocations(queue: Queue) -> Iterator[Allocation]:
+    for application in queue.applications.values():
+        yield from application.allocations.values()
+
+
+def _part_of(victim: Allocation, lack: Lack) -> float:
+    return max((victim.fact.resource.get(name, 0) / short for name, short in lack.items()), default=0.0)

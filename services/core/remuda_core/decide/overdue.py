@@ -1,0 +1,45 @@
+"""Releases that the RM was asked for and that have not come (semantics sections 13 and 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import facts
+from ..facts import Fact
+from ..limits import RELEASE_OVERDUE_MS
+from ..state import Alarm, Application, Partition, State
+
+
+def release_overdue(
+    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+) -> Iterator[Fact]:
+    """The RM was asked to release an allocation and has not."""
+    allocation = partition.allocations.get(alarm.key)
+    if (
+        allocation is not None
+        and allocation.releasing
+        and not allocation.overdue
+        and allocation.releasing_ms + RELEASE_OVERDUE_MS == alarm.at_ms
+    ):
+        fact = allocation.fact
+        yield facts.ReleaseOverdue(
+            fact.partition,
+            fact.application_id,
+            fact.allocation_key,
+            fact.uuid,
+            fact.node_id,
+            allocation.releasing,
+            allocation.releasing_ms,
+        )
+
+
+def preemption_over(
+    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+) -> Iterator[Fact]:
+    """Others were preempted for an ask, and it is still not allocated."""
+    preemption = partition.preemptions.get((application.id, alarm.key))
+    if preemption is None or preemption.at_ms + RELEASE_OVERDUE_MS != alarm.at_ms:
+        return
+    late = sum(1 for uuid in preemption.uuids if uuid in partition.allocations)
+    what = f"{late} of {len(preemption.uuids)} releases have not come" if late else "the ask could not be allocated"
+    yield facts.PreemptionEnded(partition.name, application.id, alarm.key, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
