@@ -115,24 +115,29 @@ def read(where: str, text: str) -> Line:
 
 
 class Settings:
-    """Collects `partition`, `queue`, `rule` and `timing` lines."""
+    """Collects `partition`, `queue`, `rule`, `timing` and `compatibility` lines."""
 
-    WORDS: Final = ("partition", "queue", "rule", "timing")
+    WORDS: Final = ("partition", "queue", "rule", "timing", "compatibility")
 
     def __init__(self) -> None:
         self._partitions: dict[str, PartitionSettings] = {}
         self._queues: dict[str, dict[str, QueueSettings]] = {}
         self._current = "default"
         self._timing: dict[str, int] = {}
+        self._compatibility = "none"
 
     def add(self, line: Line) -> None:
-        words = {"partition": self._partition, "queue": self._queue, "rule": self._rule, "timing": self._time}
+        words = {"partition": self._partition, "queue": self._queue, "rule": self._rule, "timing": self._time,
+                 "compatibility": self._compatible}  # fmt: skip
         words[line.word](line)
         line.done()
 
     def _time(self, line: Line) -> None:
         """`timing completing=40s`"""
         self._timing = {f"{name}_ms": line.duration_ms(line.take(name)) for name in list(line.values)}
+
+    def _compatible(self, line: Line) -> None:
+        self._compatibility = line.one("version")
 
     def _partition(self, line: Line) -> None:
         self._current = line.one("name")
@@ -178,11 +183,11 @@ class Settings:
         )
 
     def configuration(self, checksum: str) -> Configuration:
-        timing = Timing(**self._timing)
+        beside = {"timing": Timing(**self._timing), "compatibility": self._compatibility}
         if not self._partitions:
-            return changed(built_in(), checksum=checksum, timing=timing)
+            return changed(built_in(), checksum=checksum, **beside)
         partitions = tuple(self._tree(name) for name in self._partitions)
-        return Configuration(checksum, partitions, source="scenario", timing=timing)
+        return changed(Configuration(checksum, partitions, source="scenario"), **beside)
 
     def _tree(self, name: str) -> PartitionSettings:
         """Parents nobody wrote down are there all the same; root lets everyone in unless it is written down."""

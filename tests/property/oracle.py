@@ -73,7 +73,12 @@ def queue_rank(partition: Partition, parent: Queue, queue: Queue) -> tuple[Any, 
     return (*first, -weight(queue.pending, scales_of(partition.total)), queue.path)
 
 
-def share_of(partition: Partition, queue: Queue) -> Fraction:
+def share_of(partition: Partition, queue: Queue) -> Fraction | list[Fraction]:
+    if partition.yunikorn_1_4:
+        guaranteed = queue.settings.guaranteed
+        return sorted(
+            (Fraction(n, guaranteed.get(name) or 1) for name, n in queue.allocated.items() if n), reverse=True
+        )
     shares = [Fraction(0)]
     for name, used in queue.allocated.items():
         limits = [queue.settings.guaranteed, *(q.settings.max for q in queue.lineage), partition.total]

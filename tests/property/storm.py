@@ -225,7 +225,9 @@ class Storm:
 
     def configuration(self) -> Configuration:
         names = ("default",) if self.random.random() < 0.7 else ("default", "other")
-        return Configuration(self.new("sum-"), tuple(self.settings(name) for name in names), source="storm")
+        partitions = tuple(self.settings(name) for name in names)
+        compatibility = self.random.choice(("none", "none", "yunikorn-1.4"))
+        return Configuration(self.new("sum-"), partitions, compatibility, source="storm")
 
     def settings(self, name: str) -> PartitionSettings:
         random = self.random

@@ -92,5 +92,8 @@ def partition_settings(draw: st.DrawFn, name: str) -> PartitionSettings:
 def configurations(draw: st.DrawFn) -> Configuration:
     names = draw(st.sampled_from((("default",), ("default",), ("default", "other"))))
     return Configuration(
-        f"sum-{draw(st.integers(0, 10**6))}", tuple(draw(partition_settings(name)) for name in names), source="drawn"
+        f"sum-{draw(st.integers(0, 10**6))}",
+        tuple(draw(partition_settings(name)) for name in names),
+        draw(st.sampled_from(("none", "none", "yunikorn-1.4"))),
+        source="drawn",
     )

@@ -150,6 +150,8 @@ def check(state: State) -> None:
     """AssertionError that says what is wrong."""
     for name, partition in state.partitions.items():
         assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
+        compatibility = state.configuration.compatibility if state.configuration else "none"
+        assert partition.yunikorn_1_4 == (compatibility == "yunikorn-1.4"), f"partition {name}: other rules than asked"
         _check_queues(partition)
         _check_applications(partition)
         _check_allocations(partition)

@@ -52,6 +52,10 @@ def nothing(state: State, fact: facts.Fact) -> None:
 
 def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> None:
     state.configuration = fact
+    for partition in state.partitions.values():
+        if partition.yunikorn_1_4 != (fact.compatibility == "yunikorn-1.4"):
+            partition.yunikorn_1_4 = not partition.yunikorn_1_4
+            partition.index = None
     if state.timing != fact.timing:
         state.timing = fact.timing
         for partition in state.partitions.values():

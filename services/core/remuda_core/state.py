@@ -229,6 +229,8 @@ class Partition:
     preemptions: dict[tuple[str, str], Preemption] = field(default_factory=dict)
     # When an attempt to preempt last led nowhere.
     preemption_refused_ms: int = 0
+    # The configuration wants the rules of that version (semantics section 18).
+    yunikorn_1_4: bool = False
     index: Index | None = None
 
 

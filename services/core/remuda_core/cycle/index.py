@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class Index:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
+        self.raw_shares = partition.yunikorn_1_4
         self.names = self._names()
         self.scales = scales_of(partition.total)
         self.nodes = NodeIndex(partition, self.names)

@@ -16,7 +16,7 @@ from bisect import insort
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from ..rules.share import dominant_share, due_to_queue, share_list, weight
+from ..rules.share import dominant_share, due_to_queue, raw_shares, share_list, weight
 from .contest import Contest
 from .fit_list import HIDDEN, FitList, Vector, covers
 
@@ -75,7 +75,11 @@ class QueueOrder:
 
     def rank(self) -> Rank:
         queue = self.queue
-        share = dominant_share(queue.allocated, self.due)
+        share: Any
+        if self.index.raw_shares:
+            share = raw_shares(queue.allocated, queue.settings.guaranteed)
+        else:
+            share = dominant_share(queue.allocated, self.due)
         if self.by_parents_priority:
             return (-queue.priority, share, -self.weight, queue.path)
         return (share, -queue.priority, -self.weight, queue.path)

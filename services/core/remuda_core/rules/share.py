@@ -28,6 +28,18 @@ def due_to_queue(guaranteed: Resource, fair_max: Resource, total: Resource) -> d
     return {**total, **fair_max, **guaranteed}
 
 
+def raw_shares(used: Resource, guaranteed: Resource) -> tuple[float, ...]:
+    """Of a queue under `compatibility: yunikorn-1.4`: used / guaranteed of each resource, or what is used itself where
+    nothing is guaranteed; high to low, to be compared position by position."""
+    shares = []
+    for name, amount in used.items():
+        if amount:
+            due = guaranteed.get(name)
+            shares.append(amount / due if due else float(amount))
+    shares.sort(reverse=True)
+    return tuple(shares)
+
+
 def share_list(used: Resource, total: Resource) -> tuple[float, ...]:
     """Of an application: used / total of each resource, high to low, without zeros, to be compared position by
     position."""
