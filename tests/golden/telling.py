@@ -63,6 +63,8 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.NodeDraining: ("nodes", lambda f: f"Node {f.node_id} draining"),
     facts.NodeSchedulable: ("nodes", lambda f: f"Node {f.node_id} schedulable"),
     facts.NodeRemoved: ("nodes", lambda f: f"Node {f.node_id} removed"),
+    facts.NodeReserved: (ALWAYS, lambda f: f"Reserved {f.node_id} for {key(f)}"),
+    facts.NodeUnreserved: (ALWAYS, lambda f: f"Unreserved {f.node_id}: {f.reason}"),
     facts.ApplicationAccepted: ("states", lambda f: f"Accepted {f.application_id} in {f.queue}"),
     facts.ApplicationRejected: (ALWAYS, lambda f: f"Rejected {f.application_id}: {f.reason}"),
     facts.RejectionForgotten: ("states", lambda f: f"Forgotten rejection of {f.application_id}"),

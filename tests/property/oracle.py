@@ -1,4 +1,4 @@
-"""Sections 9 and 10 of the semantics, word for word and slowly: who is next, and where is best.
+"""Sections 9 to 11 of the semantics, word for word and slowly: who is next, and where is best.
 
 Looks at the state only, never at the index, and shares no code with the cycle.
 """
@@ -6,10 +6,12 @@ Looks at the state only, never at the index, and shares no code with the cycle.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from remuda_core.rules.resource import Resource
+from remuda_core.facts import Allocated, Fact, NodeReserved
+from remuda_core.rules.resource import Resource, items_of
 from remuda_core.rules.share import scales_of, weight
 from remuda_core.state import Application, Node, Partition, PendingAsk, Queue
 
@@ -17,11 +19,41 @@ from remuda_core.state import Application, Node, Partition, PendingAsk, Queue
 CLOSE = 1e-9
 
 
-def next_allocation(partition: Partition) -> tuple[PendingAsk, set[str]] | None:
-    """The next ask that fits everywhere, and the nodes on any of which it may be placed; None if nothing fits."""
-    for ask in in_order(partition, partition.root):
-        if fits_maxima(ask) and (nodes := best_nodes(partition, ask)):
-            return ask, nodes
+@dataclass(frozen=True)
+class Next:
+    """What a cycle does first: `kind` of fact, for this ask, on any of these nodes."""
+
+    kind: type[Fact]
+    application_id: str
+    allocation_key: str
+    nodes: set[str]
+
+
+def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> Next | None:
+    """None if nothing fits and nobody may reserve a node."""
+    asks = list(in_order(partition, partition.root))
+    for own in (True, False):
+        for ask in asks:
+            nodes = reserved_nodes(partition, ask) if own else best_nodes(partition, ask)
+            if ask.reservations and fits_maxima(ask) and nodes:
+                return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
+    too_young = set()
+    for ask in asks:
+        if not ask.free or not fits_maxima(ask):
+            continue
+        if nodes := best_nodes(partition, ask):
+            return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
+        bound = bound_to(ask)
+        kind = (
+            ask.application.queue.path,
+            items_of(ask.ask.resource),
+            bound,
+            ask.refused,
+        )  # asks that are the same to the rules
+        if not bound and now_ms - ask.at_ms < reservation_delay_ms:
+            too_young.add(kind)
+        if kind not in too_young and (nodes := bound_node(partition, ask) if bound else closest(partition, ask)):
+            return Next(NodeReserved, ask.application.id, ask.ask.allocation_key, nodes)
     return None
 
 
@@ -115,15 +147,63 @@ def fits_maxima(ask: PendingAsk) -> bool:
 
 def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     """IDs of the nodes with the best score; of nodes that are the same only the one with the smallest ID."""
-    bound_to = ask.ask.tags.get("si/requiredNode") or ask.ask.tags.get("yunikorn.apache.org/requiredNode", "")
     alike: dict[object, tuple[float, str]] = {}
-    for node in sorted(partition.nodes.values(), key=lambda n: n.id):
-        wanted = bound_to in ("", node.id) and node.id not in ask.refused
-        if wanted and node.schedulable and has_room(node, ask.ask.resource):
+    for node in candidates(partition):
+        wanted = bound_to(ask) in ("", node.id) and node.id not in ask.refused
+        if wanted and has_room(node, ask.ask.resource):
             shape = (sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a))
             alike.setdefault(repr(shape), (score(partition, node), node.id))
     best = min((score for score, _ in alike.values()), default=0.0)
     return {node_id for score, node_id in alike.values() if score <= best + CLOSE}
+
+
+def candidates(partition: Partition) -> list[Node]:
+    nodes = sorted(partition.nodes.values(), key=lambda n: n.id)
+    return [node for node in nodes if node.schedulable and node.reservation is None]
+
+
+def bound_to(ask: PendingAsk) -> str:
+    return ask.ask.tags.get("si/requiredNode") or ask.ask.tags.get("yunikorn.apache.org/requiredNode", "")
+
+
+# Reservations
+
+
+def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
+    """Those kept for it that have room by now."""
+    nodes = [partition.nodes[node_id] for node_id in ask.reservations]
+    fine = [node for node in nodes if node.schedulable and node.id not in ask.refused]
+    return {node.id for node in fine if has_room(node, ask.ask.resource)}
+
+
+def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
+    """The node itself, unless it is too small, or kept for another that has to be there."""
+    node = partition.nodes.get(bound_to(ask))
+    if (
+        node is None
+        or not node.schedulable
+        or node.id in ask.refused
+        or (node.reservation is not None and bound_to(node.reservation))
+    ):
+        return set()
+    return {node.id} if all(amount <= node.capacity.get(n, 0) for n, amount in ask.ask.resource.items()) else set()
+
+
+def closest(partition: Partition, ask: PendingAsk) -> set[str]:
+    """The candidates that lack least, of those that would be large enough if they were empty."""
+    need = ask.ask.resource
+    lacking = {}
+    for node in candidates(partition):
+        large = all(amount <= node.capacity.get(name, 0) for name, amount in need.items())
+        if large and node.id not in ask.refused:
+            available = node.available()
+            lacking[node.id] = sum(
+                (amount - max(available.get(name, 0), 0)) / amount
+                for name, amount in need.items()
+                if amount > available.get(name, 0)
+            ) + sum(1 for name, have in available.items() if have < 0 and not need.get(name))
+    least = min(lacking.values(), default=0.0)
+    return {node_id for node_id, lack in lacking.items() if lack <= least + CLOSE}
 
 
 def has_room(node: Node, need: Resource) -> bool:

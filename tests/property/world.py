@@ -5,12 +5,12 @@ from __future__ import annotations
 from remuda_core.check import check, check_decision, digest
 from remuda_core.commands import Command, Schedule
 from remuda_core.core import Core
-from remuda_core.facts import Allocated, Fact, PredicateAsked
-from remuda_core.state import State
+from remuda_core.facts import Allocated, Fact, NodeReserved, PredicateAsked
+from remuda_core.state import Partition, State
 from remuda_core.wire import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
 
-from .oracle import next_allocation
+from .oracle import Next, next_step
 
 RM = "rm-1"
 # What a cycle does with an ask: where the RM declares predicates, it is asked first.
@@ -45,24 +45,28 @@ class World:
 
     def schedule(self, limit: int) -> list[Fact]:
         facts = self._handle(Schedule(limit))
-        made = sum(isinstance(fact, PLACED) for fact in facts)
-        assert made <= limit
-        if made < limit:
-            for partition in self.state.partitions.values():
-                assert next_allocation(partition) is None, "an ask that fits everywhere was left"
+        for partition in self.state.partitions.values():
+            made = len(steps(partition, facts))
+            assert made <= limit
+            assert made == limit or self._next(partition) is None, "an ask that fits everywhere was left"
         return facts
 
+    def _next(self, partition: Partition) -> Next | None:
+        return next_step(partition, self.now_ms, self.state.timing.reservation_delay_ms)
+
     def schedule_one(self) -> list[Fact]:
-        """The next allocation, which is the one that a plain reading of the semantics finds."""
-        expected = next(filter(None, (next_allocation(p) for p in self.state.partitions.values())), None)
+        """The next step of each partition, which is the one that a plain reading of the semantics finds."""
+        expected = [(partition, self._next(partition)) for partition in self.state.partitions.values()]
         facts = self._handle(Schedule(1))
-        made = [fact for fact in facts if isinstance(fact, PLACED)]
-        assert (expected is None) == (not made), f"expected {expected}, got {made}"
-        if expected is not None:
-            ask, nodes = expected
-            got = (made[0].application_id, made[0].allocation_key)
-            assert got == (ask.ask.application_id, ask.ask.allocation_key), f"next is {ask.ask}, got {made[0]}"
-            assert made[0].node_id in nodes, f"{got}: best nodes are {sorted(nodes)}, got {made[0].node_id}"
+        for partition, step in expected:
+            made = steps(partition, facts)
+            assert (step is None) == (not made), f"expected {step}, got {made}"
+            if step is not None:
+                got = made[0]
+                kind = NodeReserved if isinstance(got, NodeReserved) else Allocated
+                what = (kind, got.application_id, got.allocation_key)
+                assert what == (step.kind, step.application_id, step.allocation_key), f"next is {step}, got {got}"
+                assert got.node_id in step.nodes, f"best nodes are {sorted(step.nodes)}, got {got}"
         return facts
 
     def replayed(self, *, over_the_wire: bool = False) -> Core:
@@ -86,6 +90,10 @@ class World:
             assert digest(core.state) == live, "replayed state is not the live one"
         self.decides_like_replayed(1_000)
         check(self.state)
+
+
+def steps(partition: Partition, facts: list[Fact]) -> list[Allocated | PredicateAsked | NodeReserved]:
+    return [f for f in facts if isinstance(f, (*PLACED, NodeReserved)) and f.partition == partition.name]
 
 
 def over(fact: Fact) -> Fact:

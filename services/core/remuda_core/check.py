@@ -121,6 +121,7 @@ def _application(application: Application) -> dict[str, Any]:
                 "pending": a.pending,
                 "seq": a.seq,
                 "at_ms": a.at_ms,
+                "reservations": a.reservations,
                 "asked": a.asked,
                 **_refused(a),
                 "preempted_at_ms": a.preempted_at_ms,
@@ -222,6 +223,18 @@ def _check_applications(partition: Partition) -> None:
             assert pending.application is application, f"{name}: its application is another record"
             assert pending.pending + pending.asked > 0, f"{name}: {pending.pending} pending"
             assert (pending in partition.refused) == bool(pending.refused), f"{name}: refused by {pending.refused}"
+            reserved = len(pending.reservations)
+            assert pending.free == pending.pending - reserved >= 0, (
+                f"{name}: {pending.free} free, of {pending.pending} with {reserved} reservations"
+            )
+            for node_id in pending.reservations:
+                node = partition.nodes.get(node_id)
+                assert node is not None and node.reservation is pending, f"{name}: {node_id} is not reserved for it"
+    for node in partition.nodes.values():
+        kept_for = node.reservation
+        assert kept_for is None or (
+            node.id in kept_for.reservations and kept_for.application.asks.get(kept_for.ask.allocation_key) is kept_for
+        ), f"node {node.id}: reserved for an ask that is gone"
 
 
 def _check_allocations(partition: Partition) -> None:

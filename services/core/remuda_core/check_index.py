@@ -73,7 +73,7 @@ def _check_nodes(partition: Partition, index: Index) -> None:
     expected: defaultdict[tuple[Vector, Vector], set[str]] = defaultdict(set)
     for node in partition.nodes.values():
         assert index.knows(node.capacity), f"node {node.id}: a resource has no place in the index"
-        if node.schedulable:
+        if node.candidate:
             expected[index.nodes.vector(node.capacity), index.nodes.vector(node.available())].add(node.id)
         else:
             assert node.group is None, f"node {node.id} takes nothing new and is in a group"
@@ -94,11 +94,11 @@ def _check_leaf(queue: Queue, leaf: LeafOrder, index: Index) -> None:
     expected: defaultdict[Want, defaultdict[str, list[PendingAsk]]] = defaultdict(lambda: defaultdict(list))
     for application in queue.applications.values():
         for ask in sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq)):
-            if ask.pending:
+            if ask.free:
                 want = (items_of(ask.ask.resource), required_node(dict(ask.ask.tags)), ask.refused)
                 expected[want][application.id].append(ask)
             else:
-                assert ask.line is None, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is pending"
+                assert ask.line is None, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is free"
     found = {(demand.items, demand.required_node, demand.refused): _lines(lane) for demand, lane in leaf.lanes.items()}
     where = f"queue {queue.path}"
     assert found.keys() == expected.keys(), f"{where}: lanes for {list(found)}, pending are {list(expected)}"
@@ -125,7 +125,7 @@ def _asks(line: Line) -> Iterator[PendingAsk]:
     head = line.head()
     for priority in sorted(line.by_priority, reverse=True):
         for ask in line.by_priority[priority]:
-            if ask.pending and ask.line is line and ask.ask.priority == priority and ask.seq not in seen:
+            if ask.free and ask.line is line and ask.ask.priority == priority and ask.seq not in seen:
                 seen.add(ask.seq)
                 assert len(seen) > 1 or ask is head, (
                     f"line of {line.application.id}: {ask.ask.allocation_key} is first, it gives out another"
@@ -145,16 +145,29 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
     for lane in lanes:
         by_demand[lane.demand].append(lane)
     known = set(index._demands.values())
-    assert known == by_demand.keys(), (
+    kept: defaultdict[Demand, set[Node]] = defaultdict(set)
+    for node in partition.nodes.values():
+        if node.reservation is not None:
+            kept[index.demand_of(node.reservation)].add(node)
+    assert known == by_demand.keys() | kept.keys(), (
         f"demands {[d.items for d in known]}, asked for are {[d.items for d in by_demand]}"
     )
-    for demand, its_lanes in by_demand.items():
+    for demand in known:
+        its_lanes = by_demand.get(demand, [])
         what = f"demand {demand.items} {demand.required_node} {sorted(demand.refused) or ''}".rstrip()
         assert demand.lanes == len(its_lanes), f"{what}: {demand.lanes} lanes, counted anew {len(its_lanes)}"
         assert demand.need == index.nodes.vector(demand.resource), f"{what}: its vector is {demand.need}"
         known_names = all(name in index.names for name, _ in demand.items)
         assert demand.possible == known_names, f"{what}: possible is {demand.possible}"
-        assert (demand in index._closed) == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
+        listed = demand.rank is not None or demand in index._closed_bound.get(demand.required_node, ())
+        assert listed == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
+        assert demand.live == (demand.open or demand.reserving), f"{what}: live is {demand.live}"
+        assert not (demand.open and demand.reserving), f"{what}: open, and reserving"
+        aged = sum(lane.aged for lane in its_lanes)
+        assert demand.aged == aged, f"{what}: {demand.aged} lanes have waited long enough, counted anew {aged}"
+        assert demand.reserved.keys() == kept.get(demand, set()), f"{what}: reserved are others than it knows"
+        for node in demand.reserved:
+            _check_reservation(node, demand, index)
         for lane in its_lanes:
             assert lane.open or not demand.open, f"{what}: open, but the lane in {lane.leaf.queue.path} is closed"
             assert lane.open or lane in demand.closed_lanes, (
@@ -163,13 +176,32 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
         if not demand.open and demand.possible:
             room = [node.id for node in partition.nodes.values() if _has_room(node, demand, index)]
             assert not room, f"{what}: closed, but it fits {room}"
-    open_lanes = sum(demand.lanes for demand in by_demand if demand.open)
-    assert index._open_lanes == open_lanes, f"{index._open_lanes} open lanes, counted anew {open_lanes}"
+    live_lanes = sum(demand.lanes for demand in known if demand.live)
+    assert index._live_lanes == live_lanes, f"{index._live_lanes} live lanes, counted anew {live_lanes}"
+
+
+def _check_reservation(node: Node, demand: Demand, index: Index) -> None:
+    """What could be placed is about to be looked at, or a maximum that leaves no room will wake it."""
+    ask = node.reservation
+    assert ask is not None, f"node {node.id} is not reserved"
+    full = [
+        queue
+        for queue in ask.application.queue.lineage
+        if any(demand.resource.get(n, 0) > most - queue.allocated[n] for n, most in queue.settings.max.items())
+    ]
+    stalled = any(queue.order is not None and node in queue.order.stalled for queue in full)
+    fits = (
+        node.schedulable and node.id not in demand.refused and covers(index.nodes.vector(node.available()), demand.need)
+    )
+    assert not fits or stalled or node in index.reservations.changed, f"node {node.id}: its reservation is forgotten"
+    assert not demand.open or demand in index.reservations.opened or stalled, (
+        f"demand {demand.items}: open, and its reservation of {node.id} is forgotten"
+    )
 
 
 def _has_room(node: Node, demand: Demand, index: Index) -> bool:
     wanted = demand.required_node in ("", node.id) and node.id not in demand.refused
-    return wanted and node.schedulable and covers(index.nodes.vector(node.available()), demand.need)
+    return wanted and node.candidate and covers(index.nodes.vector(node.available()), demand.need)
 
 
 # Who is next

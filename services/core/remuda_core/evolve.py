@@ -179,6 +179,28 @@ def node_removed(state: State, fact: facts.NodeRemoved) -> None:
         partition.index.total_changed()
 
 
+def node_reserved(state: State, fact: facts.NodeReserved) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    node.reservation = pending
+    pending.reservations = (*pending.reservations, node.id)
+    pending.free -= 1
+    if partition.index is not None:
+        partition.index.reserved(pending, node)
+
+
+def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    node.reservation = None
+    pending.reservations = tuple(node_id for node_id in pending.reservations if node_id != node.id)
+    pending.free += 1
+    if partition.index is not None:
+        partition.index.unreserved(pending, node)
+
+
 # Applications
 
 
@@ -240,7 +262,7 @@ def ask_accepted(state: State, fact: facts.AskAccepted) -> None:
     partition = state.partitions[ask.partition]
     application = partition.applications[ask.application_id]
     state.next_seq = seq = state.next_seq + 1
-    pending = PendingAsk(ask, application, ask.max_allocations, seq, state.now_ms)
+    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)
     application.asks[ask.allocation_key] = pending
     _ask_comes(partition, application, pending)
 
@@ -251,7 +273,7 @@ def ask_changed(state: State, fact: facts.AskChanged) -> None:
     application = partition.applications[ask.application_id]
     was = application.asks[ask.allocation_key]
     _ask_goes(partition, application, was)
-    pending = PendingAsk(ask, application, ask.max_allocations, was.seq, was.at_ms)
+    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, was.seq, was.at_ms)
     application.asks[ask.allocation_key] = pending
     _ask_comes(partition, application, pending)
 
@@ -278,7 +300,7 @@ def _ask_goes(partition: Partition, application: Application, pending: PendingAs
         _questions_dropped(partition, application, pending)
     if pending.preemption is not None:
         _preemption_over(partition, pending)
-    count, pending.pending = pending.pending, 0
+    count, pending.pending, pending.free = pending.pending, 0, 0
     if not count:
         return  # it was in no line
     _book_pending(application, pending.ask.resource, -count)
@@ -361,6 +383,7 @@ def allocated(state: State, fact: facts.Allocated) -> None:
         _held_allocated(state, partition, pending, fact)
         return
     pending.pending -= 1
+    pending.free -= 1
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
     asked, held, on_node, books = application.pending, application.allocated, node.allocated, application.queue.books
@@ -502,6 +525,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
     state.next_question = fact.question + 1
     partition.questions[fact.question] = Question(fact, node, application)
     pending.pending -= 1
+    pending.free -= 1
     pending.asked += 1
     _book_pending(application, fact.resource, -1)
     _book_allocated(application, node, fact.resource, 1)
@@ -510,8 +534,6 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
     state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
     if partition.index is not None:
         partition.index.allocated(pending, node)
-        if not pending.pending:
-            pending.line = None
 
 
 def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
@@ -561,6 +583,7 @@ def _pending_again(partition: Partition, pending: PendingAsk, question: Question
     before = pending.pending
     pending.asked -= 1
     pending.pending += 1
+    pending.free += 1
     _free(partition, question)
     _book_pending(application, question.fact.resource, 1)
     if not before:
@@ -621,6 +644,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.NodeDraining: node_draining,
     facts.NodeSchedulable: node_schedulable,
     facts.NodeRemoved: node_removed,
+    facts.NodeReserved: node_reserved,
+    facts.NodeUnreserved: node_unreserved,
     facts.ApplicationAccepted: application_accepted,
     facts.ApplicationRejected: application_rejected,
     facts.RejectionForgotten: rejection_forgotten,

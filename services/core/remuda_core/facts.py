@@ -145,6 +145,25 @@ class NodeRemoved(Fact):
     node_id: str
 
 
+class NodeReserved(Fact):
+    """The node is kept for one repeat of the ask; `resource` is what it wants."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    resource: Resource
+
+
+class NodeUnreserved(Fact):
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    resource: Resource
+    reason: str
+
+
 # Applications
 
 

@@ -8,6 +8,11 @@ from typing import Final
 # is a small part of it, small enough that a new ask waits only some 20 ms behind a pass under full load.
 ALLOCATIONS_PER_PASS: Final = 2_000
 
+# How many node groups a pass may look at for reservations, some 10 ms; what is left over waits for the next pass.
+# And how many demands without a node to reserve are woken by one node that comes free.
+RESERVATION_WORK_PER_PASS: Final = 20_000
+RESERVATION_WAKES: Final = 100
+
 # What the leader takes out of the inbox before it decides and commits: the same balance, on the way in.
 COMMANDS_PER_COMMIT: Final = 256
 INBOX_BYTES_PER_COMMIT: Final = 256_000

@@ -3,7 +3,7 @@
 The primary state is what the facts say. Two kinds of derived things are kept beside it and compared with rebuilt ones
 by `check`: sums (`allocated`, `pending`, counts of priorities), kept by `evolve`, and the scheduling index
 (`cycle.index`), which exists only where somebody schedules: a standby, a query or an auditor never pays for it. The
-slots named `order`, `line` and `group` belong to the index.
+slots named `order`, `line`, `demand` and `group` belong to the index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .settings import PartitionSettings, QueueSettings, Timing
 
 if TYPE_CHECKING:
     from .cycle.index import Index
-    from .cycle.nodes import NodeGroup
+    from .cycle.nodes import Demand, NodeGroup
     from .cycle.order import LeafOrder, Line, ParentOrder
 
 
@@ -40,12 +40,19 @@ class Node:
     draining: bool = False
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
+    # The ask it is kept for.
+    reservation: PendingAsk | None = None
     group: NodeGroup | None = None
 
     @property
     def schedulable(self) -> bool:
         """Takes new allocations: not draining, and the RM does not say `ready: false`."""
         return not self.draining and self.attributes.get("ready", "true").lower() != "false"
+
+    @property
+    def candidate(self) -> bool:
+        """Any ask may be placed on it."""
+        return self.reservation is None and self.schedulable
 
     def __lt__(self, other: Node) -> bool:
         return self.id < other.id
@@ -92,14 +99,19 @@ NO_NODES: frozenset[str] = frozenset()
 
 
 class PendingAsk(msgspec.Struct, eq=False):
-    """`pending` of the ask's allocations are still to be made. `seq`: age, smaller is older."""
+    """`pending` of the ask's allocations are still to be made; a node is reserved for some of them, the others are
+    `free`. `seq`: age, smaller is older."""
 
     ask: facts.Ask
     application: Application
     pending: int
+    free: int
     seq: int
     at_ms: int
+    # IDs of the nodes reserved for it, the oldest reservation first.
+    reservations: tuple[str, ...] = ()
     line: Line | None = None
+    demand: Demand | None = None
     # So many more are held until the RM answers.
     asked: int = 0
     # IDs of the nodes the RM has refused it; why and when it was the last.

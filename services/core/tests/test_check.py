@@ -133,7 +133,7 @@ def forget_closed(state: State) -> None:
     if big.open:
         index.close(big)
     check(state)
-    index._closed.clear()
+    index._closed.remove(big)
 
 
 def closed_lane_of_open_demand(state: State) -> None:
@@ -209,7 +209,7 @@ BROKEN: list[tuple[str, Callable[[State], object]]] = [
     ("lanes, counted anew", lambda s: setattr(next(iter(any_index(s)._demands.values())), "lanes", 9)),
     ("closed, but it fits", close_what_fits),
     ("open is False", forget_closed),
-    ("open lanes, counted anew", lambda s: setattr(any_index(s), "_open_lanes", 9)),
+    ("live lanes, counted anew", lambda s: setattr(any_index(s), "_live_lanes", 9)),
     ("open, but the lane", closed_lane_of_open_demand),
     # the index: who is next
     ("a rank is", stale_rank),

@@ -219,6 +219,20 @@ def node_removed(fact: log_pb2.NodeRemoved, at_ns: int) -> Records:
     yield node(fact.node_id, Record.REMOVE, Record.NODE_DECOMISSION, at_ns, message=message)
 
 
+def node_reserved(fact: log_pb2.NodeReserved, at_ns: int) -> Records:
+    yield node(
+        fact.node_id, Record.ADD, Record.NODE_RESERVATION, at_ns,
+        reference=fact.allocation_key, resource=fact.resource,
+    )  # fmt: skip
+
+
+def node_unreserved(fact: log_pb2.NodeUnreserved, at_ns: int) -> Records:
+    yield node(
+        fact.node_id, Record.REMOVE, Record.NODE_RESERVATION, at_ns,
+        reference=fact.allocation_key, resource=fact.resource, message=fact.reason,
+    )  # fmt: skip
+
+
 def schedulable(node_id: str, yes: bool, at_ns: int) -> si.EventRecord:
     message = f"schedulable: {'true' if yes else 'false'}"
     return node(node_id, Record.SET, Record.NODE_SCHEDULABLE, at_ns, message=message)
@@ -293,6 +307,8 @@ TABLE: Final[dict[str, Callable[[Any, int], Records]]] = {
     "node_draining": node_draining,
     "node_schedulable": node_schedulable,
     "node_removed": node_removed,
+    "node_reserved": node_reserved,
+    "node_unreserved": node_unreserved,
     "application_accepted": application_accepted,
     "application_rejected": application_rejected,
     "application_state_changed": application_state_changed,

@@ -139,6 +139,8 @@ class Fact(_message.Message):
     NODE_DRAINING_FIELD_NUMBER: _builtins.int
     NODE_SCHEDULABLE_FIELD_NUMBER: _builtins.int
     NODE_REMOVED_FIELD_NUMBER: _builtins.int
+    NODE_RESERVED_FIELD_NUMBER: _builtins.int
+    NODE_UNRESERVED_FIELD_NUMBER: _builtins.int
     APPLICATION_ACCEPTED_FIELD_NUMBER: _builtins.int
     APPLICATION_REJECTED_FIELD_NUMBER: _builtins.int
     APPLICATION_STATE_CHANGED_FIELD_NUMBER: _builtins.int
@@ -201,6 +203,10 @@ class Fact(_message.Message):
     def node_schedulable(self) -> Global___NodeSchedulable: ...
     @_builtins.property
     def node_removed(self) -> Global___NodeRemoved: ...
+    @_builtins.property
+    def node_reserved(self) -> Global___NodeReserved: ...
+    @_builtins.property
+    def node_unreserved(self) -> Global___NodeUnreserved: ...
     @_builtins.property
     def application_accepted(self) -> Global___ApplicationAccepted: ...
     @_builtins.property
@@ -271,6 +277,8 @@ class Fact(_message.Message):
         node_draining: Global___NodeDraining | None = ...,
         node_schedulable: Global___NodeSchedulable | None = ...,
         node_removed: Global___NodeRemoved | None = ...,
+        node_reserved: Global___NodeReserved | None = ...,
+        node_unreserved: Global___NodeUnreserved | None = ...,
         application_accepted: Global___ApplicationAccepted | None = ...,
         application_rejected: Global___ApplicationRejected | None = ...,
         application_state_changed: Global___ApplicationStateChanged | None = ...,
@@ -296,11 +304,11 @@ class Fact(_message.Message):
         predicate_withdrawn: Global___PredicateWithdrawn | None = ...,
         refusals_forgotten: Global___RefusalsForgotten | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_schedulable", b"node_schedulable", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_schedulable", b"node_schedulable", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -903,6 +911,77 @@ class NodeRemoved(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeRemoved: _TypeAlias = NodeRemoved  # noqa: Y015
+
+@_typing.final
+class NodeReserved(_message.Message):
+    """The node is kept for one repeat of the ask: nothing else is placed on it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource:
+        """What the ask wants."""
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeReserved: _TypeAlias = NodeReserved  # noqa: Y015
+
+@_typing.final
+class NodeUnreserved(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    reason: _builtins.str
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeUnreserved: _TypeAlias = NodeUnreserved  # noqa: Y015
 
 @_typing.final
 class ApplicationAccepted(_message.Message):

@@ -8,15 +8,19 @@ afresh.
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..limits import RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
 from .claimants import Claimants
-from .fit_list import Vector, covers
+from .fit_list import FitList, Vector, covers
 from .nodes import Demand, NodeIndex
-from .order import UNLIMITED, LeafOrder, Line, ParentOrder
+from .order import UNLIMITED, Lane, LeafOrder, Line, ParentOrder
 from .required_node import required_node
+from .reserve import Reservations
 
 if TYPE_CHECKING:
     from ..state import Application, Node, Partition, PendingAsk, Queue
@@ -34,9 +38,20 @@ class Index:
         self._demands: dict[tuple[Items, str, frozenset[str]], Demand] = {}
         # The same by a key that is quicker to make: the items in whatever order the RM wrote them.
         self._by_writing: dict[tuple[Any, ...], Demand] = {}
-        self._closed: dict[Demand, None] = {}
-        # Lanes whose demand is open: none, and there is nothing to do.
-        self._open_lanes = 0
+        self._numbers = 0
+        # Closed demands, to be found by what room there is; those bound to a node by its ID.
+        self._closed: FitList[Demand] = FitList(len(self.names))
+        self._closed_bound: dict[str, dict[Demand, None]] = {}
+        # Lanes whose demand is live: none, and there is nothing to do.
+        self._live_lanes = 0
+        # Reservations: lanes by the time at which their first ask is old enough; closed demands that found no node to
+        # reserve; those that a pass had no time left for; and the time that is left, in node groups to be looked at.
+        self.reservations = Reservations(self)
+        self.now_ms = self._delay_ms = 0
+        self._aging: list[tuple[int, int, Lane]] = []
+        self._unserved: dict[Demand, None] = {}
+        self._postponed: list[Demand] = []
+        self._work_left = 0
         self._total_changed = False
         self._least: Vector | None = None
         # Lines whose waiting may have to be explained, the longest untold first.
@@ -46,6 +61,10 @@ class Index:
         for application in sorted(partition.applications.values(), key=lambda a: a.seq):
             for ask in application.asks.values():
                 self.ask_added(ask)
+        for node in partition.nodes.values():
+            if node.reservation is not None:
+                self.demand_of(node.reservation).reserved[node] = None
+                self.reservations.wake((node,))
 
     def _names(self) -> dict[str, int]:
         """Every resource that a node has or a maximum limits, in the order of names: the places of a vector. An ask for
@@ -70,7 +89,7 @@ class Index:
 
     def next_ask(self) -> PendingAsk | None:
         """Who is next, of the asks that fit under every maximum and that some node may fit."""
-        if not self._open_lanes:
+        if not self._live_lanes:
             return None
         if self._total_changed:
             self._total_changed = False
@@ -85,21 +104,130 @@ class Index:
         return self._least is None or covers(room, self._least)
 
     def close(self, demand: Demand) -> None:
-        """No node fits it now."""
-        demand.open = False
-        self._closed[demand] = None
-        self._open_lanes -= demand.lanes
+        """No node fits it now. It lives on as long as its asks may reserve nodes."""
+        demand.open = demand.live = False
+        self._live_lanes -= demand.lanes
+        if demand.required_node:
+            self._closed_bound.setdefault(demand.required_node, {})[demand] = None
+        else:
+            self._closed.put(demand, (demand.number,))
+        if demand.aged:
+            self._start_reserving(demand)
+
+    # Reserving
+
+    def begin(self, now_ms: int, delay_ms: int) -> None:
+        """A pass begins. `delay_ms`: age at which an ask may reserve a node."""
+        self.now_ms, self._delay_ms, self._work_left = now_ms, delay_ms, RESERVATION_WORK_PER_PASS
+        while self._aging and self._aging[0][0] + delay_ms <= now_ms:
+            lane = heappop(self._aging)[-1]
+            if lane.contest.members:
+                self._has_aged(lane)
+        postponed, self._postponed = self._postponed, []
+        for demand in postponed:
+            self._start_reserving(demand)
+
+    def may_reserve(self, ask: PendingAsk) -> bool:
+        """It is old enough; one that has to be on a certain node always is."""
+        return ask.at_ms + self._delay_ms <= self.now_ms or ask.line.lane.demand.required_node != ""  # type: ignore[union-attr]
+
+    def too_young(self, lane: Lane, ask: PendingAsk) -> None:
+        """The lane is out of the way until its first ask is old enough or another, or a node fits."""
+        lane.close()
+        self._wait(lane, ask)
+
+    def closest(self, demand: Demand) -> Node | None:
+        """The node to reserve. None: there is none, or this pass has spent its time."""
+        if self._work_left <= 0:
+            self.stop_reserving(demand)
+            self._postponed.append(demand)
+            return None
+        node, looked_at = self.nodes.closest(demand)
+        self._work_left -= looked_at
+        if node is None:
+            self.stop_reserving(demand)
+            self._unserved[demand] = None
+        return node
+
+    def stop_reserving(self, demand: Demand) -> None:
+        if demand.reserving:
+            demand.reserving = demand.live = False
+            self._live_lanes -= demand.lanes
+
+    def _start_reserving(self, demand: Demand) -> None:
+        if demand.open or demand.reserving or not demand.possible or not demand.aged:
+            return
+        self._unserved.pop(demand, None)
+        demand.reserving = demand.live = True
+        self._live_lanes += demand.lanes
+        self._reopen_lanes(demand)
+
+    def age(self, lane: Lane, ask: PendingAsk) -> None:
+        """The oldest of a lane, as far as is known, waits since then: it grows old enough to reserve a node."""
+        lane.since_ms = ask.at_ms
+        if self.may_reserve(ask):
+            self._has_aged(lane)
+        else:
+            self._wait(lane, ask)
+
+    def _wait(self, lane: Lane, ask: PendingAsk) -> None:
+        self._numbers += 1
+        heappush(self._aging, (ask.at_ms, self._numbers, lane))
+
+    def _has_aged(self, lane: Lane) -> None:
+        if not lane.aged:
+            lane.aged = True
+            lane.demand.aged += 1
+        self._start_reserving(lane.demand)
+        if not lane.open:
+            self.look_again(lane)
+
+    def look_again(self, lane: Lane) -> None:
+        """Another ask may be the first of a lane that is out of the way."""
+        if lane.aged and lane.demand.reserving:
+            lane.reopen()
+
+    def demand_of(self, ask: PendingAsk) -> Demand:
+        assert ask.demand is not None, "the index knows every pending ask"
+        return ask.demand
+
+    def leaf_of(self, ask: PendingAsk) -> LeafOrder:
+        leaf = ask.application.queue.order
+        assert isinstance(leaf, LeafOrder), "asks are in leaf queues"
+        return leaf
 
     # What evolve tells
 
     def ask_added(self, ask: PendingAsk) -> None:
-        leaf = ask.application.queue.order
-        assert isinstance(leaf, LeafOrder), "asks are in leaf queues"
-        if ask.pending:
-            demand = self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused)
-            leaf.add(ask, demand)
-            if self.claimants is not None and (ask.ask.allow_preempt_other or demand.required_node):
-                self.claimants.add(ask)
+        if not ask.pending:  # the RM is asked about all of it
+            ask.demand = None
+            return
+        ask.demand = demand = self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused)
+        if ask.free:
+            self.leaf_of(ask).add(ask, demand, ask.pending * demand.weight)
+        else:
+            self.leaf_of(ask).enter(ask.pending * demand.weight)
+        if self.claimants is not None and (ask.ask.allow_preempt_other or demand.required_node):
+            self.claimants.add(ask)
+
+    def reserved(self, ask: PendingAsk, node: Node) -> None:
+        demand = self.demand_of(ask)
+        demand.reserved[node] = None
+        self.nodes.withdraw(node)
+        if demand.open:
+            self.reservations.opened[demand] = None
+        line = ask.line
+        if not ask.free and line is not None:
+            line.remove(ask)
+            line.lane.leaf.taken(line)
+
+    def unreserved(self, ask: PendingAsk, node: Node) -> None:
+        demand = self.demand_of(ask)
+        demand.reserved.pop(node, None)
+        self.reservations.changed.pop(node, None)
+        self.node_changed(node)
+        if ask.free == 1:  # it was in no line
+            self.leaf_of(ask).add(ask, demand, 0)
 
     def ask_gone(self, ask: PendingAsk, pending: int) -> None:
         """It was released, or is about to be added with other values. `pending`: so many were still to be allocated."""
@@ -110,14 +238,22 @@ class Index:
             leaf.changed(pending * demand.weight)
 
     def ask_moved(self, ask: PendingAsk, before: int) -> None:
-        """More of it is pending, or other nodes are refused. `before`: so many were in a line."""
-        line, ask.line = ask.line, None
+        """More of it is pending, or other nodes are refused. `before`: so many were pending."""
+        was, line, ask.line = ask.demand, ask.line, None
         if line is not None:
-            line.discard(ask)
-            leaf, demand = line.lane.leaf, line.lane.demand
-            leaf.taken(line)
-            leaf.changed(before * demand.weight)
+            line.remove(ask)
+            line.lane.leaf.taken(line)
+        if was is not None and before:
+            self.leaf_of(ask).changed(before * was.weight)
         self.ask_added(ask)
+        for node_id in ask.reservations:
+            node = self.partition.nodes[node_id]
+            if was is not None:
+                was.reserved.pop(node, None)
+            self.demand_of(ask).reserved[node] = None
+            self.reservations.wake((node,))
+        if was is not None and was is not ask.demand:
+            self._forget_unused(was)
 
     def allocated(self, ask: PendingAsk, node: Node) -> None:
         line = ask.line
@@ -125,7 +261,10 @@ class Index:
         lane = line.lane
         leaf = lane.leaf
         self.nodes.book(node, lane.demand)
-        if not ask.pending or leaf.fair:
+        if not ask.free:
+            ask.line = None
+            leaf.taken(line)
+        elif leaf.fair:
             leaf.taken(line)
         leaf.changed(lane.demand.weight)
 
@@ -175,27 +314,51 @@ class Index:
                 above.order.parked.pop(order, None)
 
     def node_changed(self, node: Node) -> None:
-        """Capacity, available or state changed: closed demands that fit it now open."""
+        """Capacity, available or state changed: closed demands that fit it now open, and its own reservation may be
+        fulfilled."""
         group = self.nodes.place(node)
-        if group is None or not self._closed:
+        if node.reservation is not None:
+            self.reservations.changed[node] = None
+        if group is None:
             return
-        for demand in [
-            d
-            for d in self._closed
-            if d.possible
-            and covers(group.available, d.need)
-            and d.required_node in ("", node.id)
-            and node.id not in d.refused
-        ]:
+        room, start = tuple(-amount for amount in group.available), ()
+        while (demand := self._closed.first(room, start)) is not None:
+            start = (demand.number, 0)  # right behind it
+            if node.id in demand.refused:
+                continue
             self.open(demand)
+        for demand in list(self._closed_bound.get(node.id, ())):
+            if covers(group.available, demand.need):
+                self.open(demand)
+            else:
+                self._start_reserving(demand)
+        for demand in list(islice(self._unserved, RESERVATION_WAKES)):
+            if covers(group.capacity, demand.need):
+                self._start_reserving(demand)
 
     def open(self, demand: Demand) -> None:
-        del self._closed[demand]
-        demand.open = True
-        self._open_lanes += demand.lanes
+        self._forget_closed(demand)
+        if not demand.live:
+            self._live_lanes += demand.lanes
+        demand.open = demand.live = True
+        demand.reserving = False
+        self._reopen_lanes(demand)
+        if demand.reserved:
+            self.reservations.opened[demand] = None
+
+    def _reopen_lanes(self, demand: Demand) -> None:
         lanes, demand.closed_lanes = demand.closed_lanes, []
         for lane in lanes:
             lane.reopen()
+
+    def _forget_closed(self, demand: Demand) -> None:
+        self._closed.remove(demand)
+        if demand.required_node:
+            bound = self._closed_bound.get(demand.required_node, {})
+            bound.pop(demand, None)
+            if not bound:
+                self._closed_bound.pop(demand.required_node, None)
+        self._unserved.pop(demand, None)
 
     # Demands
 
@@ -210,28 +373,45 @@ class Index:
             key = (items_of(resource), node_id, refused)
             demand = self._demands.get(key)
             if demand is None:
+                self._numbers += 1
                 demand = self._demands[key] = Demand(
-                    resource, key[0], node_id, refused, self.nodes.vector(resource), weight(resource, self.scales)
+                    resource,
+                    key[0],
+                    node_id,
+                    refused,
+                    self.nodes.vector(resource),
+                    weight(resource, self.scales),
+                    self._numbers,
                 )
                 if any(name not in self.names for name, _ in key[0]):
-                    demand.possible = demand.open = False
+                    demand.possible = demand.open = demand.live = False
             demand.writings.append(as_written)
             self._by_writing[as_written] = demand
         return demand
 
-    def lane_opened(self, demand: Demand) -> None:
+    def lane_opened(self, lane: Lane) -> None:
+        demand = lane.demand
         demand.lanes += 1
-        if demand.open:
-            self._open_lanes += 1
+        if demand.live:
+            self._live_lanes += 1
         self._least = demand.need if self._least is None else tuple(map(min, self._least, demand.need))
 
-    def lane_gone(self, demand: Demand) -> None:
+    def lane_gone(self, lane: Lane) -> None:
+        demand = lane.demand
         demand.lanes -= 1
-        if demand.open:
-            self._open_lanes -= 1
-        if not demand.lanes:
-            self._closed.pop(demand, None)
-            del self._demands[demand.items, demand.required_node, demand.refused]
+        demand.aged -= lane.aged
+        if demand.live:
+            self._live_lanes -= 1
+        if not demand.aged:
+            self.stop_reserving(demand)
+        self._forget_unused(demand)
+
+    def _forget_unused(self, demand: Demand) -> None:
+        key = (demand.items, demand.required_node, demand.refused)
+        if not demand.lanes and not demand.reserved and self._demands.get(key) is demand:
+            self._forget_closed(demand)
+            self.reservations.opened.pop(demand, None)
+            del self._demands[key]
             for as_written in demand.writings:
                 del self._by_writing[as_written]
             if not self._demands:

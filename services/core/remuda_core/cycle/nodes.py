@@ -31,21 +31,28 @@ WORTH_LOOKING_BACK = 128
 
 class Demand:
     """What an ask wants of a node: the same for thousands of asks. `open`: some node may fit; closed once none did,
-    until one gains room."""
+    until one gains room. `reserving`: closed, and its asks may reserve nodes. `live`: one of the two."""
 
     __slots__ = (
+        "aged",
         "choosy",
         "closed_lanes",
         "group",
         "items",
         "lanes",
+        "live",
         "need",
         "negated",
+        "number",
         "open",
         "possible",
+        "rank",
         "refused",
         "required_node",
+        "reserved",
+        "reserving",
         "resource",
+        "room",
         "runner_up",
         "seen",
         "start",
@@ -54,8 +61,9 @@ class Demand:
     )
 
     def __init__(
-        self, resource: Resource, items: Items, required_node: str, refused: frozenset[str], need: Vector, weight: int
-    ) -> None:
+        self, resource: Resource, items: Items, required_node: str, refused: frozenset[str], need: Vector, weight: int,
+        number: int = 0,
+    ) -> None:  # fmt: skip
         """`refused`: IDs of the nodes that the RM does not want for it."""
         self.resource = resource
         self.items = items
@@ -65,7 +73,15 @@ class Demand:
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)
-        self.open = True
+        self.number = number
+        self.open = self.live = True
+        self.reserving = False
+        # Its place in the list of closed demands.
+        self.room: Vector = self.negated
+        self.rank: Rank | None = None
+        # Nodes reserved for its asks; and how many of its lanes have waited long enough to reserve one.
+        self.reserved: dict[Node, None] = {}
+        self.aged = 0
         self.possible = True  # False: it names a resource that no node has
         self.lanes = 0  # lanes with pending asks of this demand
         self.closed_lanes: list[Lane] = []
@@ -213,7 +229,7 @@ class NodeIndex:
 
     def place(self, node: Node) -> NodeGroup | None:
         """Put the node where its capacity, available and state say; None if nothing may be placed on it."""
-        group = self._group(self.vector(node.capacity), self.vector(node.available())) if node.schedulable else None
+        group = self._group(self.vector(node.capacity), self.vector(node.available())) if node.candidate else None
         self.move(node, group)
         return group
 
@@ -314,6 +330,26 @@ class NodeIndex:
                 start = group.rank
         return start
 
+    def closest(self, demand: Demand) -> tuple[Node | None, int]:
+        """The candidate that lacks least of what the demand wants, of those large enough for it; among equals the one
+        that would be chosen first. And how many groups were looked at."""
+        best: tuple[float, float, str] | None = None
+        found: Node | None = None
+        empty = 0
+        for group in self._groups.values():
+            if not group.size:
+                empty += 1
+            elif covers(group.capacity, demand.need):
+                lacking = _lacking(group.available, demand.need)
+                if best is None or (lacking, group.score) <= best[:2]:
+                    node = group.first_but(demand.refused) if demand.refused else group.first()
+                    if node is not None and (best is None or (lacking, group.score, node.id) < best):
+                        best, found = (lacking, group.score, node.id), node
+        looked_at = len(self._groups)
+        if empty > 64 and 2 * empty > looked_at:
+            self._trim()
+        return found, looked_at
+
     # Keeping it small
 
     def _trim(self) -> None:
@@ -350,3 +386,9 @@ class NodeIndex:
             for key, group in self._groups.items()
             if group.size
         }
+
+
+def _lacking(available: Vector, need: Vector) -> float:
+    """The sum, over what is needed, of the part that is not there."""
+    pairs = [(have, want) for have, want in zip(available, need, strict=True) if want > have]
+    return sum((want - max(have, 0)) / want if want else 1.0 for have, want in pairs)

@@ -21,7 +21,7 @@ from .contest import Contest
 from .fit_list import HIDDEN, FitList, Vector, covers
 
 if TYPE_CHECKING:
-    from ..state import Application, PendingAsk, Queue
+    from ..state import Application, Node, PendingAsk, Queue
     from .index import Index
     from .nodes import Demand
 
@@ -46,6 +46,7 @@ class QueueOrder:
         "limited",
         "parked",
         "queue",
+        "stalled",
         "version",
         "weight",
     )
@@ -61,6 +62,8 @@ class QueueOrder:
         self.limited = bool(queue.settings.max)
         # Who below here gave up under a headroom that this queue's maximum may have made.
         self.parked: dict[QueueOrder, None] = {}
+        # Reserved nodes whose asks its maximum leaves no room for.
+        self.stalled: dict[Node, None] = {}
         self.due = self._due()
 
     def _due(self) -> dict[str, int]:
@@ -122,6 +125,9 @@ class QueueOrder:
             for gave_up in order.parked:
                 gave_up.enter()
             order.parked.clear()
+            if order.stalled:
+                self.index.reservations.wake(order.stalled)
+                order.stalled.clear()
             order = order.above
         self.enter()
 
@@ -192,13 +198,13 @@ class LeafOrder(QueueOrder):
         if only is not None:
             if not only.open or (room is not None and not covers(room, only.demand.need)):
                 return None
-            if only.demand.open:
+            if only.demand.live:
                 return only.first()
             only.close()
             return None
         need = self.index.no_limits if room is None else tuple(-amount for amount in room)
         while (lane := self.order.first(need)) is not None:
-            if lane.demand.open:
+            if lane.demand.live:
                 return lane.first()
             lane.close()
         return None
@@ -215,7 +221,8 @@ class LeafOrder(QueueOrder):
 
     # What happens to asks
 
-    def add(self, ask: PendingAsk, demand: Demand) -> None:
+    def add(self, ask: PendingAsk, demand: Demand, more: int) -> None:
+        """`more`: the weight of what is asked in addition."""
         lines = self.lines.setdefault(ask.application, {})
         line = lines.get(demand)
         if line is None:
@@ -224,19 +231,35 @@ class LeafOrder(QueueOrder):
             self.index.unexplained.append(line)
             lane.contest.enter(line)
         line.add(ask)
+        if ask.at_ms < line.lane.since_ms:
+            self.index.age(line.lane, ask)
+        if not line.lane.open:
+            self.index.look_again(line.lane)
         if self.only is None:
             line.lane.touch()
-        self.enter(ask.pending * demand.weight)
+        self.enter(more)
 
     def taken(self, line: Line) -> None:
         """An allocation was made for the first ask of a line, or an ask went: what is first may be another."""
         lane = line.lane
         if line.head() is None:
             self._drop(line)
+        if not lane.open:
+            self.index.look_again(lane)
         if self.fair:
             self.application_changed(line.application)
         if self.only is None:
             lane.touch()
+
+    def application_rank(self, application: Application) -> Rank:
+        if self.fair:
+            shares = share_list(application.allocated, self.index.partition.total)
+            if self.by_priority:
+                return (-application.priority, shares, application.id)
+            return (shares, -application.priority, application.id)
+        if self.by_priority:
+            return (-application.priority, application.seq)
+        return (application.seq, -application.priority)
 
     def application_changed(self, application: Application) -> None:
         """Its share or priority changed."""
@@ -250,7 +273,7 @@ class LeafOrder(QueueOrder):
         if self.only is not None:  # alone it was not ranked
             self.only.touch()
         self.only = lane if len(self.lanes) == 1 else None
-        self.index.lane_opened(demand)
+        self.index.lane_opened(lane)
         return lane
 
     def _drop(self, line: Line) -> None:
@@ -264,11 +287,11 @@ class LeafOrder(QueueOrder):
             self.order.remove(lane)
             del self.lanes[lane.demand]
             self.only = next(iter(self.lanes.values())) if len(self.lanes) == 1 else None
-            self.index.lane_gone(lane.demand)
+            self.index.lane_gone(lane)
 
 
 class Lane:
-    __slots__ = ("contest", "demand", "dirty", "leaf", "number", "open", "rank", "room")
+    __slots__ = ("aged", "contest", "demand", "dirty", "leaf", "number", "open", "rank", "room", "since_ms")
 
     def __init__(self, leaf: LeafOrder, demand: Demand) -> None:
         self.leaf = leaf
@@ -278,6 +301,9 @@ class Lane:
         self.number = leaf.numbers
         self.dirty = False
         self.open = True
+        # Since when its oldest ask waits, as far as that is known, and whether that is long enough to reserve a node.
+        self.since_ms: float = float("inf")
+        self.aged = False
         self.rank: Rank | None = None
         self.room: Vector = demand.negated
 
@@ -299,7 +325,7 @@ class Lane:
         line = self.contest.leader or self.contest.first()
         assert line is not None, "a lane without lines is gone"
         asks = line.best
-        if asks and asks[0].pending:  # line.head(), without the call
+        if asks and asks[0].free:  # line.head(), without the call
             return asks[0]
         ask = line.head()
         assert ask is not None, "a line without asks is gone"
@@ -348,19 +374,24 @@ class Line:
         else:
             asks.append(ask)
 
-    def discard(self, ask: PendingAsk) -> None:
-        """It goes to another line. (It was first a moment ago, so it is found at once.)"""
-        self.by_priority[ask.ask.priority].remove(ask)
+    def remove(self, ask: PendingAsk) -> None:
+        """It waits no more, or elsewhere. Mostly it is the first."""
+        ask.line = None
+        asks = self.by_priority[ask.ask.priority]
+        if asks and asks[0] is ask:
+            asks.popleft()
+        else:
+            asks.remove(ask)
 
     def count(self) -> int:
         """How many asks wait in it."""
-        return sum(1 for asks in self.by_priority.values() for ask in asks if ask.pending)
+        return sum(1 for asks in self.by_priority.values() for ask in asks if ask.free)
 
     def head(self) -> PendingAsk | None:
         asks = self.best
         while True:
             while asks:
-                if asks[0].pending:
+                if asks[0].free:
                     return asks[0]
                 asks.popleft()
             priorities = self.by_priority
@@ -372,12 +403,4 @@ class Line:
 
     def rank(self) -> Rank:
         """That of its application: a lane has one line of each."""
-        application, leaf = self.application, self.lane.leaf
-        if leaf.fair:
-            shares = share_list(application.allocated, leaf.index.partition.total)
-            if leaf.by_priority:
-                return (-application.priority, shares, application.id)
-            return (shares, -application.priority, application.id)
-        if leaf.by_priority:
-            return (-application.priority, application.seq)
-        return (application.seq, -application.priority)
+        return self.lane.leaf.application_rank(self.application)

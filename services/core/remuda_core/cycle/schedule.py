@@ -1,90 +1,89 @@
-"""The scheduling cycle (semantics section 9), in its own words:
+"""The scheduling cycle (semantics section 9), in its own words. A pass takes a partition through STEPS:
 
-while the budget lasts:
-    who is next?        the first ask, in the order of queues, applications and asks, that fits under every maximum
-    where is best?      the node it fits that scores best
-    nowhere             set that demand aside until a node gains room, and go on with the next
-    allocate            the application's new state first, then the allocation
-                        (where the RM declares predicates: ask it, and allocate when it answers)
-then, for who still waits: may others be preempted?
+reserved    asks for which a node is kept: on that node, or on another
+normal      who is next?     the first ask, in the order of queues, applications and asks, that fits under every maximum
+            where is best?   the node it fits that scores best
+            nowhere          an ask that has waited long enough reserves a node; its demand is set aside until one gains
+                             room, and the next is looked for
+            allocate         the application's new state first, then the allocation
+                             (where the RM declares predicates: ask it, and allocate when it answers)
+preempt     for who still waits: may others be preempted?
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Final
 
 from ..commands import Schedule
-from ..facts import Allocated, Ask, Fact, PredicateAsked
-from ..limits import ANSWER_WITHIN_MS, QUESTIONS_OPEN
+from ..facts import Fact
+from ..limits import QUESTIONS_OPEN
 from ..rules import lifecycle
-from ..state import Node, Partition, PendingAsk, State
+from ..state import Partition, State
 from .attempt import preempt
 from .index import Index
+from .place import allocate, placed
+from .reserve import reserve, unreserved
 from .states import start
-
-# What an RM is asked: may it be placed there now?
-PLACE = "place"
 
 
 def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
-    budget, is_asked = command.limit, state.predicates
     for partition in state.partitions.values():
-        index = index_of(partition)
-        while budget > 0 and (pending := index.next_ask()) is not None:
-            demand = pending.line.lane.demand  # type: ignore[union-attr]
-            node = index.nodes.best(demand)
-            if node is None:
+        index_of(partition).begin(now_ms, state.timing.reservation_delay_ms)
+        left = command.limit
+        if state.predicates:
+            left = min(left, QUESTIONS_OPEN - len(partition.questions))
+        for step in STEPS:
+            if left > 0:
+                left -= yield from step(state, partition, left, now_ms)
+
+
+def reserved(state: State, partition: Partition, limit: int, now_ms: int) -> Generator[Fact, None, int]:
+    done = 0
+    while done < limit and (found := index_of(partition).reservations.next()) is not None:
+        kept, node = found
+        pending = kept.reservation
+        assert pending is not None, "a reservation is for an ask"
+        yield unreserved(partition, pending, kept, f"placed on {node.id}")
+        yield from placed(state, partition, pending, node, now_ms)
+        done += 1
+    return done
+
+
+def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Generator[Fact, None, int]:
+    done = 0
+    index, is_asked = index_of(partition), state.predicates
+    while done < limit and (pending := index.next_ask()) is not None:
+        demand = pending.line.lane.demand  # type: ignore[union-attr]
+        node = index.nodes.best(demand) if demand.open else None
+        if node is None:
+            if demand.open:
                 index.close(demand)
-                continue
-            if is_asked:
-                if len(partition.questions) >= QUESTIONS_OPEN:
-                    break
-                budget -= 1
-                yield ask_rm(state, pending, node, PLACE, now_ms)
-                index = partition.index or index_of(partition)
-                continue
-            budget -= 1
-            application = pending.application
+            if demand.reserving:
+                done += yield from reserve(state, partition, index, pending, now_ms)
+            continue
+        done += 1
+        application = pending.application
+        if is_asked:
+            yield from placed(state, partition, pending, node, now_ms)
+        else:  # the same without the call
             if application.state != lifecycle.RUNNING:
                 yield from start(partition, application, now_ms)
             yield allocate(state, pending.ask, node.id)
-            index = partition.index or index_of(partition)
-        else:
-            if budget > 0 and index.claimants is not None:
-                yield from preempt(state, partition, index.claimants, budget, now_ms)
+        index = partition.index or index_of(partition)
+    return done
 
 
-def allocate(state: State, ask: Ask, node_id: str, question: int = 0) -> Allocated:
-    return Allocated(
-        ask.partition,
-        ask.application_id,
-        ask.allocation_key,
-        state.next_uuid(),
-        node_id,
-        ask.resource,
-        ask.priority,
-        ask.tags,
-        ask.task_group,
-        ask.placeholder,
-        ask.execution_timeout_ms,
-        ask.originator,
-        ask.allow_preempt_self,
-        question,
-    )
+def preemption(state: State, partition: Partition, limit: int, now_ms: int) -> Generator[Fact, None, int]:
+    claimants = index_of(partition).claimants
+    if claimants is not None:
+        yield from preempt(state, partition, claimants, limit, now_ms)
+    return 0
 
 
-def ask_rm(state: State, pending: PendingAsk, node: Node, kind: str, now_ms: int) -> PredicateAsked:
-    ask = pending.ask
-    return PredicateAsked(
-        ask.partition,
-        ask.application_id,
-        ask.allocation_key,
-        node.id,
-        ask.resource,
-        kind,
-        state.next_question,
-        now_ms + ANSWER_WITHIN_MS,
-    )
+Step = Callable[[State, Partition, int, int], Generator[Fact, None, int]]
+# Each places at most so many, and returns how many it did.
+STEPS: Final[tuple[Step, ...]] = (reserved, normal, preemption)
 
 
 def index_of(partition: Partition) -> Index:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..commands import RecoverAllocation, ReleaseAsk, SubmitAsk
+from ..cycle.reserve import unreserved
 from ..cycle.states import occasion
 from ..facts import Ask, Fact
 from ..limits import MAX_ALLOCATIONS
@@ -27,7 +28,9 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
     assert partition is not None and application is not None, "problem_of_ask checks"
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from occasion(partition, application, lifecycle.RUN, now_ms)
-    if ask.allocation_key in application.asks:
+    known = application.asks.get(ask.allocation_key)
+    if known is not None:
+        yield from release_reservations(partition, known, "the ask was changed")
         yield facts.AskChanged(ask)
     else:
         yield facts.AskAccepted(ask)
@@ -66,17 +69,24 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
         if command.allocation_key:
             asks = [a for a in (application.asks.get(command.allocation_key),) if a is not None]
         for pending in asks:
-            yield ask_released(pending, command.termination_type or facts.STOPPED_BY_RM, command.message)
+            yield from withdraw(partition, pending, command.termination_type or facts.STOPPED_BY_RM, command.message)
         if asks:
             yield from idle(partition, application, now_ms)
 
 
-def ask_released(pending: PendingAsk, termination_type: int, message: str) -> Fact:
+def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, message: str) -> Iterator[Fact]:
+    """It is not asked any more; its reservations go with it."""
+    yield from release_reservations(partition, pending, "the ask is gone")
     ask = pending.ask
-    return facts.AskReleased(
+    yield facts.AskReleased(
         ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource,
         pending.pending + pending.asked,
     )  # fmt: skip
+
+
+def release_reservations(partition: Partition, pending: PendingAsk, reason: str) -> Iterator[Fact]:
+    for node_id in pending.reservations:
+        yield unreserved(partition, pending, partition.nodes[node_id], reason)
 
 
 def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) -> Iterator[Fact]:

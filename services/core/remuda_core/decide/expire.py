@@ -21,7 +21,7 @@ from ..rules import lifecycle
 from ..state import Alarm, Application, Partition, State
 from . import predicate
 from .allocation import idle, release_requested
-from .ask import ask_released
+from .ask import withdraw
 from .overdue import preemption_over, release_overdue
 
 
@@ -103,7 +103,7 @@ def execution_ended(
         over_ms, allocations = application.execution_limit_ms, list(application.allocations.values())
         message = f"application {application.id} was running for {seconds(over_ms)}"
         for pending in list(application.asks.values()):
-            yield ask_released(pending, facts.TIMEOUT, message)
+            yield from withdraw(partition, pending, facts.TIMEOUT, message)
     else:
         return
     for allocation in allocations:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from .. import facts
 from ..commands import UpdateNode
+from ..cycle.reserve import unreserved
 from ..facts import Allocated, Fact
 from ..rules.resource import Resource, problem_of
 from ..state import Node, Partition, State
@@ -113,7 +114,13 @@ def drain(
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     if not node.draining:
+        yield from release_reservation(partition, node, "the node is draining")
         yield facts.NodeDraining(partition.name, node.id)
+
+
+def release_reservation(partition: Partition, node: Node, reason: str) -> Iterator[Fact]:
+    if node.reservation is not None:
+        yield unreserved(partition, node.reservation, node, reason)
 
 
 def undrain(
@@ -138,6 +145,7 @@ def decommission(
         yield facts.PreemptionEnded(
             partition.name, ask.application_id, ask.allocation_key, f"node {node.id} was removed"
         )
+    yield from release_reservation(partition, node, "the node was removed")
     for allocation in list(node.allocations.values()):
         message = f"node {node.id} was removed"
         yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..commands import AnswerPredicate
-from ..cycle.schedule import allocate
+from ..cycle.place import allocate
 from ..cycle.states import start
 from ..facts import Fact
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS

@@ -18,7 +18,7 @@ from ..rules.resource import problem_of
 from ..settings import QueueSettings
 from ..state import Partition, Queue, State
 from . import names
-from .ask import ask_released
+from .ask import withdraw
 
 
 def submit_application(state: State, command: SubmitApplication, now_ms: int) -> Iterator[Fact]:
@@ -118,7 +118,7 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
         return
     message, ended = f"application {application.id} was removed", application.terminal
     for pending in list(application.asks.values()):
-        yield ask_released(pending, facts.STOPPED_BY_RM, message)
+        yield from withdraw(partition, pending, facts.STOPPED_BY_RM, message)
     for allocation in list(application.allocations.values()):
         fact = allocation.fact
         yield facts.AllocationReleased(

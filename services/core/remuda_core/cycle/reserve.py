@@ -1,0 +1,137 @@
+"""Reservations (semantics section 11): a node is kept for an ask that has waited long enough.
+
+An ask that fits its quotas but no node, and is older than the reservation delay, reserves the node that lacks least of
+what it wants; nothing else is placed there. The repeat it is reserved for has left its line. Before anything else a
+pass tries reserved asks: on their own node when that one changed, on any other when their demand has opened. So a
+reservation costs nothing while nothing happens to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from .. import facts
+from ..facts import Fact
+from .fit_list import covers
+from .place import placed
+
+if TYPE_CHECKING:
+    from ..state import Node, Partition, PendingAsk, State
+    from .index import Index
+    from .nodes import Demand
+
+
+class Reservations:
+    """The part of the index that knows which reservations are worth a look."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        # Reserved nodes whose own ask may fit by now.
+        self.changed: dict[Node, None] = {}
+        # Open demands whose asks hold reservations: some other node may take one.
+        self.opened: dict[Demand, None] = {}
+
+    def next(self) -> tuple[Node, Node] | None:
+        """(reserved node, where its ask is placed) of the first, in the order of queues, that can be placed."""
+        while self.changed:
+            reserved = min(self.changed, key=self._standing)
+            del self.changed[reserved]
+            if self._fits(reserved) and not self._held_back(reserved):
+                return reserved, reserved
+        while self.opened:
+            waiting = [node for demand in self.opened if demand.open for node in demand.reserved]
+            candidates = [node for node in waiting if not self._held_back(node)]
+            if not candidates:
+                self.opened.clear()
+                return None
+            reserved = min(candidates, key=self._standing)
+            demand = self._index.demand_of(reserved.reservation)  # type: ignore[arg-type]
+            node = self._index.nodes.best(demand)
+            if node is not None:
+                return reserved, node
+            self._index.close(demand)
+            del self.opened[demand]
+        return None
+
+    def wake(self, nodes: Iterable[Node]) -> None:
+        """What held these reservations back may be over."""
+        for node in nodes:
+            if node.reservation is not None:
+                self.changed[node] = None
+                demand = self._index.demand_of(node.reservation)
+                if demand.open:
+                    self.opened[demand] = None
+
+    def _fits(self, node: Node) -> bool:
+        ask = node.reservation
+        assert ask is not None, "only reserved nodes are looked at"
+        nodes = self._index.nodes
+        if not node.schedulable or node.id in ask.refused:
+            return False
+        return covers(nodes.vector(node.available()), self._index.demand_of(ask).need)
+
+    def _held_back(self, node: Node) -> bool:
+        """A maximum on the way up leaves no room: it is looked at again when something is released there."""
+        ask = node.reservation
+        assert ask is not None, "only reserved nodes are looked at"
+        for queue in ask.application.queue.lineage:
+            for name, maximum in queue.settings.max.items():
+                if ask.ask.resource.get(name, 0) > maximum - queue.allocated[name]:
+                    assert queue.order is not None, "the index knows every queue with applications"
+                    queue.order.stalled[node] = None
+                    return True
+        return False
+
+    def _standing(self, node: Node) -> tuple[Any, ...]:
+        """Depth first: the ranks of the queues from the top down, then of the application, then of the ask."""
+        ask = node.reservation
+        assert ask is not None, "only reserved nodes are looked at"
+        queues = [queue.order.rank() for queue in reversed(ask.application.queue.lineage) if queue.order is not None]
+        leaf = self._index.leaf_of(ask)
+        return (*queues, leaf.application_rank(ask.application), -ask.ask.priority, ask.seq, node.id)
+
+
+def reserve(
+    state: State, partition: Partition, index: Index, pending: PendingAsk, now_ms: int
+) -> Generator[Fact, None, int]:
+    """No node fits this ask, and its demand may still reserve. Returns how many asks were served: 0 or 1."""
+    lane = pending.line.lane  # type: ignore[union-attr]
+    demand = lane.demand
+    if not index.may_reserve(pending):
+        index.too_young(lane, pending)
+        return 0
+    if demand.required_node:
+        node = partition.nodes.get(demand.required_node)
+        if node is None or not _may_be_kept(index, node, demand):
+            index.stop_reserving(demand)
+            return 0
+        if node.reservation is not None:  # who has to be here goes before who may be elsewhere
+            yield unreserved(partition, node.reservation, node, f"{pending.ask.allocation_key} has to be on this node")
+            if demand.open:
+                yield from placed(state, partition, pending, node, now_ms)
+                return 1
+    else:
+        node = index.closest(demand)
+        if node is None:
+            return 0
+    ask = pending.ask
+    yield facts.NodeReserved(partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource)
+    return 1
+
+
+def _may_be_kept(index: Index, node: Node, demand: Demand) -> bool:
+    """Of the node an ask has to be on: it takes new allocations, is large enough, and is not kept for another that has
+    to be there."""
+    other = node.reservation
+    taken = other is not None and index.demand_of(other).required_node != ""
+    if taken or not node.schedulable or node.id in demand.refused:
+        return False
+    return covers(index.nodes.vector(node.capacity), demand.need)
+
+
+def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: str) -> Fact:
+    ask = pending.ask
+    return facts.NodeUnreserved(
+        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, reason
+    )  # fmt: skip
