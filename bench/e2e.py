@@ -1,7 +1,7 @@
 """Measures the whole system: a real nats-server that syncs every append to disk, every service a process, one RM
 through the SDK.
 
-    python bench/e2e.py [--json] [--nodes N] [--asks N] [--singles N]
+    python bench/e2e.py [--json] [--nodes N] [--asks N] [--singles N] [--predicates]
 
 First the latency of a single ask on an idle system, from before its publish to its callback, one ask after the other.
 Then throughput: from the first publish to the last allocation callback of all asks, published as fast as the SDK does
@@ -128,12 +128,12 @@ async def events_are_through(url: str) -> None:
         await bus.close()
 
 
-async def measure(nodes: int, asks: int, singles: int) -> dict[str, Any]:
+async def measure(nodes: int, asks: int, singles: int, declared: dict[str, str]) -> dict[str, Any]:
     gc.set_threshold(*GC_THRESHOLDS)
     with tempfile.TemporaryDirectory(prefix="remuda-bench-") as data:
         async with System(Layout(Path(data), log_level="warning")) as system:
             await system.ready()
-            async with ResourceManager.connect(system.url, RM, config=QUEUES) as rm:
+            async with ResourceManager.connect(system.url, RM, config=QUEUES, extra_config=declared) as rm:
                 run = Run(rm)
                 await run.cluster(nodes, -(-(asks + singles) // nodes))
                 await run.singles(20)  # warm
@@ -161,8 +161,10 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--asks", type=int, default=50_000)
     parser.add_argument("--singles", type=int, default=500, help="asks for the idle latency")
+    parser.add_argument("--predicates", action="store_true", help="the RM is asked about every node, and agrees")
     arguments = parser.parse_args()
-    result = uvloop.run(measure(arguments.nodes, arguments.asks, arguments.singles))
+    declared = {"predicates": "true"} if arguments.predicates else {}
+    result = uvloop.run(measure(arguments.nodes, arguments.asks, arguments.singles, declared))
     if arguments.json:
         print(json.dumps(result))
         return

@@ -46,6 +46,11 @@ def heartbeat(rm_id: str) -> str:
     return f"si.v1.rm.{rm_id}.heartbeat"
 
 
+def predicates(rm_id: str) -> str:
+    """Requests to the RM: may this ask start on that node?"""
+    return f"si.v1.rm.{rm_id}.predicates"
+
+
 def rm_of(subject: str) -> str:
     """The rmID in any subject that names one: si.v1.rm.<rm>..., remuda.{inbox,log,dead}.<rm>."""
     parts = subject.split(".")
@@ -83,6 +88,8 @@ EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"  # on the first of a batch
 LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
 EVENT_INDEX = "Remuda-Event-Index"  # on events: which of that commit's records it is, from 0
 LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact the message tells, from 0
+APPLICATION = "Remuda-Application"  # on questions to an RM: of the ask in question
+PARTITION = "Remuda-Partition"  # on questions to an RM: the plain name
 REASON = "Remuda-Reason"  # on dead letters
 ORIGIN_SUBJECT = "Remuda-Subject"  # on dead letters: where the message was sent to
 ORIGIN_SEQ = "Remuda-Request-Seq"  # on dead letters: its stream sequence there

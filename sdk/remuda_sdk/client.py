@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Refused, Unanswered
+from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
@@ -17,7 +18,9 @@ from remuda_sdk.inflow import Inflow
 from remuda_sdk.outflow import Outflow
 from remuda_sdk.session import Callback, RegistrationFailed, Releasable, Session, read, sized
 
+PREDICATES = "predicates"  # in extraConfig: the RM wants to be asked
 INVALID = 400
+REFUSED = 409
 OUTAGE = 503
 
 
@@ -27,7 +30,8 @@ class ResourceManager(HandlersOfRm):
     stays away, ValueError when one element is larger than the server takes. Calls keep their order, also when made at
     the same time.
 
-    Callbacks come by `callbacks()` or to handlers (`on_allocation` and so on), not both.
+    Callbacks come by `callbacks()` or to handlers (`on_allocation` and so on), not both. Questions of the scheduler are
+    answered by `on_predicates`.
     """
 
     def __init__(self, url: str, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
@@ -95,12 +99,13 @@ class ResourceManager(HandlersOfRm):
         bus = await connect(self._url, f"rm-{subjects.key_of(self.rm_id)}", timeout_s=self._connect_within_s)
         self._bus = bus
         self._outflow = Outflow(bus, self.rm_id, self._retry_for_s)
-        if self._register_on_entry:
-            try:
+        try:
+            await self._answer_questions(bus)
+            if self._register_on_entry:
                 await self.register()
-            except BaseException:
-                await bus.close()
-                raise
+        except BaseException:
+            await bus.close()
+            raise
         self._start_handling()
         return self
 
@@ -213,6 +218,27 @@ class ResourceManager(HandlersOfRm):
             self._inflow = Inflow(self._connected(), self.rm_id, self._events or self._handlers.wants(si.EventRecord))
         await self._inflow.open()
         return self._inflow
+
+    async def _answer_questions(self, bus: NatsBus) -> None:
+        """Only an RM that declares predicates is asked. Where it has no handler for them, nothing is against it."""
+        declared = self._registration.extraConfig
+        if self._predicates is not None:
+            declared[PREDICATES] = "true"
+        if declared.get(PREDICATES, "").lower() == "true":
+            await bus.serve(subjects.predicates(self.rm_id), self._answer_predicates, "predicates")
+
+    async def _answer_predicates(self, message: Message) -> bytes:
+        if self._predicates is not None:
+            reason = self._predicates(si.PredicatesArgs.FromString(message.payload))
+            if inspect.isawaitable(reason):
+                reason = await reason
+            if reason:
+                raise Refused(str(reason), REFUSED)
+        return b""
+
+    def _check_undeclared(self) -> None:
+        if self._bus is not None:
+            raise RuntimeError("predicates are declared at the registration: set their handler before connecting")
 
     async def _confirm_if_asked(self, callback: Callback) -> None:
         if self._confirm_releases:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.session import Callback, DeadLetter
 
 Handler = TypeVar("Handler", bound=Callable[[Any], Any])
+Predicates = TypeVar("Predicates", bound=Callable[[si.PredicatesArgs], Awaitable[str | None] | str | None])
 
 
 class Handlers:
@@ -44,6 +45,7 @@ class HandlersOfRm:
 
     def __init__(self) -> None:
         self._handlers = Handlers()
+        self._predicates: Callable[[Any], Any] | None = None
 
     def on_allocation(self, handler: Handler) -> Handler:
         """`handler(si.AllocationResponse)`: new, released, releasedAsks, rejected, rejectedAllocations, in this
@@ -69,6 +71,18 @@ class HandlersOfRm:
     def on_event(self, handler: Handler) -> Handler:
         """`handler(si.EventRecord)`: what happened, for people. To be set before the first callback is taken."""
         return self._handle(si.EventRecord, handler)
+
+    def on_predicates(self, handler: Predicates) -> Predicates:
+        """`handler(si.PredicatesArgs)`: may the ask start on the node? It returns nothing if it may, or why not. To be
+        set before the RM connects: the scheduler asks only where that is declared at the registration."""
+        if self._predicates is not None:
+            raise ValueError(f"predicates have a handler already: {self._predicates!r}")
+        self._check_undeclared()
+        self._predicates = handler
+        return handler
+
+    def _check_undeclared(self) -> None:
+        raise NotImplementedError
 
     def _handle(self, kind: type[Any], handler: Handler) -> Handler:
         self._handlers.add(kind, handler)

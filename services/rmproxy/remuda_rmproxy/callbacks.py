@@ -19,6 +19,7 @@ from remuda_rmproxy.partitions import PlainNames
 from remuda_rmproxy.tellings import RESPONSES, TELLINGS, Telling
 
 MAX_ITEMS = 2_000  # in one message: an RM works on the first while the next are on their way
+QUESTION = "predicate_asked"
 INDEPENDENT = "application"  # the kind whose order matters only per application
 
 Item = tuple[Telling, Any]
@@ -58,14 +59,21 @@ class _Run:
             self.highest_of[told.application_id] = telling.number
 
 
-def callbacks_of(commit: log_pb2.Commit, rm_id: str, limit: int, after_fact: int = -1) -> Iterator[Callback]:
-    """What the RM is told of a commit beyond the fact `after_fact`, each message at most `limit` bytes."""
+def callbacks_of(
+    commit: log_pb2.Commit,
+    rm_id: str,
+    limit: int,
+    after_fact: int = -1,
+    questions: list[log_pb2.PredicateAsked] | None = None,
+) -> Iterator[Callback]:
+    """What the RM is told of a commit beyond the fact `after_fact`, each message at most `limit` bytes. What it is
+    asked is put into `questions`."""
     names = PlainNames(rm_id)
-    for run in _runs(commit, after_fact):
+    for run in _runs(commit, after_fact, [] if questions is None else questions):
         yield from _messages(run.kind, run.items, run.indexes, names, limit)
 
 
-def _runs(commit: log_pb2.Commit, after_fact: int) -> Iterator[_Run]:
+def _runs(commit: log_pb2.Commit, after_fact: int, questions: list[log_pb2.PredicateAsked]) -> Iterator[_Run]:
     run = _Run("")
     index = -1
     for decision in commit.decisions:
@@ -74,6 +82,8 @@ def _runs(commit: log_pb2.Commit, after_fact: int) -> Iterator[_Run]:
             name = fact.WhichOneof("fact") or ""
             telling = TELLINGS.get(name)
             if telling is None or index <= after_fact:
+                if name == QUESTION:
+                    questions.append(fact.predicate_asked)
                 continue
             told = getattr(fact, name)
             if telling.is_told is not None and not telling.is_told(told, decision):

@@ -7,7 +7,7 @@ second record that could disagree, and whoever takes over goes on exactly there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -27,6 +27,7 @@ APPEND_WITHIN_S = 10.0
 RETRY_S = 0.5
 
 OnDecision = Callable[[str, log_pb2.Decision], Awaitable[None]]
+OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, log_pb2.PredicateAsked]]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,14 @@ class Told:
 
 
 class Teller:
-    """`on_decision` is awaited for every decision that answers a correlated command, before what it led to is told."""
+    """`on_decision` is awaited for every decision that answers a correlated command, before what it led to is told.
+    `on_questions` gets what the RM is to be asked, with all that was read at once."""
 
-    def __init__(self, bus: Bus, rm_id: str, on_decision: OnDecision) -> None:
+    def __init__(self, bus: Bus, rm_id: str, on_decision: OnDecision, on_questions: OnQuestions) -> None:
         self._bus = bus
         self._rm_id = rm_id
         self._on_decision = on_decision
+        self._on_questions = on_questions
         self._limit = bus.max_payload - HEADER_ROOM_BYTES
         self._told = Told()
         self._trimmed_below = 0
@@ -83,24 +86,31 @@ class Teller:
     async def _tell(self, entries: list[LogEntry]) -> None:
         batch: list[Outgoing] = []
         size = 0
+        questions: list[tuple[LogEntry, log_pb2.PredicateAsked]] = []
         with ExitStack() as spans:
             for entry in entries:
                 for decision in entry.commit.decisions:
                     if decision.correlation_id:
                         await self._on_decision(self._rm_id, decision)
-                for message in self._callbacks(entry, spans):
+                for message in self._callbacks(entry, questions, spans):
                     if batch and (len(batch) >= BATCH_MESSAGES or size + len(message.payload) > BATCH_BYTES):
                         await self._append(batch)
                         batch, size = [], 0
                     batch.append(message)
                     size += len(message.payload)
+            if questions:
+                self._on_questions(entries, questions)
             if batch:
                 await self._append(batch)
 
-    def _callbacks(self, entry: LogEntry, spans: ExitStack) -> list[Outgoing]:
+    def _callbacks(
+        self, entry: LogEntry, questions: list[tuple[LogEntry, log_pb2.PredicateAsked]], spans: ExitStack
+    ) -> list[Outgoing]:
         rm_id, seq = self._rm_id, str(entry.seq)
         after_fact = self._told.fact if entry.seq == self._told.log_seq else -1
-        callbacks = list(callbacks_of(entry.commit, rm_id, self._limit, after_fact))
+        asked: list[log_pb2.PredicateAsked] = []
+        callbacks = list(callbacks_of(entry.commit, rm_id, self._limit, after_fact, asked))
+        questions.extend((entry, question) for question in asked)
         if not callbacks:
             return []
         span = spans.enter_context(telemetry.span("rmproxy.callback", entry.headers, rm=rm_id, log_seq=entry.seq))

@@ -7,6 +7,7 @@ import asyncio
 import structlog
 
 from remuda_bus.bus import Bus, BusError
+from remuda_rmproxy.predicates import Asker
 from remuda_rmproxy.tell import OnDecision, Teller
 
 log = structlog.get_logger()
@@ -26,7 +27,9 @@ class Tellers:
     def follow(self, rm_id: str) -> None:
         """Tell this RM, if it is not told already."""
         if rm_id not in self._tellers:
-            teller = self._tellers[rm_id] = Teller(self._bus, rm_id, self._on_decision)
+            asker = Asker(self._bus, rm_id, self._group)
+            teller = self._tellers[rm_id] = Teller(self._bus, rm_id, self._on_decision, asker.ask)
+            self._group.create_task(asker.run(), name=f"answers of {rm_id}")
             self._group.create_task(teller.run(), name=f"tell {rm_id}")
 
     async def trim(self) -> None:

@@ -1,0 +1,136 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from remuda_bus import subjects
+from remuda_bus.bus import Message, Refused
+from remuda_bus.log import LogEntry, Position
+from remuda_bus.memory import MemoryBus
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy.callbacks import callbacks_of
+from remuda_rmproxy.predicates import ANSWERS_IN_MESSAGE, Asker
+
+PARTITION = "[rm-1]default"
+NOW_MS = 1_000_000
+
+
+def question(number: int, node_id: str = "n1", within_ms: int = 5_000) -> log_pb2.PredicateAsked:
+    return log_pb2.PredicateAsked(
+        partition=PARTITION, application_id="app-1", allocation_key=f"k{number}", node_id=node_id, kind="place",
+        question=number, answer_by_ms=NOW_MS + within_ms,
+    )  # fmt: skip
+
+
+def entry(*questions: log_pb2.PredicateAsked, now_ms: int = NOW_MS) -> LogEntry:
+    facts = [log_pb2.Fact(predicate_asked=one) for one in questions]
+    decision = log_pb2.Decision(command="Schedule", facts=facts)
+    return LogEntry(7, log_pb2.Commit(now_ms=now_ms, decisions=[decision]), Position(), {})
+
+
+@asynccontextmanager
+async def asking(bus: MemoryBus) -> AsyncIterator[Asker]:
+    async with asyncio.TaskGroup() as group:
+        asker = Asker(bus, "rm-1", group)
+        running = group.create_task(asker.run())
+        yield asker
+        running.cancel()
+
+
+async def answers(bus: MemoryBus, count: int) -> list[inbox_pb2.PredicateAnswer]:
+    reader = await bus.read(subjects.INBOX.name, subjects.inbox("rm-1"))
+    found: list[inbox_pb2.PredicateAnswer] = []
+    async with asyncio.timeout(5):
+        while len(found) < count:
+            for message in await reader.batch():
+                batch = inbox_pb2.Command.FromString(message.payload).predicate_answers.answers
+                assert len(batch) <= ANSWERS_IN_MESSAGE
+                found.extend(batch)
+    return found
+
+
+async def test_a_question_and_its_answers() -> None:
+    bus = MemoryBus()
+    asked = []
+
+    async def rm(message: Message) -> bytes:
+        args = si.PredicatesArgs.FromString(message.payload)
+        asked.append((args.allocationKey, args.nodeID, args.allocate, dict(message.headers)))
+        if args.nodeID == "n2":
+            raise Refused("no disk", 409)
+        return b""
+
+    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    about = {"Remuda-Application": "app-1", "Remuda-Partition": "default"}
+    one = entry(question(1), question(2, "n2"))
+    async with asking(bus) as asker:
+        asker.ask([one], [(one, question(1)), (one, question(2, "n2"))])
+        yes, no = sorted(await answers(bus, 2), key=lambda answer: answer.question)
+    assert asked == [("k1", "n1", True, about), ("k2", "n2", True, about)]
+    assert (yes.partition, yes.question, yes.success, yes.reason) == (PARTITION, 1, True, "")
+    assert (no.question, no.success, no.reason) == (2, False, "no disk")
+
+
+async def test_many_answers_travel_together() -> None:
+    bus = MemoryBus()
+
+    async def rm(_: Message) -> bytes:
+        return b""
+
+    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    questions = [question(number) for number in range(1, 1_200)]
+    one = entry(*questions)
+    async with asking(bus) as asker:
+        asker.ask([one], [(one, each) for each in questions])
+        found = await answers(bus, len(questions))
+    assert {answer.question for answer in found} == set(range(1, 1_200))
+
+
+async def test_it_waits_for_an_rm_that_is_about_to_come() -> None:
+    bus, one = MemoryBus(), entry(question(1))
+
+    async def rm(_: Message) -> bytes:
+        return b""
+
+    async with asking(bus) as asker:
+        asker.ask([one], [(one, question(1))])
+        await asyncio.sleep(0.05)
+        await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+        assert (await answers(bus, 1))[0].success
+
+
+async def test_nobody_answers_for_an_rm_that_is_silent() -> None:
+    """It is the core that takes the question back."""
+    bus, one = MemoryBus(), entry(question(1, within_ms=50))
+
+    async def rm(_: Message) -> bytes:
+        await asyncio.sleep(10)
+        return b""
+
+    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    async with asking(bus) as asker:
+        asker.ask([one], [(one, question(1, within_ms=50))])
+        await asyncio.sleep(0.1)
+    assert await bus.last(subjects.INBOX.name, subjects.inbox("rm-1")) is None
+
+
+async def test_what_is_over_is_not_asked_again() -> None:
+    bus, asked = MemoryBus(), []
+
+    async def rm(message: Message) -> bytes:
+        asked.append(si.PredicatesArgs.FromString(message.payload).allocationKey)
+        return b""
+
+    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    old, new = entry(question(1)), entry(now_ms=NOW_MS + 5_000)
+    async with asking(bus) as asker:
+        asker.ask([old, new], [(old, question(1)), (new, question(2, within_ms=10_000))])
+        await answers(bus, 1)
+    assert asked == ["k2"]
+
+
+def test_questions_are_no_callbacks_and_are_found_whatever_was_told() -> None:
+    commit = entry(question(1), question(2)).commit
+    found: list[log_pb2.PredicateAsked] = []
+    assert not list(callbacks_of(commit, "rm-1", 1_000_000, 5, found))
+    assert [one.question for one in found] == [1, 2]
