@@ -16,7 +16,7 @@ from ..limits import RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
 from .claimants import Claimants
-from .fit_list import FitList, Vector, covers
+from .fit_list import FitList, Rank, Vector, covers
 from .nodes import Demand, NodeIndex
 from .order import UNLIMITED, Lane, LeafOrder, Line, ParentOrder
 from .required_node import required_node
@@ -321,7 +321,8 @@ class Index:
             self.reservations.changed[node] = None
         if group is None:
             return
-        room, start = tuple(-amount for amount in group.available), ()
+        room = tuple(-amount for amount in group.available)
+        start: Rank = ()
         while (demand := self._closed.first(room, start)) is not None:
             start = (demand.number, 0)  # right behind it
             if node.id in demand.refused:
