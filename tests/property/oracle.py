@@ -52,7 +52,11 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
         )  # asks that are the same to the rules
         if not bound and now_ms - ask.at_ms < reservation_delay_ms:
             too_young.add(kind)
-        if kind not in too_young and (nodes := bound_node(partition, ask) if bound else closest(partition, ask)):
+        if (
+            kind not in too_young
+            and fits_total(partition, ask)
+            and (nodes := bound_node(partition, ask) if bound else closest(partition, ask))
+        ):
             return Next(NodeReserved, ask.application.id, ask.ask.allocation_key, nodes)
     return None
 
@@ -187,6 +191,12 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
     ):
         return set()
     return {node.id} if all(amount <= node.capacity.get(n, 0) for n, amount in ask.ask.resource.items()) else set()
+
+
+def fits_total(partition: Partition, ask: PendingAsk) -> bool:
+    """The maximum of root is all there is."""
+    total, used = partition.total, partition.root.allocated
+    return all(amount <= total.get(name, 0) - used.get(name, 0) for name, amount in ask.ask.resource.items() if amount)
 
 
 def closest(partition: Partition, ask: PendingAsk) -> set[str]:

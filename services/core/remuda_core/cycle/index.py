@@ -45,11 +45,13 @@ class Index:
         # Lanes whose demand is live: none, and there is nothing to do.
         self._live_lanes = 0
         # Reservations: lanes by the time at which their first ask is old enough; closed demands that found no node to
-        # reserve; those that a pass had no time left for; and the time that is left, in node groups to be looked at.
+        # reserve, and that want more than is left in the whole partition; those that a pass had no time left for; and
+        # the time that is left, in node groups to be looked at.
         self.reservations = Reservations(self)
         self.now_ms = self._delay_ms = 0
         self._aging: list[tuple[int, int, Lane]] = []
         self._unserved: dict[Demand, None] = {}
+        self._beyond_total: dict[Demand, None] = {}
         self._postponed: list[Demand] = []
         self._work_left = 0
         self._total_changed = False
@@ -136,6 +138,16 @@ class Index:
         lane.close()
         self._wait(lane, ask)
 
+    def fits_total(self, demand: Demand) -> bool:
+        """Whether as much as it wants is left in the partition as a whole: the maximum of root is all there is. If not,
+        it may reserve when something was released."""
+        total, allocated = self.partition.total, self.partition.root.allocated
+        if all(amount <= total.get(name, 0) - allocated[name] for name, amount in demand.items):
+            return True
+        self.stop_reserving(demand)
+        self._beyond_total[demand] = None
+        return False
+
     def closest(self, demand: Demand) -> Node | None:
         """The node to reserve. None: there is none, or this pass has spent its time."""
         if self._work_left <= 0:
@@ -158,6 +170,7 @@ class Index:
         if demand.open or demand.reserving or not demand.possible or not demand.aged:
             return
         self._unserved.pop(demand, None)
+        self._beyond_total.pop(demand, None)
         demand.reserving = demand.live = True
         self._live_lanes += demand.lanes
         self._reopen_lanes(demand)
@@ -277,6 +290,7 @@ class Index:
         """Nodes came, went or changed in size: every share is another. Put right once, before the next ask is looked
         for."""
         self._total_changed = True
+        self._more_is_left()
 
     def booked(self, node: Node, application: Application) -> None:
         """An allocation nobody had asked for here is now on the node."""
@@ -285,6 +299,7 @@ class Index:
 
     def released(self, node: Node, application: Application) -> None:
         self.node_changed(node)
+        self._more_is_left()
         self._shares_changed(application)
         if application.queue.order is not None:
             application.queue.order.released()
@@ -337,6 +352,10 @@ class Index:
             if covers(group.capacity, demand.need):
                 self._start_reserving(demand)
 
+    def _more_is_left(self) -> None:
+        for demand in list(islice(self._beyond_total, RESERVATION_WAKES)):
+            self._start_reserving(demand)
+
     def open(self, demand: Demand) -> None:
         self._forget_closed(demand)
         if not demand.live:
@@ -360,6 +379,7 @@ class Index:
             if not bound:
                 self._closed_bound.pop(demand.required_node, None)
         self._unserved.pop(demand, None)
+        self._beyond_total.pop(demand, None)
 
     # Demands
 

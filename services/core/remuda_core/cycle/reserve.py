@@ -101,6 +101,8 @@ def reserve(
     if not index.may_reserve(pending):
         index.too_young(lane, pending)
         return 0
+    if not index.fits_total(demand):
+        return 0
     if demand.required_node:
         node = partition.nodes.get(demand.required_node)
         if node is None or not _may_be_kept(index, node, demand):
