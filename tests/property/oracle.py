@@ -57,7 +57,9 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
             and fits_total(partition, ask)
             and (nodes := bound_node(partition, ask) if bound else closest(partition, ask))
         ):
-            return Next(NodeReserved, ask.application.id, ask.ask.allocation_key, nodes)
+            # Who has to be on a node takes it from whom it is kept for.
+            fits = bound and has_room(partition.nodes[bound], ask.ask.resource)
+            return Next(Allocated if fits else NodeReserved, ask.application.id, ask.ask.allocation_key, nodes)
     return None
 
 
