@@ -3,9 +3,14 @@
     python bench/core.py [--json] [--case NAME ...] [--repeat N]
 
 Each case runs in a process of its own. Nodes are just large enough for the asks; each ask wants memory 10 and vcore 1.
-Measured is the time in which the core decides all allocations (`allocations_per_s`) once it has taken in the asks
-(`asks_per_s`), both with the scheduling index in place, as in a leader. The median of the repetitions counts. --json
-prints one object per case.
+The median of the repetitions counts. --json prints one object per case. There are three kinds of cases:
+
+at once     all asks are there before the first is placed. Measured is the time in which the core takes them in
+            (`asks_per_s`) and the time in which it then decides all allocations (`allocations_per_s`), both with the
+            scheduling index in place, as in a leader.
+behind      the same, while many other asks wait that cannot be placed.
+full        the cluster is full and asks wait; allocations are released one by one, and after each the core schedules.
+            `allocations_per_s` is how many such rounds it makes, each with one decision.
 """
 
 from __future__ import annotations
@@ -18,17 +23,26 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from remuda_core.commands import Command, Register, Schedule, SubmitApplication, SubmitAsk, UpdateNode
+from remuda_core.commands import (
+    Command,
+    Register,
+    ReleaseAllocation,
+    Schedule,
+    SubmitApplication,
+    SubmitAsk,
+    UpdateNode,
+)
 from remuda_core.core import Core
-from remuda_core.facts import Ask
+from remuda_core.facts import STOPPED_BY_RM, Ask
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 
 PARTITION = "[bench]default"
-NEED = {"memory": 10, "vcore": 1}
+Need = dict[str, int]
+NEED: Need = {"memory": 10, "vcore": 1}
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,11 @@ class Case:
     applications: int = 1  # per queue
     node_sort: str = "fair"
     repeats: int = 1  # maxAllocations of each ask
+    behind: str = ""  # which asks wait that cannot be placed: a key of STUCK
+    stuck: int = 0  # how many
+    full: str = ""  # which asks wait for releases on a full cluster: a key of WAITING
+    waiting: int = 0  # how many
+    releases: int = 0
 
 
 CASES = {
@@ -54,13 +73,37 @@ CASES = {
         Case("5000 nodes, binpacking", 5_000, 10_000, node_sort="binpacking"),
         Case("10000 nodes, binpacking", 10_000, 50_000, node_sort="binpacking"),
         Case("500 nodes, one ask per application", 500, 10_000, repeats=5_000),
+        Case("10000 nodes, 1000 queues", 10_000, 100_000, queues=1_000, applications=20),
+        Case("1000 asks", 1_000, 1_000),
+        Case("1000 asks behind 100000 too large", 1_000, 1_000, behind="too large", stuck=100_000),
+        Case("1000 asks behind 100000 sizes", 1_000, 1_000, behind="too large, all different", stuck=100_000),
+        Case("1000 asks behind 100000 over quota", 1_000, 1_000, behind="over the maximum", stuck=100_000),
+        Case("full, 1000 wait", 1_000, 10_000, full="all alike", waiting=1_000, releases=1_000),
+        Case("full, 50000 wait", 1_000, 10_000, full="all alike", waiting=50_000, releases=1_000),
+        Case("full, 50000 wait, 100 queues", 1_000, 10_000, 100, full="all alike", waiting=50_000, releases=1_000),
+        Case("full, 1000 sizes wait", 1_000, 10_000, full="all different", waiting=1_000, releases=1_000),
+        Case("full, 10000 sizes wait", 1_000, 10_000, full="all different", waiting=10_000, releases=1_000),
     )
+}
+
+# What the i-th ask wants that is never placed: more than a node has, or more than its queue may have.
+STUCK: dict[str, Callable[[Case, int], Need]] = {
+    "too large": lambda case, i: {"memory": 10 * slots(case) + 1, "vcore": 1},
+    "too large, all different": lambda case, i: {"memory": 10 * slots(case) + 1 + i, "vcore": 1},
+    "over the maximum": lambda case, i: {"memory": 10, "vcore": case.asks + 1},
+}
+# What the i-th ask wants that waits for a release of NEED: all of that, or a little less, each something else.
+WAITING: dict[str, Callable[[int], Need]] = {
+    "all alike": lambda i: NEED,
+    "all different": lambda i: {"memory": 10, "vcore": 1, "ephemeral-storage": 1 + i},
 }
 
 
 def configuration(case: Case) -> Configuration:
     share = case.asks // case.queues
-    queues = tuple(QueueSettings(name, guaranteed={"memory": 10 * share, "vcore": share}) for name in queue_names(case))
+    guaranteed = {"memory": 10 * share, "vcore": share}
+    maximum = {"vcore": case.asks} if case.behind == "over the maximum" else {}
+    queues = tuple(QueueSettings(name, guaranteed=guaranteed, max=maximum) for name in queue_names(case))
     root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
     return Configuration("", (PartitionSettings("default", root, node_sort=case.node_sort),))
 
@@ -70,44 +113,99 @@ def queue_names(case: Case) -> list[str]:
 
 
 def cluster(case: Case) -> Iterator[Command]:
-    slots = -(-case.asks // case.nodes)
+    capacity = {"memory": 10 * slots(case), "vcore": slots(case)}
+    if case.behind == "over the maximum":
+        capacity["vcore"] = 2 * case.asks
+    if case.full:
+        capacity["ephemeral-storage"] = 1_000_000
     yield Register("bench", configuration(case))
     for i in range(case.nodes):
-        yield UpdateNode(PARTITION, f"node-{i:05}", "CREATE", capacity={"memory": 10 * slots, "vcore": slots})
+        yield UpdateNode(PARTITION, f"node-{i:05}", "CREATE", capacity=capacity)
     for queue in queue_names(case):
         for i in range(case.applications):
             yield SubmitApplication(PARTITION, f"{queue}-app-{i}", f"root.{queue}", "user")
 
 
+def slots(case: Case) -> int:
+    """How many asks have room on a node."""
+    return -(-case.asks // case.nodes)
+
+
 def asks(case: Case) -> Iterator[Command]:
     """One application after the other, each with all of its asks."""
-    applications = [f"{queue}-app-{i}" for queue in queue_names(case) for i in range(case.applications)]
+    applications = applications_of(case)
     count = case.asks // case.repeats
     for i in range(count):
         application = applications[i * len(applications) // count]
         yield SubmitAsk(Ask(PARTITION, application, f"ask-{i:06}", NEED, case.repeats))
 
 
+def more_asks(case: Case, key: str, count: int, need: Callable[[int], Need]) -> Iterator[Command]:
+    """Application by application in turn."""
+    applications = applications_of(case)
+    for i in range(count):
+        yield SubmitAsk(Ask(PARTITION, applications[i % len(applications)], f"{key}-{i:06}", need(i)))
+
+
+def applications_of(case: Case) -> list[str]:
+    return [f"{queue}-app-{i}" for queue in queue_names(case) for i in range(case.applications)]
+
+
 def run(case: Case) -> dict[str, float]:
     gc.unfreeze()  # of the run before
     gc.collect()
     core = Core("bench")
-    for command in cluster(case):
-        core.handle(command, 0)
-    core.handle(Schedule(ALLOCATIONS_PER_PASS), 0)  # builds the index
+    handle(core, cluster(case))
+    schedule(core)  # builds the index
+    if case.behind:
+        handle(core, more_asks(case, "stuck", case.stuck, lambda i: STUCK[case.behind](case, i)))
+        assert schedule(core) == 0, "what is stuck was placed"
+    if case.full:
+        return run_full(case, core)
     commands = list(asks(case))
-    gc.collect()
-    gc.freeze()
+    settle_memory()
+    started = time.perf_counter()
+    handle(core, commands)
+    asked = time.perf_counter()
+    allocated = schedule(core)
+    ended = time.perf_counter()
+    assert allocated == case.asks, f"{allocated} of {case.asks} were allocated"
+    return {"asks_per_s": len(commands) / (asked - started), "allocations_per_s": allocated / (ended - asked)}
+
+
+def run_full(case: Case, core: Core) -> dict[str, float]:
+    handle(core, asks(case))
+    assert schedule(core) == case.asks, "the cluster has room for all of these"
+    handle(core, more_asks(case, "waiting", case.waiting, WAITING[case.full]))
+    assert schedule(core) == 0, "the cluster was not full"
+    allocations = list(core.state.partitions[PARTITION].allocations.values())
+    released = [each.fact for each in allocations[:: len(allocations) // case.releases]][: case.releases]
+    commands = [ReleaseAllocation(PARTITION, each.application_id, each.uuid, STOPPED_BY_RM, "") for each in released]
+    settle_memory()
     started = time.perf_counter()
     for command in commands:
         core.handle(command, 0)
-    asked = time.perf_counter()
+        assert schedule(core) == 1, "a release lets one in"
+    return {"allocations_per_s": case.releases / (time.perf_counter() - started)}
+
+
+def handle(core: Core, commands: Iterable[Command]) -> None:
+    for command in commands:
+        core.handle(command, 0)
+
+
+def schedule(core: Core) -> int:
+    """Until there is nothing left to do. Returns the number of allocations."""
+    before = core.state.next_allocation
     while core.handle(Schedule(ALLOCATIONS_PER_PASS), 0):
         pass
-    ended = time.perf_counter()
-    allocated = sum(len(partition.allocations) for partition in core.state.partitions.values())
-    assert allocated == case.asks, f"{allocated} of {case.asks} were allocated"
-    return {"allocations_per_s": allocated / (ended - asked), "asks_per_s": len(commands) / (asked - started)}
+    return core.state.next_allocation - before
+
+
+def settle_memory() -> None:
+    """What was made before the measured time is not looked at again in it."""
+    gc.collect()
+    gc.freeze()
 
 
 def measure(case: Case, repeat: int) -> dict[str, object]:
@@ -138,10 +236,8 @@ def main() -> None:
         if arguments.json:
             print(line.strip(), flush=True)
         else:
-            print(
-                f"{name:36}{result['allocations_per_s']:>15,}{result['asks_per_s']:>12,}{result['peak_rss_mb']:>10}",
-                flush=True,
-            )
+            asks_per_s = f"{result['asks_per_s']:,}" if "asks_per_s" in result else "–"
+            print(f"{name:36}{result['allocations_per_s']:>15,}{asks_per_s:>12}{result['peak_rss_mb']:>10}", flush=True)
 
 
 if __name__ == "__main__":
