@@ -9,7 +9,7 @@ from typing import Final
 from remuda_core.cycle.index import required_node
 from remuda_core.decide.names import plain
 from remuda_core.rules import lifecycle
-from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue, State
+from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, State
 
 from .recording import Json
 
@@ -49,6 +49,7 @@ def _partition(partition: Partition, highest: Highest) -> Json:
     listed: dict[str, list[Json]] = {"applications": [], "completedApplications": [], "rejectedApplications": []}
     for application in partition.applications.values():
         listed[OVER.get(application.state, "applications")].append(_application(application, highest))
+    listed["rejectedApplications"] += [_rejected(rejected) for rejected in partition.rejected.values()]
     states = Counter(application.state for application in partition.applications.values())
     return {
         "info": {
@@ -90,7 +91,6 @@ def _queue(queue: Queue, partition: Partition) -> Json:
     }
     if template := settings.child_template:
         said["template"] = {
-            "maxRunningApps": template.max_applications,
             "properties": dict(template.properties),
             "guaranteedResource": dict(template.guaranteed),
             "maxResource": dict(template.max),
@@ -116,6 +116,17 @@ def _application(application: Application, highest: Highest) -> Json:
         "pendingResource": dict(application.pending),
         "requests": [_ask(pending) for pending in application.asks.values()],
         "allocations": [_allocation(allocation) for allocation in application.allocations.values()],
+    }
+
+
+def _rejected(application: RejectedApplication) -> Json:
+    fact = application.fact
+    return {
+        "applicationID": fact.application_id,
+        "applicationState": lifecycle.REJECTED,
+        "user": fact.user,
+        "groups": list(fact.groups),
+        "stateLog": [{"applicationState": lifecycle.REJECTED}],
     }
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
@@ -74,7 +75,9 @@ class InProcess:
         times = {"starting": options.starting_timeout_ms, "completing": options.completing_timeout_ms,
                  "reservation_delay": options.reservation_delay_ms,
                  "preemption_attempt": options.preempt_attempt_ms}  # fmt: skip
+        predicates = {"predicates": "true"} if options.predicate_fail else {}
         self._extra = {
+            **predicates,
             **scenario.extra_config,
             "compatibility": compatibility,
             **{f"timing.{name}": f"{ms}ms" for name, ms in times.items()},
@@ -245,14 +248,28 @@ class InProcess:
             request.releases.allocationsToRelease.append(ParseDict(confirmation, si.AllocationRelease()))
             self._send("allocation", request)
         if not self.scenario.manual and self.registered:
-            self._handle("Schedule", commands.Schedule(EVERYTHING))
+            while self._answered(self._handle("Schedule", commands.Schedule(EVERYTHING))):
+                pass
             if self._due and self._due[0][0] <= self.now_ms:
                 self._follow()
+
+    def _answered(self, facts: list[log_pb2.Fact]) -> bool:
+        """Whether the RM was asked something; it has answered then."""
+        questions = [fact.predicate_asked for fact in facts if fact.HasField("predicate_asked")]
+        answers = inbox_pb2.PredicateAnswers()
+        for question in questions:
+            refused = fails(self.scenario.options.predicate_fail, question.allocation_key, question.node_id)
+            answers.answers.add(partition=question.partition, question=question.question, success=not refused)
+        if questions:
+            self._command(inbox_pb2.Command(predicate_answers=answers))
+        return bool(questions)
 
     def _schedule(self, cycles: int) -> None:
         for _ in range(cycles if cycles >= 0 else MOST_CYCLES):
             before = len(self.answer.callbacks)
-            self._handle("Schedule", commands.Schedule(1))
+            while self._answered(self._handle("Schedule", commands.Schedule(1))):
+                if any(map(is_productive, self.answer.callbacks[before:])):
+                    break
             productive = any(map(is_productive, self.answer.callbacks[before:]))
             self.answer.cycles += 1
             self.answer.productive += productive
@@ -296,6 +313,11 @@ class InProcess:
         if self.registered:
             self._handle("Tick", commands.Tick())
         self._follow()
+
+
+def fails(failures: Mapping[str, Sequence[str]], key: str, node_id: str) -> bool:
+    """What the RM's predicates say, by the options of the scenario."""
+    return any(node_id in nodes or "*" in nodes for nodes in (failures.get(key, ()), failures.get("*", ())))
 
 
 def is_productive(callback: Json) -> bool:
