@@ -249,13 +249,15 @@ def meaningful(dump: Json) -> Json:
 
 
 def _partition(partition: Json) -> Json:
-    listed = ("applications", "completedApplications", "rejectedApplications")
+    # The reference keeps no queue with a rejected application, or not always.
+    rejected = {name: read for name, read in APPLICATION.items() if name != "queueName"}
+    listed = {"applications": APPLICATION, "completedApplications": APPLICATION, "rejectedApplications": rejected}
     return {
         "queues": _queues(partition["queues"]),
         "nodes": {node["nodeID"]: _reduced(node, NODE) for node in partition.get("nodes") or ()},
         **{
-            name: {app["applicationID"]: _reduced(app, APPLICATION) for app in partition.get(name) or ()}
-            for name in listed
+            name: {app["applicationID"]: _reduced(app, fields) for app in partition.get(name) or ()}
+            for name, fields in listed.items()
         },
     }
 

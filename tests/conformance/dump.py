@@ -166,7 +166,7 @@ def _node(node: Node) -> Json:
         "allocated": dict(node.allocated),
         "available": node.available(),
         "utilized": {
-            name: node.allocated.get(name, 0) * 100 // whole for name, whole in node.capacity.items() if whole > 0
+            name: int(node.allocated.get(name, 0) / whole * 100) for name, whole in node.capacity.items() if whole > 0
         },
         "schedulable": not node.draining,
         "allocations": [_allocation(allocation) for allocation in node.allocations.values()],

@@ -84,7 +84,7 @@ def _apply(rule: PlacementRule, queues: Queues, who: Applicant) -> str | None:
     name = name.lower()
     if rule.name in ("provided", "fixed") and (name == "root" or name.startswith("root.")):
         return name
-    if rule.name in ("provided", "fixed"):
+    if rule.name == "fixed":
         parts = name.split(".")
     else:
         parts = [name.replace(".", "_dot_")]
