@@ -10,6 +10,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any, Final
 
 from .recording import Json
@@ -135,24 +136,29 @@ def _in_callbacks(kind: str, ours: Iterable[Json], theirs: Iterable[Json]) -> It
     if kind == "application":  # what happens to one application does not depend on another
         yield from _by_application(mine, [item for group in groups for item in group])
         return
-    at = 0
+    yield from _aligned(f"{kind} callback", _like(mine, groups), [item for group in groups for item in group])
+
+
+def _like(ours: list[Json], groups: list[list[Json]]) -> list[Json]:
+    """Ours, in the order in which theirs has what is in one message: there, order means nothing."""
+    ordered: list[Json] = []
     for group in groups:
-        part = mine[at : at + len(group)]
-        at += len(group)
-        if sorted(map(show, part)) != sorted(map(show, group)):
-            yield from _unmatched(kind, at - len(group), mine[at - len(group) :], groups)
-            return
-    yield from (((f"{kind} callback", str(at + number)), item, None) for number, item in enumerate(mine[at:]))
+        part = ours[len(ordered) : len(ordered) + len(group)]
+        wanted = {show(item): place for place, item in enumerate(group)}
+        if sorted(map(show, part)) == sorted(map(show, group)):
+            part.sort(key=lambda item: wanted[show(item)])  # noqa: B023 - used at once
+        ordered += part
+    return ordered + ours[len(ordered) :]
 
 
-def _unmatched(kind: str, at: int, mine: list[Json], groups: list[list[Json]]) -> Iterator[Found]:
-    """From the first that differs on, one by one."""
-    theirs = [item for group in groups for item in sorted(group, key=show)][at:]
-    for number in range(max(len(mine), len(theirs))):
-        one = mine[number] if number < len(mine) else None
-        other = theirs[number] if number < len(theirs) else None
-        if one != other:
-            yield (f"{kind} callback", str(at + number)), one, other
+def _aligned(what: str, ours: list[Json], theirs: list[Json]) -> Iterator[Found]:
+    """What has to be put in or taken out, so that one becomes the other."""
+    matcher = SequenceMatcher(None, [show(item) for item in ours], [show(item) for item in theirs], autojunk=False)
+    for _, start, end, other_start, other_end in (code for code in matcher.get_opcodes() if code[0] != "equal"):
+        for number in range(max(end - start, other_end - other_start)):
+            one = ours[start + number] if start + number < end else None
+            other = theirs[other_start + number] if other_start + number < other_end else None
+            yield (what, str(other_start + number)), one, other
 
 
 def _by_application(ours: Iterable[Json], theirs: Iterable[Json]) -> Iterator[Found]:
@@ -220,9 +226,9 @@ def events_of(events: Iterable[Json]) -> set[tuple[str, ...]]:
 def _in_events(ours: Iterable[Json], theirs: Iterable[Json]) -> Iterator[Found]:
     mine, other = events_of(ours), events_of(theirs)
     for event in sorted(mine - other):
-        yield ("event",), " ".join(filter(None, event)), None
+        yield ("event",), list(event), None
     for event in sorted(other - mine):
-        yield ("event",), None, " ".join(filter(None, event))
+        yield ("event",), None, list(event)
 
 
 # Dumps

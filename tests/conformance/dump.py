@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from remuda_core.cycle.index import required_node
+from remuda_core.cycle.required_node import required_node
 from remuda_core.decide.names import plain
 from remuda_core.rules import lifecycle
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, State
@@ -81,6 +81,8 @@ def _queue(queue: Queue, partition: Partition) -> Json:
         "parent": queue.parent.path if queue.parent else "",
         "allocatedResource": dict(queue.allocated),
         "pendingResource": dict(queue.pending),
+        "preemptingResource": dict(queue.preempting),
+        "allocatingAcceptedApps": [a.id for below in queue.below() for a in below.applications.values() if _begins(a)],
         "guaranteedResource": dict(settings.guaranteed),
         "maxResource": dict(settings.max) if queue.parent else dict(partition.total),
         "maxRunningApps": settings.max_applications,
@@ -103,6 +105,12 @@ def _runs(application: Application) -> bool:
     return not application.terminal and application.state not in (lifecycle.NEW, lifecycle.ACCEPTED)
 
 
+def _begins(application: Application) -> bool:
+    """Accepted, and already given something: a placeholder, or a reservation."""
+    given = bool(application.allocations) or any(pending.reservations for pending in application.asks.values())
+    return application.state == lifecycle.ACCEPTED and given
+
+
 def _application(application: Application, highest: Highest) -> Json:
     return {
         "applicationID": application.id,
@@ -114,6 +122,11 @@ def _application(application: Application, highest: Highest) -> Json:
         "usedResource": dict(application.allocated),
         "maxUsedResource": highest.of(application),
         "pendingResource": dict(application.pending),
+        "reservations": [
+            f"{node_id}|{pending.ask.allocation_key}"
+            for pending in application.asks.values()
+            for node_id in pending.reservations
+        ],
         "requests": [_ask(pending) for pending in application.asks.values()],
         "allocations": [_allocation(allocation) for allocation in application.allocations.values()],
     }
@@ -169,8 +182,14 @@ def _node(node: Node) -> Json:
             name: int(node.allocated.get(name, 0) / whole * 100) for name, whole in node.capacity.items() if whole > 0
         },
         "schedulable": not node.draining,
+        "reservations": _reservations(node),
         "allocations": [_allocation(allocation) for allocation in node.allocations.values()],
     }
+
+
+def _reservations(node: Node) -> list[str]:
+    pending = node.reservation
+    return [] if pending is None else [f"{pending.application.id}|{pending.ask.allocation_key}"]
 
 
 def users(state: State) -> Iterator[Json]:

@@ -150,6 +150,8 @@ class InProcess:
             ParseDict(written, message)
         except ParseError as error:
             raise Refusal(str(error)) from None
+        if written.get("rmID", self.scenario.rm_id) != self.scenario.rm_id:
+            raise Refusal(f"{written['rmID']} is not registered")
         message.rmID = self.scenario.rm_id
         self._send(kind, message)
 
