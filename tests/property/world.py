@@ -52,7 +52,7 @@ class World:
         return facts
 
     def _next(self, partition: Partition) -> Next | None:
-        return next_step(partition, self.now_ms, self.state.timing.reservation_delay_ms)
+        return next_step(partition, self.now_ms, self.state.reservation_delay_ms)
 
     def schedule_one(self) -> list[Fact]:
         """The next step of each partition, which is the one that a plain reading of the semantics finds."""

@@ -246,6 +246,9 @@ class Partition:
     index: Index | None = None
 
 
+# Longer than anything lasts.
+NEVER_MS = 2**62
+
 # The last group of a UUID, 12 digits.
 FIRST_UUID = 100_000_000_001
 
@@ -308,6 +311,12 @@ class State:
     def __post_init__(self) -> None:
         digest = sha256(self.rm_id.encode()).hexdigest()
         self.uuid_prefix = f"{digest[:8]}-{digest[8:12]}-8{digest[12:15]}-a{digest[15:18]}-"
+
+    @property
+    def reservation_delay_ms(self) -> int:
+        """How long an ask waits before it may reserve a node; for ever where the RM wants no reservations."""
+        extra = self.registered.extra_config if self.registered is not None else {}
+        return NEVER_MS if extra.get("reservation.disabled", "").lower() == "true" else self.timing.reservation_delay_ms
 
     @property
     def predicates(self) -> bool:

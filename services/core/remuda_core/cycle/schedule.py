@@ -29,7 +29,7 @@ from .states import start
 
 def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
     for partition in state.partitions.values():
-        index_of(partition).begin(now_ms, state.timing.reservation_delay_ms)
+        index_of(partition).begin(now_ms, state.reservation_delay_ms)
         left = command.limit
         if state.predicates:
             left = min(left, QUESTIONS_OPEN - len(partition.questions))
