@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -21,7 +22,7 @@ from . import loop, queries
 from .errors import UserError
 from .queries import Explanation, Partition, Queues
 from .ready import Pinger
-from .reasons import of_ask
+from .reasons import of_ask, place, waited
 from .run import SERVICES
 from .screens.queues import applications, tree
 from .terminal import amount, console, number, ordered
@@ -179,3 +180,5 @@ def _show_explanation(application: str, key: str | None, found: Explanation) -> 
         console.print(Text.assemble((f"{ask.key}{more}", "bold")))
         for reason in of_ask(ask):
             console.print(Text.assemble("  ", reason))
+        for line in (waited(ask, time.time() * 1_000), place(ask)):
+            console.print(Text.assemble("  ", (line, "dim")))

@@ -7,7 +7,8 @@ what a newer core adds is ignored.
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -20,8 +21,12 @@ Amounts = dict[str, int]
 T = TypeVar("T")
 
 
+Place = list[Any]  # where the next page begins; opaque
+
+
 class Queue(msgspec.Struct):
     path: str
+    partition: str = ""
     leaf: bool = False
     status: str = ""
     allocated: Amounts = {}
@@ -51,8 +56,22 @@ class Queues(msgspec.Struct):
     partitions: list[Partition] = []
 
 
+class PartitionRow(msgspec.Struct):
+    name: str
+    total: Amounts = {}
+    allocated: Amounts = {}
+    nodes: int = 0
+
+
+class QueuesPage(msgspec.Struct):
+    partitions: list[PartitionRow] = []
+    queues: list[Queue] = []
+    next: Place | None = None
+
+
 class Node(msgspec.Struct):
     id: str
+    partition: str = ""
     capacity: Amounts = {}
     occupied: Amounts = {}
     allocated: Amounts = {}
@@ -70,9 +89,14 @@ class Nodes(msgspec.Struct):
     partitions: list[NodePartition] = []
 
 
+class NodesPage(msgspec.Struct):
+    nodes: list[Node] = []
+    next: Place | None = None
+
+
 class Constraint(msgspec.Struct):
     """What is in the way, at `where` (a queue path, a node); `reason` says it in words. Of `resource`, if it is one, it
-    needs `need` and finds `have`."""
+    needs `need` and finds `have`. `since_ms`: 0 where it is not known."""
 
     constraint: str = ""
     where: str = ""
@@ -80,31 +104,89 @@ class Constraint(msgspec.Struct):
     need: int = 0
     have: int = 0
     reason: str = ""
+    since_ms: int = 0
+
+
+class Turn(msgspec.Struct):
+    """The queue is the `place`-th, from 1, of `among` that have something pending; 0: not known."""
+
+    queue: str
+    place: int = 0
+    among: int = 0
+
+
+class Position(msgspec.Struct):
+    """`ahead` of `waiting` pieces in its queue go first; `turns` of the queues on the way down."""
+
+    ahead: int = 0
+    waiting: int = 0
+    turns: list[Turn] = []
 
 
 class Ask(msgspec.Struct):
     application: str
     key: str
+    partition: str = ""
+    queue: str = ""
     pending: int = 0
+    since_ms: int = 0
     constraints: list[Constraint] = []
     reason: str = ""
+    position: Position | None = None
 
 
 class Explanation(msgspec.Struct):
     asks: list[Ask] = []
+    next: Place | None = None
 
 
 async def queues(bus: Bus, rm: str) -> Queues:
-    return await ask_core(bus, "queues", Queues, rm=rm)
+    pages = [page async for page in pages_of(bus, "queues", QueuesPage, rm=rm)]
+    found = {
+        row.name: Partition(row.name, Queue("root"), row.total, row.allocated, row.nodes)
+        for page in pages
+        for row in page.partitions
+    }
+    known: dict[tuple[str, str], Queue] = {}
+    for queue in (queue for page in pages for queue in page.queues):
+        known[queue.partition, queue.path] = queue
+        above = known.get((queue.partition, queue.path.rpartition(".")[0]))
+        if above is not None:
+            above.children.append(queue)
+        elif queue.path == "root" and queue.partition in found:
+            found[queue.partition].queues = queue
+    return Queues(rm, list(found.values()))
 
 
 async def nodes(bus: Bus, rm: str) -> Nodes:
-    return await ask_core(bus, "nodes", Nodes, rm=rm)
+    partitions: dict[str, NodePartition] = {}
+    async for page in pages_of(bus, "nodes", NodesPage, rm=rm):
+        for node in page.nodes:
+            partitions.setdefault(node.partition, NodePartition(node.partition, [])).nodes.append(node)
+    return Nodes(list(partitions.values()))
 
 
 async def explain(bus: Bus, rm: str, application: str, key: str | None = None) -> Explanation:
     more = {"key": key} if key is not None else {}
-    return await ask_core(bus, "explain", Explanation, rm=rm, application=application, **more)
+    pages = [page async for page in pages_of(bus, "explain", Explanation, rm=rm, application=application, **more)]
+    return Explanation([ask for page in pages for ask in page.asks])
+
+
+class Page(Protocol):
+    @property
+    def next(self) -> Place | None: ...
+
+
+P = TypeVar("P", bound=Page)
+
+
+async def pages_of(bus: Bus, kind: str, shape: type[P], *, rm: str, **arguments: Any) -> AsyncIterator[P]:
+    """All pages of an answer, each as it was when it was asked for."""
+    page = await ask_core(bus, kind, shape, rm=rm, **arguments)
+    yield page
+    while page.next is not None:
+        page = await ask_core(bus, kind, shape, rm=rm, after=page.next, **arguments)
+        yield page
 
 
 async def ask_core(bus: Bus, kind: str, shape: type[T], *, rm: str, **arguments: Any) -> T:

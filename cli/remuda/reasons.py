@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .queries import Ask, Constraint
-from .terminal import amount
+from .terminal import amount, number
 
 _AMOUNT = re.compile(r"\b(vcore|memory|gpu)=(\d+)\b")
 
@@ -13,6 +13,35 @@ _AMOUNT = re.compile(r"\b(vcore|memory|gpu)=(\d+)\b")
 def of_ask(ask: Ask) -> list[str]:
     """What is in its way, the first thing first; never empty."""
     return [_in_words(constraint) for constraint in ask.constraints] or [ask.reason or "no reason given"]
+
+
+def waited(ask: Ask, now_ms: float) -> str:
+    """How long, and how long for the first of its reasons."""
+    text = f"waits for {elapsed((now_ms - ask.since_ms) / 1_000)}"
+    since_ms = ask.constraints[0].since_ms if ask.constraints else 0
+    return f"{text}, for this reason for {elapsed((now_ms - since_ms) / 1_000)}" if since_ms else text
+
+
+def place(ask: Ask) -> str:
+    """Where it stands in the order."""
+    position = ask.position
+    if position is None:
+        return "its place in the order is not known"
+    turns = [f"{turn.queue} is {ordinal(turn.place)} of {turn.among}" for turn in position.turns if turn.among > 1]
+    own = f"{number(position.ahead)} of {number(position.waiting)} go before it in {ask.queue}"
+    return "; ".join([own, *turns])
+
+
+def ordinal(place: int) -> str:
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{place}{'th' if place % 100 in (11, 12, 13) else endings.get(place % 10, 'th')}"
+
+
+def elapsed(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
 
 
 def shortened(text: str) -> str:
@@ -26,6 +55,6 @@ def _in_words(constraint: Constraint) -> str:
     need, have = (amount(constraint.resource, max(0, value)) for value in (constraint.need, constraint.have))
     if constraint.constraint == "queue":
         return f"queue {constraint.where} is full: needs {constraint.resource} {need}, {have} left"
-    if constraint.constraint == "node":
+    if constraint.constraint == "node" and constraint.where:
         return f"no node has room: needs {constraint.resource} {need}, closest has {have}"
     return constraint.reason

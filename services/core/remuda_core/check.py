@@ -125,6 +125,7 @@ def _application(application: Application) -> dict[str, Any]:
                 "asked": a.asked,
                 **_refused(a),
                 "preempted_at_ms": a.preempted_at_ms,
+                "waiting": sorted((a.waiting or {}).items()),
             }
             for key, a in application.asks.items()
         },

@@ -285,6 +285,12 @@ def ask_released(state: State, fact: facts.AskReleased) -> None:
     _ask_goes(partition, application, pending)
 
 
+def ask_waiting(state: State, fact: facts.AskWaiting) -> None:
+    pending = state.partitions[fact.partition].applications[fact.application_id].asks[fact.allocation_key]
+    since = pending.waiting or {}
+    pending.waiting = {c.key: since.get(c.key, state.now_ms) for c in fact.constraints}
+
+
 def _ask_comes(partition: Partition, application: Application, pending: PendingAsk) -> None:
     _book_pending(application, pending.ask.resource, pending.pending)
     _prioritise(application, pending.ask.priority, 1)
@@ -655,7 +661,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.AskChanged: ask_changed,
     facts.AskRejected: nothing,
     facts.AskReleased: ask_released,
-    facts.AskWaiting: nothing,
+    facts.AskWaiting: ask_waiting,
     facts.Allocated: allocated,
     facts.AllocationRecovered: allocation_recovered,
     facts.AllocationRejected: nothing,

@@ -263,7 +263,29 @@ class AskReleased(Fact):
     pending: int
 
 
+class Constraint(msgspec.Struct, frozen=True, gc=False):
+    """What is in an ask's way: `constraint` says of which kind it is, `where` at which queue, user, group or node. Of
+    `resource`, if it is one, the ask needs `need` and there is `have`."""
+
+    constraint: str
+    where: str
+    reason: str
+    resource: str = ""
+    need: int = 0
+    have: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes it the same constraint a minute later. Which node comes closest, or was refused last, does not."""
+        if self.constraint in ("node", "predicate"):
+            return self.constraint, "", ""
+        return self.constraint, self.where, self.resource
+
+
 class AskWaiting(Fact):
+    """`asks`: how many of the application wait like this one. `constraint` and `reason` are those of the first of
+    `constraints`."""
+
     partition: str
     application_id: str
     allocation_key: str
@@ -271,6 +293,7 @@ class AskWaiting(Fact):
     reason: str
     asks: int
     resource: Resource
+    constraints: tuple[Constraint, ...] = ()
 
 
 # Allocations

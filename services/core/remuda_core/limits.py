@@ -72,3 +72,10 @@ REJECTED_APPLICATIONS: Final = 1_000
 # One ask stands for at most this many allocations: keeps pending sums of any number of asks inside what people can
 # read.
 MAX_ALLOCATIONS: Final = 2**31 - 1
+
+# A page of an answer: far below the 1 MB that a NATS server takes unless it is told otherwise, and no more rows than
+# take the leader some 10 ms.
+PAGE_ROWS: Final = 1_000
+PAGE_BYTES: Final = 500_000
+# For so many sizes of asks a page of explanations looks through the nodes; see EXPLAIN_NODES_PER_TICK.
+PAGE_NODE_LOOKS: Final = 5

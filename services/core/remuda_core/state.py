@@ -118,6 +118,8 @@ class PendingAsk(msgspec.Struct, eq=False):
     refused: frozenset[str] = NO_NODES
     refusal: str = ""
     refused_at_ms: int = 0
+    # Why it waits (Constraint.key), and since when; None: nobody was told yet.
+    waiting: dict[tuple[str, str, str], int] | None = None
     # When others were preempted for it; 0: not yet.
     preempted_at_ms: int = 0
     preemption: Preemption | None = None

@@ -424,6 +424,20 @@ def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
     )
 
 
+def write_constraints(constraints: Iterable[facts.Constraint]) -> list[log_pb2.Constraint]:
+    return [
+        log_pb2.Constraint(
+            constraint=c.constraint, where=c.where, reason=c.reason, resource=c.resource, need=clamp(c.need),
+            have=clamp(c.have),
+        )
+        for c in constraints
+    ]  # fmt: skip
+
+
+def read_constraints(messages: Iterable[log_pb2.Constraint]) -> tuple[facts.Constraint, ...]:
+    return tuple(facts.Constraint(m.constraint, m.where, m.reason, m.resource, m.need, m.have) for m in messages)
+
+
 WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
     facts.AskAccepted: lambda fact, message: write_ask(fact.ask, message.ask_accepted.ask),
     facts.AskChanged: lambda fact, message: write_ask(fact.ask, message.ask_changed.ask),
@@ -446,6 +460,7 @@ CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]]
     "tuple[str, ...]": (lambda names: names, tuple),
     "PartitionSettings": (write_partition, read_partition),
     "Timing": (write_timing, read_timing),
+    "tuple[Constraint, ...]": (write_constraints, read_constraints),
     "QueueSettings": (write_queue, read_queue),
 }
 

@@ -18,10 +18,9 @@ jsons = st.recursive(
 def test_any_text_is_a_quota_or_is_refused(text: str) -> None:
     try:
         quota = quota_of({MAX_TAG: text})
-    except BadQuota as bad:
-        assert MAX_TAG in str(bad)
-    else:
-        assert all(amount >= 0 for amount in quota.max.values())
+    except BadQuota:
+        return
+    assert all(amount >= 0 for amount in quota.max.values())
 
 
 @pytest.mark.parametrize("text", ['{"x":' * 100_000, "[" * 100_000, '{"resources":' * 1_000, "\ud800"])

@@ -1296,8 +1296,50 @@ class AskReleased(_message.Message):
 Global___AskReleased: _TypeAlias = AskReleased  # noqa: Y015
 
 @_typing.final
+class Constraint(_message.Message):
+    """What is in an ask's way."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSTRAINT_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    NEED_FIELD_NUMBER: _builtins.int
+    HAVE_FIELD_NUMBER: _builtins.int
+    constraint: _builtins.str
+    """"queue", "node", "user" ...: docs/semantics.md has all of them."""
+    where: _builtins.str
+    """The queue, user, group or node; empty when it is none of these."""
+    reason: _builtins.str
+    """In words."""
+    resource: _builtins.str
+    """The resource that is short, how much of it the ask needs and how much there is."""
+    need: _builtins.int
+    have: _builtins.int
+    def __init__(
+        self,
+        *,
+        constraint: _builtins.str = ...,
+        where: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        need: _builtins.int = ...,
+        have: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "have", b"have", "need", b"need", "reason", b"reason", "resource", b"resource", "where", b"where"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Constraint: _TypeAlias = Constraint  # noqa: Y015
+
+@_typing.final
 class AskWaiting(_message.Message):
-    """Why the first of an application's identical asks does not get what it asks for; at most once per reason and minute."""
+    """Why the first of an application's identical asks does not get what it asks for: when that changes, and at most once per
+    reason and minute.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1308,17 +1350,22 @@ class AskWaiting(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     ASKS_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    CONSTRAINTS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     constraint: _builtins.str
-    """"queue", "node", "draining" ..."""
+    """Of the first of the constraints."""
     reason: _builtins.str
     asks: _builtins.int
     """How many asks wait for the same reason in that application."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource:
         """What the ask wants."""
+
+    @_builtins.property
+    def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Constraint]:
+        """All that were found, the first to be removed first."""
 
     def __init__(
         self,
@@ -1330,10 +1377,11 @@ class AskWaiting(_message.Message):
         reason: _builtins.str = ...,
         asks: _builtins.int = ...,
         resource: _si_pb2.Resource | None = ...,
+        constraints: _abc.Iterable[Global___Constraint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "asks", b"asks", "constraint", b"constraint", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "asks", b"asks", "constraint", b"constraint", "constraints", b"constraints", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

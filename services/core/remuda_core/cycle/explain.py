@@ -1,29 +1,37 @@
 """Why does this ask wait? Everything that stands in its way now, computed from the state when somebody wants to
-know."""
+know.
+
+A constraint is of one of these kinds:
+
+    queue               a queue on the way to the root is at its maximum
+    node                no node has room, or the one it is bound to has not
+    unknown_node        the node it is bound to does not exist
+    unschedulable_node  the node it is bound to takes nothing new
+    predicate           nodes have room, and the RM refuses them
+"""
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Iterable
+from typing import Final
 
+from ..facts import Constraint
 from ..rules.resource import Resource, show
 from ..state import Node, Partition, PendingAsk
 from .required_node import required_node
 
-
-class Constraint(msgspec.Struct, frozen=True):
-    """`where`: the queue or node that is in the way; of `resource` the ask needs `need` and there is `have`."""
-
-    constraint: str
-    where: str
-    reason: str
-    resource: str = ""
-    need: int = 0
-    have: int = 0
+# Those that looking at the nodes finds.
+OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate"})
 
 
 def explain(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     """Empty: nothing is in the way, it is only not its turn yet."""
-    return [*queue_constraints(pending), *node_constraints(partition, pending)]
+    return [*standing_constraints(pending), *node_constraints(partition, pending)]
+
+
+def standing_constraints(pending: PendingAsk) -> list[Constraint]:
+    """All but the nodes: found quickly, however many there are of anything."""
+    return queue_constraints(pending)
 
 
 def queue_constraints(pending: PendingAsk) -> list[Constraint]:
@@ -41,17 +49,19 @@ def queue_constraints(pending: PendingAsk) -> list[Constraint]:
 
 def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     need, bound_to = pending.ask.resource, required_node(pending.ask.tags)
+    refused = refusals(partition, pending)
+    nodes: Iterable[Node]
     if bound_to:
         node = partition.nodes.get(bound_to)
         if node is None:
-            return [Constraint("node", bound_to, f"the required node {bound_to} does not exist")]
+            return [Constraint("unknown_node", bound_to, f"the required node {bound_to} does not exist")]
         if not node.schedulable:
-            return [Constraint("node", bound_to, f"the required node {bound_to} takes nothing new")]
-        nodes = [node]
+            return [Constraint("unschedulable_node", bound_to, f"the required node {bound_to} takes nothing new")]
+        nodes = [node] if bound_to not in pending.refused else []
+    elif partition.index is not None:
+        nodes = partition.index.nodes.one_of_each(pending.refused)
     else:
-        nodes = [node for node in partition.nodes.values() if node.schedulable]
-    refused = refusals(pending, nodes)
-    nodes = [node for node in nodes if node.id not in pending.refused]
+        nodes = [n for n in partition.nodes.values() if n.schedulable and n.id not in pending.refused]
     closest: tuple[float, str, Node] | None = None
     for node in nodes:
         lacking = missing(need, node)
@@ -64,9 +74,12 @@ def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constrai
     return refused or [Constraint("node", "", "there is no schedulable node")]
 
 
-def refusals(pending: PendingAsk, nodes: list[Node]) -> list[Constraint]:
+def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     """Nodes that have room, and are refused by the RM."""
-    refused = sum(node.id in pending.refused and not missing(pending.ask.resource, node) for node in nodes)
+    if not pending.refused:
+        return []
+    nodes = [partition.nodes[node_id] for node_id in pending.refused if node_id in partition.nodes]
+    refused = sum(node.schedulable and not missing(pending.ask.resource, node) for node in nodes)
     if not refused:
         return []
     where, _, why = pending.refusal.partition(": ")

@@ -350,6 +350,15 @@ class NodeIndex:
             self._trim()
         return found, looked_at
 
+    def one_of_each(self, refused: frozenset[str]) -> Iterator[Node]:
+        """Of nodes that are the same to the rules, the one with the smallest ID that is not refused; none that takes
+        nothing new."""
+        for group in self._groups.values():
+            if group.size:
+                node = group.first_but(refused) if refused else group.first()
+                if node is not None:
+                    yield node
+
     # Keeping it small
 
     def _trim(self) -> None:

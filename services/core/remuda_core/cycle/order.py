@@ -349,16 +349,15 @@ class Line:
     """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the
     front."""
 
-    __slots__ = ("application", "best", "by_priority", "dirty", "explained", "explained_ms", "lane", "version")
+    __slots__ = ("application", "best", "by_priority", "dirty", "lane", "told", "version")
 
     def __init__(self, application: Application, lane: Lane) -> None:
         self.application = application
         self.lane = lane
         self.by_priority: dict[int, deque[PendingAsk]] = {}
         self.best: deque[PendingAsk] = deque()  # the one of the highest priority
-        # Why it waited when somebody was last told, and when that was.
-        self.explained = ""
-        self.explained_ms = 0
+        # Why it waited (Constraint.key of the first), and when somebody was last told so.
+        self.told: dict[tuple[str, str, str], int] = {}
         self.version = 0
         self.dirty = False
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from .. import facts
 from ..commands import Tick
-from ..cycle.explain import node_constraints, queue_constraints
+from ..cycle.explain import OF_NODES, node_constraints, standing_constraints
 from ..cycle.index import Index
 from ..cycle.states import occasion
 from ..facts import Fact
@@ -57,33 +57,42 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 
 
 def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:
-    """Why asks wait, for those of whom it was not told yet, or not for a while, or not for this reason (semantics
-    section 17)."""
-    looked_at_nodes = 0
+    """Why asks wait: when that is another reason than they were told, and not the same one again within a minute
+    (semantics section 17). One ask stands for all of its application that are like it."""
+    looks = 0
     for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
         line = index.unexplained.popleft()
         ask = line.head()
         if ask is None:
             continue
         index.unexplained.append(line)
-        if now_ms - ask.at_ms < EXPLAIN_AFTER_MS or (line.explained and now_ms - line.explained_ms < EXPLAIN_AGAIN_MS):
+        if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:
             continue
-        constraints = queue_constraints(ask)
-        if not constraints and not line.lane.demand.open and looked_at_nodes < EXPLAIN_NODES_PER_TICK:
-            looked_at_nodes += 1
-            constraints = node_constraints(partition, ask)
-        if constraints:
-            first = constraints[0]
-            line.explained, line.explained_ms = first.reason, now_ms
-            yield facts.AskWaiting(
-                partition.name,
-                ask.application.id,
-                ask.ask.allocation_key,
-                first.constraint,
-                first.reason,
-                line.count(),
-                ask.ask.resource,
-            )
+        demand, known = line.lane.demand, set(ask.waiting or ())
+        constraints = standing_constraints(ask)
+        of_nodes = {key for key in known if key[0] in OF_NODES}
+        if (
+            not demand.required_node
+            and demand.open == (not of_nodes)
+            and {c.key for c in constraints} | of_nodes == known
+        ):
+            continue  # as it was
+        if not demand.open:
+            if not demand.required_node:
+                looks += 1
+            if looks > EXPLAIN_NODES_PER_TICK:
+                continue  # in another tick
+            constraints += node_constraints(partition, ask)
+        if not constraints or {c.key for c in constraints} == known:
+            continue
+        first = constraints[0]
+        if now_ms - line.told.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
+            continue
+        line.told[first.key] = now_ms
+        yield facts.AskWaiting(
+            partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),
+            ask.ask.resource, tuple(constraints),
+        )  # fmt: skip
 
 
 def execution_ended(

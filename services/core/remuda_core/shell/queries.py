@@ -1,8 +1,12 @@
-"""Questions about one resource manager, answered in JSON out of the leader's state: `remuda.api.core.<rm>.<kind>`."""
+"""Questions about one resource manager, answered in JSON out of the leader's state: `remuda.api.core.<rm>.<kind>`.
+
+Long answers come in pages (`pages`). Times are milliseconds since 1970, partition names the RM's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,18 +15,27 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
 
 from ..core import Core
-from ..cycle.explain import Constraint, explain
+from ..cycle.explain import node_constraints, standing_constraints
+from ..cycle.position import Positions
 from ..decide.names import plain
-from ..state import Application, Node, Partition, PendingAsk, Queue
+from ..facts import Constraint
+from ..limits import PAGE_NODE_LOOKS
+from ..state import Application, Partition, PendingAsk
+from . import views
+from .pages import page
+
+Request = Mapping[str, Any]
 
 
 class Queries:
     def __init__(self, core: Core) -> None:
         self._state = core.state
-        self._kinds: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        self._kinds: dict[str, Callable[[Request], object]] = {
             "queues": self.queues,
             "nodes": self.nodes,
             "applications": self.applications,
+            "rejections": self.rejections,
+            "allocations": self.allocations,
             "explain": self.explain,
             "stats": self.stats,
         }
@@ -32,46 +45,83 @@ class Queries:
             subject = subjects.core_query(self._state.rm_id, kind)
             await bus.serve(subject, _handler(answer), f"{kind}-{subjects.key_of(self._state.rm_id).replace('=', '_')}")
 
-    def queues(self, request: Mapping[str, Any]) -> object:
-        return {
-            "rm": self._state.rm_id,
-            "partitions": [_partition(partition) for partition in self._state.partitions.values()],
-        }
+    def _head(self) -> dict[str, object]:
+        return {"rm": self._state.rm_id}
 
-    def nodes(self, request: Mapping[str, Any]) -> object:
-        return {
-            "rm": self._state.rm_id,
-            "partitions": [
-                {"name": plain(partition.name), "nodes": [_node(node) for _, node in sorted(partition.nodes.items())]}
-                for partition in self._state.partitions.values()
-            ],
-        }
+    def _partitions(self) -> list[tuple[str, Partition]]:
+        """By their plain names, which is the order of all rows."""
+        return sorted((plain(partition.name), partition) for partition in self._state.partitions.values())
 
-    def applications(self, request: Mapping[str, Any]) -> object:
-        applications = [a for partition in self._state.partitions.values() for a in partition.applications.values()]
-        return {"rm": self._state.rm_id, "applications": [_application(application) for application in applications]}
+    def queues(self, request: Request) -> object:
+        """Every queue, parents before children."""
+        rows = (
+            ([name, path], partial(views.queue, name, partition, queue))
+            for name, partition in self._partitions()
+            for path, queue in sorted(partition.queues.items())
+        )
+        partitions = [views.partition(name, partition) for name, partition in self._partitions()]
+        return page(request, "queues", rows, {**self._head(), "partitions": partitions})
 
-    def explain(self, request: Mapping[str, Any]) -> object:
-        """Of all pending asks, of those of an `application`, or of one (`key`): every constraint that blocks it now."""
-        wanted, key = request.get("application"), request.get("key")
-        asks = []
-        found = False
-        same: dict[object, list[Constraint]] = {}  # asks of one lane wait for the same reasons
-        for partition in self._state.partitions.values():
-            for application in partition.applications.values():
-                if wanted and application.id != wanted:
-                    continue
-                found = True
-                asks += [
-                    _explained(partition, ask, same)
-                    for ask in application.asks.values()
-                    if not key or ask.ask.allocation_key == key
-                ]
-        if wanted and not found:
+    def nodes(self, request: Request) -> object:
+        rows = (
+            ([name, node_id], partial(views.node, name, node))
+            for name, partition in self._partitions()
+            for node_id, node in sorted(partition.nodes.items())
+        )
+        return page(request, "nodes", rows, self._head())
+
+    def applications(self, request: Request) -> object:
+        """In the order in which they were submitted, those that have ended too; of a `queue`, or one `application`."""
+        rows = (
+            ([name, application.seq], partial(views.application, name, application))
+            for name, _, application in self._asked_for(request)
+        )
+        return page(request, "applications", rows, self._head())
+
+    def _asked_for(self, request: Request) -> Iterator[tuple[str, Partition, Application]]:
+        wanted, queue, found = request.get("application"), request.get("queue"), False
+        for name, partition in self._partitions():
+            for application in sorted(partition.applications.values(), key=lambda a: a.seq):
+                if wanted in (None, application.id):
+                    found = True
+                    if queue in (None, application.queue.path):
+                        yield name, partition, application
+        if wanted is not None and not found:
             raise Refused(f"application {wanted!r} does not exist", 404)
-        return {"rm": self._state.rm_id, "asks": asks}
 
-    def stats(self, request: Mapping[str, Any]) -> object:
+    def rejections(self, request: Request) -> object:
+        """Records of applications that were rejected, the latest of each ID."""
+        rows = (
+            ([name, rejected.at_ms, rejected.fact.application_id], partial(views.rejection, name, rejected))
+            for name, partition in self._partitions()
+            for rejected in sorted(partition.rejected.values(), key=lambda r: (r.at_ms, r.fact.application_id))
+        )
+        return page(request, "rejections", rows, self._head())
+
+    def allocations(self, request: Request) -> object:
+        """By UUID; of an `application`, of a `node`."""
+        wanted, node_id = request.get("application"), request.get("node")
+        rows = (
+            ([name, uuid], partial(views.allocation, name, allocation))
+            for name, partition in self._partitions()
+            for uuid, allocation in sorted(partition.allocations.items())
+            if wanted in (None, allocation.application.id) and node_id in (None, allocation.node.id)
+        )
+        return page(request, "allocations", rows, self._head())
+
+    def explain(self, request: Request) -> object:
+        """Of all pending asks, of those of a `queue` or an `application`, or of one (`key`): everything that is in the
+        way now, and the place in the order."""
+        key, explanations = request.get("key"), Explanations()
+        rows = (
+            ([name, application.seq, ask.seq], partial(explanations.of, name, partition, ask))
+            for name, partition, application in self._asked_for(request)
+            for ask in sorted(application.asks.values(), key=lambda a: a.seq)
+            if key in (None, ask.ask.allocation_key)
+        )
+        return page(request, "asks", rows, self._head(), explanations.enough)
+
+    def stats(self, request: Request) -> object:
         state = self._state
         partitions = state.partitions.values()
         return {
@@ -85,81 +135,33 @@ class Queries:
         }
 
 
-def _handler(answer: Callable[[Mapping[str, Any]], object]) -> Callable[[Message], Any]:
+class Explanations:
+    """Of one page: what was found out for one ask is not found out again for others that are like it."""
+
+    def __init__(self) -> None:
+        self._positions = Positions()
+        self._nodes: dict[object, list[Constraint]] = {}
+
+    def enough(self) -> bool:
+        return len(self._nodes) >= PAGE_NODE_LOOKS
+
+    def of(self, name: str, partition: Partition, ask: PendingAsk) -> dict[str, object]:
+        demand = ask.line.lane.demand if ask.line is not None else ask
+        nodes = self._nodes.get(demand)
+        if nodes is None:
+            nodes = self._nodes[demand] = node_constraints(partition, ask)
+        constraints = [*standing_constraints(ask), *nodes]
+        return views.explained(name, ask, constraints, self._positions.of(ask))
+
+
+def _handler(answer: Callable[[Request], object]) -> Callable[[Message], Any]:
     async def handle(message: Message) -> bytes:
         try:
             request = msgspec.json.decode(message.payload or b"{}")
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Refused(f"the request is not JSON: {error}") from error
         if not isinstance(request, dict):
-            raise Refused(f"the request is {message.payload!r}, expected a JSON object")
+            raise Refused("the request is not a JSON object")
         return msgspec.json.encode(answer(request))
 
     return handle
-
-
-def _partition(partition: Partition) -> dict[str, object]:
-    return {
-        "name": plain(partition.name),
-        "status": "Draining" if partition.draining else "Active",
-        "total": partition.total,
-        "allocated": _held(partition.root.allocated),
-        "nodes": len(partition.nodes),
-        "queues": _queue(partition.root),
-    }
-
-
-def _queue(queue: Queue) -> dict[str, object]:
-    return {
-        "path": queue.path,
-        "leaf": queue.leaf,
-        "managed": queue.managed,
-        "status": "Draining" if queue.draining else "Active",
-        "draining_since_ms": queue.draining_since_ms,
-        "allocated": _held(queue.allocated),
-        "pending": _held(queue.pending),
-        "guaranteed": queue.settings.guaranteed,
-        "max": queue.settings.max,
-        "applications": len(queue.applications),
-        "priority": queue.priority,
-        "children": [_queue(child) for _, child in sorted(queue.children.items())],
-    }
-
-
-def _node(node: Node) -> dict[str, object]:
-    return {
-        "id": node.id,
-        "capacity": node.capacity,
-        "occupied": node.occupied,
-        "allocated": _held(node.allocated),
-        "available": node.available(),
-        "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
-        "allocations": len(node.allocations),
-    }
-
-
-def _application(application: Application) -> dict[str, object]:
-    return {
-        "id": application.id, "queue": application.queue.path, "user": application.user, "state": application.state,
-        "allocated": _held(application.allocated), "pending": _held(application.pending),
-        "asks": sum(ask.pending for ask in application.asks.values()), "allocations": len(application.allocations),
-    }  # fmt: skip
-
-
-def _explained(partition: Partition, ask: PendingAsk, same: dict[object, list[Constraint]]) -> dict[str, object]:
-    lane = ask.line.lane if ask.line is not None else ask
-    constraints = same.get(lane)
-    if constraints is None:
-        constraints = same[lane] = explain(partition, ask)
-    return {
-        "application": ask.application.id,
-        "key": ask.ask.allocation_key,
-        "pending": ask.pending,
-        "since_ms": ask.at_ms,
-        "constraints": constraints,
-        "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
-    }
-
-
-def _held(resource: Mapping[str, int]) -> dict[str, int]:
-    return {name: amount for name, amount in resource.items() if amount}

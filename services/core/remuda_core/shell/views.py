@@ -1,0 +1,169 @@
+"""What an answer shows of each thing: its row. Amounts in base units, without zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..cycle.position import Position
+from ..facts import Constraint
+from ..rules import lifecycle
+from ..settings import QueueSettings
+from ..state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication
+
+View = dict[str, object]
+
+
+def partition(name: str, partition: Partition) -> View:
+    return {
+        "name": name,
+        "status": "Draining" if partition.draining else "Active",
+        "total": partition.total,
+        "allocated": amounts(partition.root.allocated),
+        "nodes": len(partition.nodes),
+    }
+
+
+def queue(name: str, partition: Partition, queue: Queue) -> View:
+    settings: QueueSettings = queue.settings
+    return {
+        "partition": name,
+        "path": queue.path,
+        "leaf": queue.leaf,
+        "managed": queue.managed,
+        "status": "Draining" if queue.draining else "Active",
+        "draining_since_ms": queue.draining_since_ms,
+        "allocated": amounts(queue.allocated),
+        "pending": amounts(queue.pending),
+        "guaranteed": settings.guaranteed,
+        "max": settings.max,
+        "max_in_force": max_in_force(partition, queue),
+        "applications": len(queue.applications),
+        "max_applications": settings.max_applications,
+        "priority": queue.priority,
+        "properties": settings.properties,
+        "template": settings.child_template,
+        "limits": settings.limits,
+        "submit_acl": settings.submit_acl,
+        "admin_acl": settings.admin_acl,
+    }
+
+
+def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
+    """Per resource the smallest maximum from here up, and never more than there is."""
+    least = dict(partition.total)
+    for above in queue.lineage:
+        for name, maximum in above.settings.max.items():
+            least[name] = min(maximum, least.get(name, maximum))
+    return least
+
+
+def node(name: str, node: Node) -> View:
+    return {
+        "partition": name,
+        "id": node.id,
+        "attributes": node.attributes,
+        "capacity": node.capacity,
+        "occupied": node.occupied,
+        "allocated": amounts(node.allocated),
+        "available": node.available(),
+        "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
+        "allocations": len(node.allocations),
+    }
+
+
+def application(name: str, application: Application) -> View:
+    return {
+        "partition": name,
+        "id": application.id,
+        "queue": application.queue.path,
+        "user": application.user,
+        "groups": application.groups,
+        "tags": application.tags,
+        "state": application.state,
+        "since_ms": application.state_at_ms,
+        "submitted_ms": application.at_ms,
+        "states": [{"at_ms": at_ms, "state": state} for at_ms, state in application.log],
+        "ends_ms": ends_ms(application),
+        "allocated": amounts(application.allocated),
+        "pending": amounts(application.pending),
+        "asks": sum(ask.pending for ask in application.asks.values()),
+        "allocations": len(application.allocations),
+        "priority": application.priority,
+        "execution_timeout_ms": application.execution_timeout_ms,
+        "placeholder_ask": application.placeholder_ask,
+        "gang_scheduling_style": application.gang_scheduling_style,
+    }
+
+
+def ends_ms(application: Application) -> int:
+    """When all it has will be released with TIMEOUT; 0: never, or not yet known."""
+    if application.state != lifecycle.RUNNING or not application.execution_limit_ms:
+        return 0
+    return application.state_at_ms + application.execution_limit_ms
+
+
+def rejection(name: str, rejected: RejectedApplication) -> View:
+    fact = rejected.fact
+    return {
+        "partition": name,
+        "id": fact.application_id,
+        "queue": fact.queue,
+        "user": fact.user,
+        "groups": fact.groups,
+        "state": lifecycle.REJECTED,
+        "since_ms": rejected.at_ms,
+        "reason": fact.reason,
+    }
+
+
+def allocation(name: str, allocation: Allocation) -> View:
+    fact = allocation.fact
+    return {
+        "partition": name,
+        "uuid": fact.uuid,
+        "application": fact.application_id,
+        "key": fact.allocation_key,
+        "node": fact.node_id,
+        "resource": fact.resource,
+        "priority": fact.priority,
+        "tags": fact.tags,
+        "task_group": fact.task_group,
+        "placeholder": fact.placeholder,
+        "originator": fact.originator,
+        "since_ms": allocation.at_ms,
+        "ends_ms": allocation.at_ms + fact.execution_timeout_ms if fact.execution_timeout_ms > 0 else 0,
+        "releasing": allocation.releasing,
+    }
+
+
+def explained(name: str, ask: PendingAsk, constraints: Sequence[Constraint], position: Position) -> View:
+    since = ask.waiting or {}
+    return {
+        "partition": name,
+        "application": ask.application.id,
+        "queue": ask.application.queue.path,
+        "key": ask.ask.allocation_key,
+        "resource": ask.ask.resource,
+        "priority": ask.ask.priority,
+        "pending": ask.pending,
+        "since_ms": ask.at_ms,
+        "constraints": [
+            {
+                "constraint": c.constraint,
+                "where": c.where,
+                "resource": c.resource,
+                "need": c.need,
+                "have": c.have,
+                "reason": c.reason,
+                # Since when that is known; 0: it was not yet told of.
+                "since_ms": since.get(c.key, 0),
+            }
+            for c in constraints
+        ],
+        "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
+        "position": position,
+    }
+
+
+def amounts(resource: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in resource.items() if amount}
