@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from remuda_core import facts
+from remuda_core.cycle.explain import explain
+from remuda_core.cycle.position import Positions
 from remuda_core.decide.names import plain
 from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
+
+from .language import Line, Notes
 
 TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDULER", 4: "PLACEHOLDER_REPLACED"}
 
@@ -99,6 +103,22 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.PreemptionRefused: (ALWAYS, lambda f: f"Cannot preempt for {key(f)}: {f.reason}"),
     facts.ReleaseIgnored: (ALWAYS, lambda f: f"Ignored release of {key(f)}: {f.message}"),
 }
+
+
+def explained(notes: Notes, line: Line) -> Iterator[str]:
+    """Of one ask: what is in its way, since when that was told, and its place in the order."""
+    partition = notes.world.state.partitions[notes.partition(line)]
+    name = line.one("app/key")
+    application, _, key = name.partition("/")
+    line.done()
+    ask = partition.applications[application].asks[key]
+    since = ask.waiting or {}
+    for c in explain(partition, ask):
+        seconds = (notes.world.state.now_ms - since[c.key]) / 1_000 if c.key in since else None
+        yield f"Blocked {name}{'' if seconds is None else f' for {seconds:g} s'}: {c.reason}"
+    position = Positions().of(ask)
+    turns = "".join(f"; {turn.queue} is {turn.place} of {turn.among}" for turn in position.turns)
+    yield f"Place of {name}: {position.ahead} of {position.waiting} go before it{turns}"
 
 
 def tell(fact: facts.Fact, shown: set[str]) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from remuda_core import facts
 
 from .language import Line, Notes, Unreadable, read
-from .telling import GROUPS, TABLE, tell
+from .telling import GROUPS, TABLE, explained, tell
 
 FOLDER = Path(__file__).parent / "scenarios"
 TITLE, HAPPENS = "=== ", "----"
@@ -72,6 +72,8 @@ def play(scenario: Scenario) -> list[str]:
             at += 1
         if line.word == "show":
             shown = show(line)
+        elif line.word == "explain":
+            happened += explained(notes, line)
         else:
             happened += filter(None, (tell(fact, shown) for fact in notes.carry_out(line)))
     if happened:

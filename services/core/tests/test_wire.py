@@ -69,6 +69,8 @@ allocated = st.builds(
     st.none() | st.booleans(),
 )
 
+constraints = st.builds(facts.Constraint, names, names, names, names, int64, int64)
+
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": names,
     "bool": st.booleans(),
@@ -78,6 +80,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "PartitionSettings": partitions,
     "QueueSettings": queues,
     "Timing": st.builds(Timing, *[st.integers(1, 2**63 - 1)] * len(Timing.__struct_fields__)),
+    "tuple[Constraint, ...]": st.lists(constraints, max_size=3).map(tuple),
     "Ask": asks,
     "Allocated": recovered,
 }

@@ -15,7 +15,8 @@ from remuda_rmproxy.partitions import PlainNames
 from remuda_rmproxy.session import Correlation
 
 NANOSECONDS_PER_MS = 1_000_000
-NO_NODE_FITS = "node"  # AskWaiting.constraint; every other one is a quota, a limit or a state that holds the ask back
+# AskWaiting.constraint when no node will do; every other one is a quota, a limit or a state that holds the ask back.
+NO_NODE_FITS = frozenset({"node", "unknown_node", "unschedulable_node", "predicate"})
 
 RESPONSES: dict[str, type[Any]] = {
     "allocation": si.AllocationResponse,
@@ -104,7 +105,7 @@ def _waiting(told: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.AskWa
     states = si.UpdateContainerSchedulingStateRequest
     told.applicartionID = fact.application_id
     told.allocationKey = fact.allocation_key
-    told.state = states.FAILED if fact.constraint == NO_NODE_FITS else states.SKIPPED
+    told.state = states.FAILED if fact.constraint in NO_NODE_FITS else states.SKIPPED
     told.reason = fact.reason
 
 

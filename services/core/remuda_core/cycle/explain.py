@@ -70,7 +70,7 @@ def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constrai
         if closest is None or (lacking, node.id) < closest[:2]:
             closest = (lacking, node.id, node)
     if closest is not None:
-        return [*refused, _lack(need, closest[2])]
+        return [*refused, _lack(need, closest[2], bound=bool(bound_to))]
     return refused or [Constraint("node", "", "there is no schedulable node")]
 
 
@@ -96,11 +96,15 @@ def missing(need: Resource, node: Node) -> float:
     return lacking + sum(1.0 for name, have in available.items() if have < 0 and not need.get(name))
 
 
-def _lack(need: Resource, node: Node) -> Constraint:
+def _lack(need: Resource, node: Node, *, bound: bool) -> Constraint:
     available = node.available()
     short = [name for name, amount in need.items() if amount > available.get(name, 0) and amount > 0]
     name = min(short or [name for name, have in available.items() if have < 0])
     wanted, have = need.get(name, 0), available.get(name, 0)
     what = f"{name} needs {wanted}, {max(have, 0)} are left" if short else f"more {name} is taken than there is"
-    reason = f"no node has {show(need)} available; closest is {node.id}: {what}"
+    reason = (
+        f"the required node {node.id} has no room: {what}"
+        if bound
+        else f"no node has {show(need)} available; closest is {node.id}: {what}"
+    )
     return Constraint("node", node.id, reason, name, wanted, have)

@@ -94,12 +94,17 @@ class Index:
         if not self._live_lanes:
             return None
         if self._total_changed:
+            self.measure()
+        return self.root.first(None)
+
+    def measure(self) -> None:
+        """Put all shares right, if the partition's total has changed."""
+        if self._total_changed:
             self._total_changed = False
             self.scales = scales_of(self.partition.total)
             for demand in self._demands.values():
                 demand.weight = weight(demand.resource, self.scales)
             self.root.total_changed()
-        return self.root.first(None)
 
     def anything_fits(self, room: Vector) -> bool:
         """A headroom so small that not even the smallest amounts asked for fit needs no looking at lanes."""

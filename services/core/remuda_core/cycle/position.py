@@ -52,6 +52,8 @@ class Positions:
     def _queue(self, queue: Queue) -> tuple[dict[Application, int], int]:
         found = self._before.get(queue)
         if found is None:
+            if queue.order is not None:
+                queue.order.index.measure()
             asking = sorted((a for a in queue.applications.values() if a.asks), key=lambda a: (_rank(a), a.seq))
             sums = list(accumulate((sum(p.pending for p in a.asks.values()) for a in asking), initial=0))
             found = self._before[queue] = dict(zip(asking, sums, strict=False)), sums[-1]
@@ -76,6 +78,8 @@ class Positions:
 
 def _turn(queue: Queue) -> Turn:
     assert queue.parent is not None, "root has no turn"
+    if queue.order is not None:
+        queue.order.index.measure()
     siblings = [child for child in queue.parent.children.values() if child.priorities]
     if queue.order is None:
         return Turn(queue.path, 0, len(siblings))

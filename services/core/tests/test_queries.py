@@ -1,0 +1,134 @@
+"""Answers in pages: however much there is, each fits into a message, and together they are all there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from remuda_bus.bus import Refused
+from remuda_core import commands
+from remuda_core.core import Core
+from remuda_core.facts import Ask
+from remuda_core.limits import PAGE_BYTES
+from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_core.shell.queries import Queries
+
+PARTITION = "[rm-1]default"
+NOW_MS = 1_700_000_000_000
+
+
+def core(asks: int = 0, nodes: int = 1, queues: int = 2, applications: int = 3) -> Core:
+    core = Core("rm-1")
+    below = tuple(QueueSettings(f"q{n}", max={"vcore": 2}) for n in range(queues))
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=below)
+    configuration = Configuration("sum", (PartitionSettings("default", root), PartitionSettings("other", root)))
+    core.handle(commands.Register("rm-1", configuration), NOW_MS)
+    for n in range(nodes):
+        core.handle(commands.UpdateNode(PARTITION, f"n{n}", "CREATE", {}, {"vcore": 4}), NOW_MS)
+    for n in range(applications):
+        core.handle(commands.SubmitApplication(PARTITION, f"app-{n}", f"root.q{n % queues}", "ann"), NOW_MS)
+        for k in range(asks // applications):
+            core.handle(commands.SubmitAsk(Ask(PARTITION, f"app-{n}", f"k{k}", {"vcore": 1})), NOW_MS)
+    core.handle(commands.Schedule(1_000_000), NOW_MS)
+    return core
+
+
+def pages(question: Any, name: str, **request: Any) -> list[list[dict[str, Any]]]:
+    found = []
+    while True:
+        encoded = msgspec.json.encode(question(request))
+        assert len(encoded) < 1_000_000
+        page = msgspec.json.decode(encoded)
+        found.append(page[name])
+        if "next" not in page:
+            return found
+        request = {**request, "after": page["next"]}
+
+
+def rows(question: Any, name: str, **request: Any) -> list[dict[str, Any]]:
+    return [row for page in pages(question, name, **request) for row in page]
+
+
+def test_tens_of_thousands_of_asks_are_explained_in_pages() -> None:
+    queries = Queries(core(asks=30_000))
+    found = pages(queries.explain, "asks")
+    assert len(found) >= 30_000 * 400 / PAGE_BYTES
+    keys = [(row["application"], row["key"]) for page in found for row in page]
+    assert len(set(keys)) == len(keys) == 30_000 - 4
+    assert {row["constraints"][0]["where"] for page in found for row in page} == {"root.q0", "root.q1"}
+    first = found[0][0]
+    assert (first["application"], first["key"], first["position"]["ahead"]) == ("app-0", "k2", 0)
+
+
+def test_queues_nodes_applications_and_allocations_in_pages() -> None:
+    queries = Queries(core(asks=60, nodes=7, queues=9, applications=20))
+    for question, name, count in (
+        (queries.queues, "queues", 20),
+        (queries.nodes, "nodes", 7),
+        (queries.applications, "applications", 20),
+        (queries.allocations, "allocations", 18),
+    ):
+        whole = rows(question, name)
+        assert len(whole) == count
+        by_three = pages(question, name, limit=3)
+        assert [len(page) for page in by_three[:-1]] == [3] * (len(by_three) - 1)
+        assert [row for page in by_three for row in page] == whole
+
+
+def test_a_page_goes_on_although_what_it_ended_with_is_gone() -> None:
+    small = core(asks=30, applications=1)
+    queries = Queries(small)
+    first = msgspec.json.decode(msgspec.json.encode(queries.explain({"limit": 5})))
+    for row in first["asks"]:
+        small.handle(commands.ReleaseAsk(PARTITION, row["application"], row["key"]), NOW_MS)
+    second = rows(queries.explain, "asks", limit=5, after=first["next"])
+    assert [row["key"] for row in second] == [f"k{n}" for n in range(7, 30)]
+
+
+def test_what_is_asked_for() -> None:
+    queries = Queries(core(asks=30))
+    assert {row["application"] for row in rows(queries.explain, "asks", application="app-1")} == {"app-1"}
+    assert [row["key"] for row in rows(queries.explain, "asks", application="app-1", key="k7")] == ["k7"]
+    assert {row["queue"] for row in rows(queries.explain, "asks", queue="root.q1")} == {"root.q1"}
+    assert [row["id"] for row in rows(queries.applications, "applications", queue="root.q1")] == ["app-1"]
+    assert {row["application"] for row in rows(queries.allocations, "allocations", application="app-0")} == {"app-0"}
+    assert rows(queries.allocations, "allocations", node="elsewhere") == []
+    with pytest.raises(Refused, match="application 'nobody' does not exist"):
+        queries.explain({"application": "nobody"})
+
+
+def test_rejections_are_found() -> None:
+    small = core()
+    for n in (1, 2, 1):
+        small.handle(commands.SubmitApplication(PARTITION, f"late-{n}", "root.nowhere", "ann"), NOW_MS + n)
+    found = rows(Queries(small).rejections, "rejections", limit=1)
+    assert [(row["id"], row["queue"], row["user"]) for row in found] == [
+        ("late-1", "root.nowhere", "ann"), ("late-2", "root.nowhere", "ann"),
+    ]  # fmt: skip
+    assert "root.nowhere does not exist" in found[0]["reason"]
+
+
+@pytest.mark.parametrize("after", [1, "x", ["default"], ["default", "x", 1], [None, None, None], {}])
+def test_a_place_nobody_named_is_refused_or_harmless(after: object) -> None:
+    queries = Queries(core(asks=30))
+    try:
+        queries.explain({"after": after})
+    except Refused as refused:
+        assert refused.code == 400
+
+
+@pytest.mark.parametrize("limit", [0, -1, "10", True, None, 1.5])
+def test_a_limit_is_a_number_from_1(limit: object) -> None:
+    with pytest.raises(Refused, match="expected a number from 1"):
+        Queries(core()).explain({"limit": limit})
+
+
+def test_since_when_is_known_once_it_was_told() -> None:
+    small = core(asks=3, applications=1)
+    small.handle(commands.Tick(), NOW_MS + 5_000)
+    small.handle(commands.Tick(), NOW_MS + 200_000)
+    (row,) = rows(Queries(small).explain, "asks")
+    assert row["since_ms"] == NOW_MS
+    assert [constraint["since_ms"] for constraint in row["constraints"]] == [NOW_MS + 5_000]

@@ -1,0 +1,53 @@
+"""What is said of asks that wait, against a plain reading of the semantics."""
+
+from __future__ import annotations
+
+import pytest
+
+from remuda_core.cycle.explain import explain
+from remuda_core.cycle.position import Positions
+from remuda_core.state import Partition
+
+from . import oracle
+from .storm import Storm
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_of_every_ask_that_waits(seed: int) -> None:
+    storm = Storm(seed)
+    for number, _ in enumerate(storm.run(150)):
+        if number % 10 == 0:
+            for partition in storm.world.state.partitions.values():
+                check_positions(partition)
+                check_constraints(partition)
+
+
+def check_positions(partition: Partition) -> None:
+    if partition.index is None:
+        return
+    positions = Positions()
+    for queue in partition.queues.values():
+        if queue.leaf:
+            ahead = 0
+            for ask in oracle.in_order(partition, queue):
+                assert positions.of(ask).ahead == ahead
+                ahead += ask.pending
+            for ask in oracle.pending(queue):
+                assert positions.of(ask).waiting == ahead
+                for turn in positions.of(ask).turns:
+                    assert (turn.place, turn.among) == turn_of(partition, turn.queue)
+
+
+def turn_of(partition: Partition, path: str) -> tuple[int, int]:
+    parent = partition.queues[path].parent
+    assert parent is not None
+    asking = [child for child in parent.children.values() if any(oracle.pending(child))]
+    in_order = sorted(asking, key=lambda child: oracle.queue_rank(partition, parent, child))
+    return [child.path for child in in_order].index(path) + 1, len(in_order)
+
+
+def check_constraints(partition: Partition) -> None:
+    """Nothing is in the way of an ask exactly when it fits every maximum and some node."""
+    for ask in oracle.pending(partition.root):
+        may_go = oracle.fits_maxima(ask) and bool(oracle.best_nodes(partition, ask))
+        assert may_go == (not explain(partition, ask)), f"{ask}: {explain(partition, ask)}"
