@@ -49,5 +49,6 @@ def turn_of(partition: Partition, path: str) -> tuple[int, int]:
 def check_constraints(partition: Partition) -> None:
     """Nothing is in the way of an ask exactly when it fits every maximum and some node."""
     for ask in oracle.pending(partition.root):
-        may_go = oracle.fits_maxima(ask) and bool(oracle.best_nodes(partition, ask))
-        assert may_go == (not explain(partition, ask)), f"{ask}: {explain(partition, ask)}"
+        found = explain(partition, ask)
+        some_node = oracle.best_nodes(partition, ask) or oracle.reserved_nodes(partition, ask)
+        assert bool(oracle.fits_maxima(ask) and some_node) == (not found), f"{ask.ask}: {found}"

@@ -276,8 +276,8 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes it the same constraint a minute later. Which node comes closest, or was refused last, does not."""
-        if self.constraint in ("node", "predicate"):
+        """What makes it the same constraint a minute later. Which node it is out of many does not."""
+        if self.constraint in ("node", "predicate", "reserved"):
             return self.constraint, "", ""
         return self.constraint, self.where, self.resource
 

@@ -16,7 +16,7 @@ from remuda_rmproxy.session import Correlation
 
 NANOSECONDS_PER_MS = 1_000_000
 # AskWaiting.constraint when no node will do; every other one is a quota, a limit or a state that holds the ask back.
-NO_NODE_FITS = frozenset({"node", "unknown_node", "unschedulable_node", "predicate"})
+NO_NODE_FITS = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
 
 RESPONSES: dict[str, type[Any]] = {
     "allocation": si.AllocationResponse,

@@ -8,11 +8,12 @@ A constraint is of one of these kinds:
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to takes nothing new
     predicate           nodes have room, and the RM refuses them
+    reserved            nodes have room, and are kept for other asks
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from ..facts import Constraint
@@ -21,7 +22,7 @@ from ..state import Node, Partition, PendingAsk
 from .required_node import required_node
 
 # Those that looking at the nodes finds.
-OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate"})
+OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
 
 
 def explain(partition: Partition, pending: PendingAsk) -> list[Constraint]:
@@ -48,30 +49,48 @@ def queue_constraints(pending: PendingAsk) -> list[Constraint]:
 
 
 def node_constraints(partition: Partition, pending: PendingAsk) -> list[Constraint]:
-    need, bound_to = pending.ask.resource, required_node(pending.ask.tags)
-    refused = refusals(partition, pending)
-    nodes: Iterable[Node]
+    """Empty where some node would take it."""
+    bound_to = required_node(pending.ask.tags)
     if bound_to:
         node = partition.nodes.get(bound_to)
         if node is None:
             return [Constraint("unknown_node", bound_to, f"the required node {bound_to} does not exist")]
         if not node.schedulable:
             return [Constraint("unschedulable_node", bound_to, f"the required node {bound_to} takes nothing new")]
-        nodes = [node] if bound_to not in pending.refused else []
-    elif partition.index is not None:
-        nodes = partition.index.nodes.one_of_each(pending.refused)
+        others = [node] if node.reservation is not None and node.reservation is not pending else []
+        nodes = [] if others or bound_to in pending.refused else [node]
     else:
-        nodes = [n for n in partition.nodes.values() if n.schedulable and n.id not in pending.refused]
-    closest: tuple[float, str, Node] | None = None
-    for node in nodes:
-        lacking = missing(need, node)
-        if not lacking:
-            return []
-        if closest is None or (lacking, node.id) < closest[:2]:
-            closest = (lacking, node.id, node)
+        others = [n for n in partition.nodes.values() if n.reservation not in (None, pending) and n.schedulable]
+        nodes = candidates(partition, pending)
+    closest = min(((missing(pending.ask.resource, node), node.id, node) for node in nodes), default=None)
+    if closest is not None and not closest[0]:
+        return []
+    with_room = [node for node in others if not missing(pending.ask.resource, node)]
+    found = [*refusals(partition, pending), *kept_for_others(with_room)]
     if closest is not None:
-        return [*refused, _lack(need, closest[2], bound=bool(bound_to))]
-    return refused or [Constraint("node", "", "there is no schedulable node")]
+        found.append(_lack(pending.ask.resource, closest[2], bound=bool(bound_to)))
+    return found or kept_for_others(others) or [Constraint("node", "", "there is no schedulable node")]
+
+
+def candidates(partition: Partition, pending: PendingAsk) -> list[Node]:
+    """Where it could be placed, and of nodes that are the same only one."""
+    own = [partition.nodes[node_id] for node_id in pending.reservations]
+    if partition.index is not None:
+        alike = partition.index.nodes.one_of_each(pending.refused)
+    else:
+        alike = (n for n in partition.nodes.values() if n.candidate and n.id not in pending.refused)
+    return [*alike, *(node for node in own if node.schedulable and node.id not in pending.refused)]
+
+
+def kept_for_others(nodes: Sequence[Node]) -> list[Constraint]:
+    if not nodes:
+        return []
+    node = min(nodes)
+    assert node.reservation is not None, "it is kept for somebody"
+    ask = node.reservation.ask
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    reason = f"node {node.id}{more} is kept for {ask.application_id}/{ask.allocation_key}"
+    return [Constraint("reserved", node.id, reason)]
 
 
 def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:

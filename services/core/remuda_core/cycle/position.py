@@ -16,8 +16,6 @@ import msgspec
 from ..state import Application, PendingAsk, Queue
 from .order import LeafOrder
 
-LAST: tuple[Any, ...] = (float("inf"),)
-
 
 class Turn(msgspec.Struct, frozen=True):
     """A queue is the `place`-th of `among` children of its parent that have something pending; 1: its turn is next."""
@@ -89,7 +87,5 @@ def _turn(queue: Queue) -> Turn:
 
 
 def _rank(application: Application) -> tuple[Any, ...]:
-    """An application that is held out of the order comes behind all that are in it."""
     leaf = application.queue.order
-    lines = leaf.lines.get(application) if isinstance(leaf, LeafOrder) else None
-    return next(iter(lines.values())).rank() if lines else LAST
+    return leaf.application_rank(application) if isinstance(leaf, LeafOrder) else ()
