@@ -185,6 +185,9 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     node.reservation = pending
     pending.reservations = (*pending.reservations, node.id)
+    since = pending.waiting or {}
+    if facts.NO_NODE not in since:  # that is why it is reserved
+        pending.waiting = {**since, facts.NO_NODE: state.now_ms}
     pending.free -= 1
     if partition.index is not None:
         partition.index.reserved(pending, node)

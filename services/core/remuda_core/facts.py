@@ -263,6 +263,10 @@ class AskReleased(Fact):
     pending: int
 
 
+# Constraint.key of those of kind "node".
+NO_NODE = ("node", "", "")
+
+
 class Constraint(msgspec.Struct, frozen=True, gc=False):
     """What is in an ask's way: `constraint` says of which kind it is, `where` at which queue, user, group or node. Of
     `resource`, if it is one, the ask needs `need` and there is `have`."""

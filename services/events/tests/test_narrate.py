@@ -35,6 +35,8 @@ def queue_changed(managed: bool, **config: Any) -> Message:
     return log_pb2.QueueChanged(managed=managed, changed=changed, config=config_pb2.QueueConfig(**config), **QUEUE)
 
 
+RESERVATION: dict[str, Any] = {**APP, "allocation_key": "k1", "node_id": "n1", "resource": ROOM}
+
 # Facts, and what they read like: type change detail object reference [resource] 'message'.
 TOLD: list[tuple[Message, list[str]]] = [
     (
@@ -44,6 +46,11 @@ TOLD: list[tuple[Message, list[str]]] = [
     (
         log_pb2.ApplicationRejected(reason="no queue", **APP),
         ["APP ADD - app-1 -", "APP SET APP_REJECT app-1 - 'no queue'"],
+    ),
+    (log_pb2.NodeReserved(**RESERVATION), ["NODE ADD NODE_RESERVATION n1 k1 [memory=10 vcore=1]"]),
+    (
+        log_pb2.NodeUnreserved(reason="placed on n2", **RESERVATION),
+        ["NODE REMOVE NODE_RESERVATION n1 k1 [memory=10 vcore=1] 'placed on n2'"],
     ),
     (state("Accepted", reason="runApplication"), ["APP SET APP_ACCEPTED app-1 - 'runApplication'"]),
     (state("Starting"), ["APP SET APP_STARTING app-1 -"]),

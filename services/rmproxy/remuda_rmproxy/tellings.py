@@ -109,6 +109,13 @@ def _waiting(told: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.AskWa
     told.reason = fact.reason
 
 
+def _reserved(told: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.NodeReserved, _: PlainNames) -> None:
+    told.applicartionID = fact.application_id
+    told.allocationKey = fact.allocation_key
+    told.state = si.UpdateContainerSchedulingStateRequest.RESERVED
+    told.reason = f"node {fact.node_id} is kept for it until there is room"
+
+
 def _copy(told: Any, message: Any, _: PlainNames) -> None:
     told.CopyFrom(message)
 
@@ -161,6 +168,7 @@ TELLINGS: dict[str, Telling] = {
     "node_rejected": Telling("node", _rejected_node, "rejected"),
     "node_added": Telling("node", _accepted_node, "accepted"),
     "ask_waiting": Telling("container", _waiting, message=si.UpdateContainerSchedulingStateRequest),
+    "node_reserved": Telling("container", _reserved, message=si.UpdateContainerSchedulingStateRequest),
     "configuration_refused": Telling(
         "dead_letter", _copy, message=si.EventRecord, is_told=_is_request, context=_refused_update
     ),

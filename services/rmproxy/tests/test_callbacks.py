@@ -142,6 +142,10 @@ def test_why_an_ask_waits() -> None:
     quota, node = (STATES.FromString(callback.payload) for callback in told(waiting("queue"), waiting("node")))
     assert (quota.state, node.state) == (STATES.SKIPPED, STATES.FAILED)
     assert (node.applicartionID, node.allocationKey, node.reason) == ("app-1", "k", "r")
+    reservation = Fact(node_reserved=log_pb2.NodeReserved(application_id="app-1", allocation_key="k", node_id="n1"))
+    [reserved] = (STATES.FromString(callback.payload) for callback in told(reservation))
+    assert (reserved.state, reserved.allocationKey) == (STATES.RESERVED, "k")
+    assert "n1" in reserved.reason
 
 
 def test_a_refused_configuration_is_told_to_whom_has_asked_for_it() -> None:
