@@ -5,12 +5,12 @@ BIN    := $(VENV)/bin
 ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events cli
 READY  := $(VENV)/.ready
 # Python that is in no package: tests, benchmarks, generators.
-SCRIPTS = $(shell find proto/generate.py */tests services/*/tests bench tests -name '*.py' 2>/dev/null)
+SCRIPTS = $(shell find proto/generate.py docs/diagram.py */tests services/*/tests bench tests -name '*.py' 2>/dev/null)
 
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance
 
-.PHONY: demo test lint bench conformance proto fmt lock clean
+.PHONY: demo test docs lint bench conformance proto fmt lock clean
 
 $(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -34,6 +34,10 @@ lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/mypy --cache-dir .mypy_cache/scripts $(SCRIPTS)
 	@$(BIN)/lint-imports
+	@$(BIN)/python docs/diagram.py --check
+
+docs: $(READY)          ## draw the diagrams in docs/ anew
+	@$(BIN)/python docs/diagram.py
 
 fmt: $(READY)
 	@$(BIN)/ruff check --fix-only --quiet .
