@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from operator import neg
 from typing import TYPE_CHECKING, Any, cast
 
 from ..rules.share import dominant_share, due_to_queue, raw_shares, share_list, weight
@@ -44,6 +45,7 @@ class QueueOrder:
         "due",
         "index",
         "limited",
+        "maxima",
         "parked",
         "queue",
         "stalled",
@@ -60,6 +62,8 @@ class QueueOrder:
         self.version = 0
         self.dirty = False
         self.limited = bool(queue.settings.max)
+        # (place in a vector, name, amount)
+        self.maxima = tuple((index.names[name], name, most) for name, most in queue.settings.max.items())
         # Who below here gave up under a headroom that this queue's maximum may have made.
         self.parked: dict[QueueOrder, None] = {}
         # Reserved nodes whose asks its maximum leaves no room for.
@@ -96,11 +100,13 @@ class QueueOrder:
 
     def headroom(self, outer: Vector | None) -> Vector:
         """max - allocated, no more than what the queues above leave."""
-        maximum, allocated = self.queue.settings.max, self.queue.allocated
-        own = tuple(
-            maximum[name] - allocated.get(name, 0) if name in maximum else UNLIMITED for name in self.index.names
-        )
-        return own if outer is None else tuple(map(min, own, outer))
+        allocated = self.queue.allocated
+        room = [UNLIMITED] * len(self.index.names) if outer is None else list(outer)
+        for place, name, most in self.maxima:
+            left = most - allocated.get(name, 0)
+            if left < room[place]:
+                room[place] = left
+        return tuple(room)
 
     def enter(self, more: int = 0) -> None:
         """There may be something to do here again: take part, all the way up. `more`: what is asked in addition."""
@@ -202,7 +208,7 @@ class LeafOrder(QueueOrder):
                 return only.first()
             only.close()
             return None
-        need = self.index.no_limits if room is None else tuple(-amount for amount in room)
+        need = self.index.no_limits if room is None else tuple(map(neg, room))
         while (lane := self.order.first(need)) is not None:
             if lane.demand.live:
                 return lane.first()
@@ -215,8 +221,7 @@ class LeafOrder(QueueOrder):
             if lane.contest.members and lane.open and lane is not self.only:
                 rank = lane.rank_now()
                 if rank != lane.rank:
-                    self.order.remove(lane)
-                    self.order.put(lane, rank)
+                    self.order.move(lane, rank)
         self.dirty_lanes.clear()
 
     # What happens to asks
