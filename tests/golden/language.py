@@ -246,10 +246,11 @@ def rule(line: Line) -> PlacementRule:
 
 
 class Notes:
-    """Reads lines and carries them out in a world."""
+    """Reads the lines of one RM and carries them out in its world."""
 
-    def __init__(self) -> None:
-        self.world = World()
+    def __init__(self, rm_id: str = RM) -> None:
+        self.world = World(rm_id)
+        self.rm_id = rm_id
         self.settings = Settings()
         self.registered = False
         self._versions = 0
@@ -269,7 +270,7 @@ class Notes:
         if not self.registered:
             self.registered = True
             configuration = self._configuration(self.settings)
-            self._do(commands.Register(RM, configuration, extra_config=self._extra_config))
+            self._do(commands.Register(self.rm_id, configuration, extra_config=self._extra_config))
         facts: list[Fact] = []
         for command in WORDS[line.word](self, line):
             line.done()
@@ -289,7 +290,7 @@ class Notes:
         return settings.configuration(f"version-{self._versions}")
 
     def partition(self, line: Line) -> str:
-        return f"[{RM}]{line.take('partition', 'default')}"
+        return f"[{self.rm_id}]{line.take('partition', 'default')}"
 
     # One per word
 
@@ -297,7 +298,7 @@ class Notes:
         yield commands.Configure(self._configuration(self._below(line)))
 
     def register(self, line: Line) -> Iterator[commands.Command]:
-        rm_id = line.take("rm", RM)
+        rm_id = line.take("rm", self.rm_id)
         configuration = self._configuration(self._below(line) if line.below else self.settings)
         yield commands.Register(rm_id, configuration, extra_config=self._extra_config)
 

@@ -51,6 +51,7 @@ def scenarios(file: str, text: str) -> Iterator[Scenario]:
 def play(scenario: Scenario) -> list[str]:
     """The scenario's lines again, after each ---- what happened since the last."""
     notes, shown, happened, result = Notes(), set[str](), list[str](), list[str]()
+    rms = {notes.rm_id: notes}
     lines = scenario.text
     at = 0
     while at < len(lines):
@@ -70,7 +71,10 @@ def play(scenario: Scenario) -> list[str]:
             line.below.append(read(f"{scenario.file}:{lines[at][0]}", lines[at][1].strip()))
             result.append(lines[at][1])
             at += 1
-        if line.word == "show":
+        if line.word == "rm":
+            name = line.one("rmID")
+            notes = rms.setdefault(name, Notes(name))
+        elif line.word == "show":
             shown = show(line)
         elif line.word == "explain":
             happened += explained(notes, line)
@@ -78,7 +82,8 @@ def play(scenario: Scenario) -> list[str]:
             happened += filter(None, (tell(fact, shown) for fact in notes.carry_out(line)))
     if happened:
         result += [HAPPENS, *happened]
-    notes.world.finish()
+    for each in rms.values():
+        each.world.finish()
     return result
 
 

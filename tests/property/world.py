@@ -18,10 +18,10 @@ PLACED = (Allocated, PredicateAsked)
 
 
 class World:
-    def __init__(self, *, check_always: bool = True) -> None:
+    def __init__(self, rm_id: str = RM, *, check_always: bool = True) -> None:
         """`check_always`: off, the state is checked only at the end. Checking settles what the index puts off, so some
         bugs show only while nobody looks."""
-        self.core = Core(RM)
+        self.core = Core(rm_id)
         self.now_ms = 1_000_000
         self.log: list[tuple[int, list[Fact]]] = []
         self._check_always = check_always
@@ -70,7 +70,7 @@ class World:
         return facts
 
     def replayed(self, *, over_the_wire: bool = False) -> Core:
-        core = Core(RM)
+        core = Core(self.state.rm_id)
         for now_ms, facts in self.log:
             core.replay([over(fact) for fact in facts] if over_the_wire else facts, now_ms)
         return core
