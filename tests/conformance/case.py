@@ -1,15 +1,18 @@
-"""One scenario with both answers to it, as a kind of difference looks at them."""
+"""One scenario with both answers to it, as a kind of difference looks at them: what was asked for by which step, and
+what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+import remuda_config
+from remuda_proto.remuda.v1 import config_pb2
 
 from .compare import with_names
 from .recording import Json, Scenario, Step
-
-REQUESTS = ("node", "application", "allocation")
 
 
 @dataclass
@@ -19,6 +22,7 @@ class Case:
     scenario: Scenario
     ours: Json
     theirs: Json
+    deterministic: bool = True
 
     @cached_property
     def our_steps(self) -> list[Json]:
@@ -27,6 +31,11 @@ class Case:
     @cached_property
     def their_steps(self) -> list[Json]:
         return list(with_names(self.theirs)["steps"])
+
+    # What was asked for
+
+    def step(self, number: int) -> Step:
+        return self.scenario.steps[number]
 
     def elements(self, action: str, *path: str) -> Iterator[tuple[Step, Json]]:
         """The elements of a list in the requests of this kind, each with its step: `allocation`, `asks`."""
@@ -49,3 +58,67 @@ class Case:
 
     def applications(self) -> Iterator[tuple[Step, Json]]:
         return self.elements("application", "new")
+
+    def configurations(self) -> Iterator[tuple[int, config_pb2.Configuration]]:
+        """(step, what both scheduler hold from then on); -1: what the RM registered with."""
+        texts = [(-1, self.scenario.config)]
+        texts += [(step.number, str(step.argument)) for step in self.scenario.steps if step.action == "config"]
+        for number, text in texts:
+            if number < 0 or not (self.our_steps[number].get("error") or self.their_steps[number].get("error")):
+                try:
+                    yield number, remuda_config.load(text)
+                except remuda_config.Invalid:
+                    continue
+
+    def configuration_at(self, step: int) -> config_pb2.Configuration | None:
+        return next((found for number, found in reversed(list(self.configurations())) if number <= step), None)
+
+
+def told(steps: Iterable[Json], kind: str, *names: str) -> Iterator[tuple[int, str, Json]]:
+    """(step, which list it was in, element) of the callbacks of this kind."""
+    for number, step in enumerate(steps):
+        for callback in step["callbacks"]:
+            if callback["cb"] == kind:
+                for name in names:
+                    yield from ((number, name, element) for element in callback["msg"].get(name) or ())
+
+
+def in_step(step: Json, kind: str, name: str) -> list[Json]:
+    return [element for _, _, element in told([step], kind, name)]
+
+
+def event_in(step: Json, *fields: str) -> bool:
+    """Whether a step has an event of this type, change, detail, object, reference ("" for none)."""
+    names = ("type", "eventChangeType", "eventChangeDetail", "objectID", "referenceID")
+    return any(all(event.get(name, "") == field for name, field in zip(names, fields, strict=False))
+               for event in step.get("events") or ())  # fmt: skip
+
+
+def queues_of(dump: Json | None) -> dict[str, Json]:
+    """By path, of all partitions."""
+    found: dict[str, Json] = {}
+    waiting = [partition["queues"] for partition in ((dump or {}).get("partitions") or {}).values()]
+    for queue in waiting:
+        found[queue["queuename"]] = queue
+        waiting.extend(queue.get("children") or ())
+    return found
+
+
+def queue_configs(configuration: config_pb2.Configuration | None) -> dict[str, config_pb2.QueueConfig]:
+    """By path, of all partitions."""
+    found: dict[str, config_pb2.QueueConfig] = {}
+
+    def walk(path: str, queue: config_pb2.QueueConfig) -> None:
+        found[path] = queue
+        for child in queue.queues:
+            walk(f"{path}.{child.name}", child)
+
+    for partition in configuration.partitions if configuration is not None else ():
+        walk("root", partition.root)
+    return found
+
+
+def quantities(resource: Mapping[str, Any] | None) -> dict[str, int]:
+    """Of a resource in a request."""
+    amounts = (resource or {}).get("resources") or {}
+    return {name: int((amount or {}).get("value", 0)) for name, amount in amounts.items()}

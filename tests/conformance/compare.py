@@ -146,7 +146,7 @@ def _like(ours: list[Json], groups: list[list[Json]]) -> list[Json]:
         part = ours[len(ordered) : len(ordered) + len(group)]
         wanted = {show(item): place for place, item in enumerate(group)}
         if sorted(map(show, part)) == sorted(map(show, group)):
-            part.sort(key=lambda item: wanted[show(item)])  # noqa: B023 - used at once
+            part.sort(key=lambda item: wanted[show(item)])
         ordered += part
     return ordered + ours[len(ordered) :]
 

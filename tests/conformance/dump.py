@@ -102,7 +102,7 @@ def _queue(queue: Queue, partition: Partition) -> Json:
 
 def _runs(application: Application) -> bool:
     """It counts against `maxapplications` of its queues."""
-    return not application.terminal and application.state not in (lifecycle.NEW, lifecycle.ACCEPTED)
+    return application.state in (lifecycle.STARTING, lifecycle.RUNNING)
 
 
 def _begins(application: Application) -> bool:

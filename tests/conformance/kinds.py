@@ -7,17 +7,28 @@ A kind may explain single differences (`explains`), or say from which step on th
 
 from __future__ import annotations
 
+import re
+from inspect import getdoc
 from typing import Final
 
-from .case import Case
-from .compare import Difference
+from .case import Case, event_in, in_step, quantities, queue_configs, queues_of, told
+from .compare import FINAL, Difference, amounts
+from .recording import Json, Step
+
+QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+REQUIRED_NODE: Final = ("yunikorn.apache.org/requiredNode", "si/requiredNode")
 
 
 class Kind:
-    """`name`: a short sentence; `why`: a paragraph, why ours is better."""
+    """Its docstring: a short sentence, and a paragraph that says why ours is better."""
 
-    name: str
-    why: str
+    @property
+    def name(self) -> str:
+        return (getdoc(self) or "").partition("\n")[0]
+
+    @property
+    def why(self) -> str:
+        return " ".join((getdoc(self) or "").partition("\n")[2].split())
 
     def explains(self, case: Case, difference: Difference) -> bool:
         return False
@@ -27,4 +38,431 @@ class Kind:
         return None
 
 
-KINDS: Final[tuple[Kind, ...]] = ()
+# What is refused
+
+
+class Nonsense(Kind):
+    """What makes no sense is refused
+
+    The reference accepts empty IDs and keys and negative amounts and counts, and its sums are wrong from then
+    on: a negative ask adds room to a queue, an ask without a key can never be released. Here every element of a
+    request is looked at, and refused with the field and the value.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        for step, what, element in _elements(case):
+            if is_nonsense(what, element) and _refused(case.our_steps[step.number], what, element) and not _refused(
+                case.their_steps[step.number], what, element
+            ):  # fmt: skip
+                return step.number
+        return None
+
+
+def _elements(case: Case) -> list[tuple[Step, str, Json]]:
+    found = [(step, "node", node) for step, node in case.nodes()]
+    found += [(step, "application", application) for step, application in case.applications()]
+    found += [(step, "ask", ask) for step, ask in case.asks()]
+    return sorted(found, key=lambda each: each[0].number)
+
+
+def is_nonsense(what: str, element: Json) -> bool:
+    if what == "ask":
+        amounts = quantities(element.get("resourceAsk")).values()
+        return (
+            not element.get("allocationKey")
+            or not element.get("applicationID")
+            or min(amounts, default=0) < 0
+            or int(element.get("maxAllocations", 0)) < 0
+        )
+    if what == "node":
+        resources = [quantities(element.get(name)) for name in ("schedulableResource", "occupiedResource")]
+        return not element.get("nodeID") or any(amount < 0 for each in resources for amount in each.values())
+    return not element.get("applicationID") or min(quantities(element.get("placeholderAsk")).values(), default=0) < 0
+
+
+def _refused(step: Json, what: str, element: Json) -> bool:
+    kind = "allocation" if what == "ask" else what
+    identity = {"ask": "allocationKey", "node": "nodeID", "application": "applicationID"}[what]
+    return any(each.get(identity, "") == element.get(identity, "") for each in in_step(step, kind, "rejected"))
+
+
+class UnknownReleaseAnswered(Kind):
+    """A release of something unknown is acknowledged
+
+    An RM that releases what the scheduler does not know (any more) waits for an answer: the reference says
+    nothing, and the RM waits for ever. Here the same release comes back, as for everything that is released.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        ours = difference.ours
+        if difference.path[0] != "allocation callback" or difference.theirs is not None or ours["what"] != "released":
+            return False
+        uuid, application = ours["UUID"], ours["applicationID"]
+        if ours["terminationType"] != "STOPPED_BY_RM" or case.step(difference.step).action != "allocation":
+            return False
+        return not _is_held(case.our_steps[: difference.step], uuid, application)
+
+
+def _is_held(steps: list[Json], uuid: str, application: str) -> bool:
+    """Whether the application has this allocation after these steps."""
+    held = False
+    for _, name, element in told(steps, "allocation", "new", "released"):
+        if element.get("UUID") == uuid and element.get("applicationID") == application:
+            held = name == "new"
+    return held
+
+
+class BadNameNextRule(Kind):
+    """A rule whose queue cannot be is passed over
+
+    A placement rule that makes an impossible queue name (a tag with a blank in it) ends the placement in the
+    reference: the application is rejected, although a later rule would have placed it. Here such a rule does
+    not match, like any other whose queue cannot be, and the next one is tried.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        for step, application in case.applications():
+            name = application.get("applicationID", "")
+            accepted = any(
+                e["applicationID"] == name for e in in_step(case.our_steps[step.number], "application", "accepted")
+            )
+            rejected = [
+                e
+                for e in in_step(case.their_steps[step.number], "application", "rejected")
+                if e["applicationID"] == name
+            ]
+            values = [str(value) for value in (application.get("tags") or {}).values()]
+            if accepted and rejected and any(not QUEUE_NAME.fullmatch(value.replace(".", "_dot_")) for value in values):
+                return step.number
+        return None
+
+
+# What is placed where
+
+
+class NotReadyTakesNothing(Kind):
+    """A node that is not ready takes nothing
+
+    An RM says `ready: false` of a node that cannot start anything. The reference only counts such nodes and
+    goes on placing on them.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        not_ready = _not_ready(case)
+        for number, _, new in told(case.their_steps, "allocation", "new"):
+            if any(new.get("nodeID") == node_id and first <= number < last for node_id, (first, last) in not_ready):
+                return number
+        return None
+
+
+def _not_ready(case: Case) -> list[tuple[str, tuple[int, int]]]:
+    """(node, from which step, until which) it was not ready."""
+    found: list[tuple[str, tuple[int, int]]] = []
+    since: dict[str, int] = {}
+    for step, node in case.nodes():
+        ready = (node.get("attributes") or {}).get("ready")
+        if ready is None:
+            continue
+        if str(ready).lower() == "false":
+            since.setdefault(node["nodeID"], step.number)
+        elif node["nodeID"] in since:
+            found.append((node["nodeID"], (since.pop(node["nodeID"]), step.number)))
+    return found + [(node_id, (first, len(case.scenario.steps))) for node_id, first in since.items()]
+
+
+class DrainingQueueTakesNothing(Kind):
+    """A queue that drains takes no applications
+
+    A queue that is gone from the configuration drains, so that it can go when it is empty. The reference goes
+    on accepting applications in it, so it never is.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        for step, application in case.applications():
+            name = application.get("applicationID", "")
+            path = str(application.get("queueName", "")).lower()
+            known = [(number, queue_configs(found)) for number, found in case.configurations() if number < step.number]
+            gone = len(known) > 1 and path not in known[-1][1] and any(path in queues for _, queues in known[:-1])
+            ours = in_step(case.our_steps[step.number], "application", "rejected")
+            theirs = in_step(case.their_steps[step.number], "application", "accepted")
+            if gone and _names(ours, name) and _names(theirs, name):
+                return step.number
+        return None
+
+
+def _names(elements: list[Json], application: str) -> bool:
+    return any(element.get("applicationID", "") == application for element in elements)
+
+
+class UnknownRequiredNode(Kind):
+    """An ask for a node that is not there holds up nobody else
+
+    An ask bound to a node that does not exist waits, and says why. In the reference nothing else of its
+    application is placed as long as it waits.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        for step, ask in case.asks():
+            tags = ask.get("tags") or {}
+            wanted = next((tags[tag] for tag in REQUIRED_NODE if tag in tags), "")
+            if not wanted or wanted in _nodes_at(case, step.number):
+                continue
+            for number in range(step.number, len(case.scenario.steps)):
+                mine = in_step(case.our_steps[number], "allocation", "new")
+                other = in_step(case.their_steps[number], "allocation", "new")
+                held_up = {e["UUID"] for e in mine if e["applicationID"] == ask["applicationID"]}
+                if held_up - {e["UUID"] for e in other}:
+                    return number
+        return None
+
+
+def _nodes_at(case: Case, step: int) -> set[str]:
+    there: set[str] = set()
+    for at, node in case.nodes():
+        if at.number <= step:
+            action = node.get("action", "")
+            if action.startswith("CREATE"):
+                there.add(node.get("nodeID", ""))
+            elif action == "DECOMISSION":
+                there.discard(node.get("nodeID", ""))
+    return there
+
+
+# Asks
+
+
+class AskUpdated(Kind):
+    """An ask can be updated
+
+    The same allocation key again means an update: resource, priority and count are replaced. The reference
+    keeps the old ask in its order beside the new one, allocates both, and its pending sums are wrong from then
+    on.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        known: dict[tuple[str, str], tuple[int, int]] = {}
+        for step, ask in case.asks():
+            name = (ask.get("applicationID", ""), ask.get("allocationKey", ""))
+            count = int(ask.get("maxAllocations", 0))
+            if name in known:
+                since, wanted = known[name]
+                made = [
+                    new
+                    for number, _, new in told(case.their_steps[since : step.number], "allocation", "new")
+                    if (new.get("applicationID"), new.get("allocationKey")) == name
+                ]
+                if len(made) < wanted and not _withdrawn(case, name, since, step.number):
+                    return step.number
+            known[name] = (step.number, count)
+        return None
+
+
+def _withdrawn(case: Case, name: tuple[str, str], since: int, until: int) -> bool:
+    """The ask was released, or its application removed."""
+    for step, release in case.elements("allocation", "releases", "allocationAsksToRelease"):
+        meant = release.get("applicationID") == name[0] and release.get("allocationKey", "") in ("", name[1])
+        if meant and since <= step.number < until:
+            return True
+    removed = case.elements("application", "remove")
+    return any(since <= step.number < until and each.get("applicationID") == name[0] for step, each in removed)
+
+
+class AskOver(Kind):
+    """An ask is over when all of it is allocated
+
+    The reference keeps asks of which nothing is pending, and tells of their cancellation when the RM releases
+    them or the application goes. Nothing is cancelled there: no event says so here.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        event = difference.theirs
+        if (
+            difference.path[0] != "event"
+            or difference.ours is not None
+            or event[:3] != ["APP", "REMOVE", "REQUEST_CANCEL"]
+        ):
+            return False
+        wanted, since = 0, 0
+        for step, ask in case.asks():
+            if step.number <= difference.step and [ask.get("applicationID"), ask.get("allocationKey")] == event[3:]:
+                wanted, since = int(ask.get("maxAllocations", 0)), step.number
+        made = [
+            new
+            for _, _, new in told(case.our_steps[since : difference.step + 1], "allocation", "new")
+            if [new["applicationID"], new["allocationKey"]] == event[3:]
+        ]
+        return wanted > 0 and len(made) >= wanted
+
+
+# Queues and configurations
+
+
+class TemplateMaxApplications(Kind):
+    """maxapplications of a child template counts
+
+    A child template may limit how many applications run in each queue made from it. The reference reads the
+    value, checks it, and forgets it.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        if path[0] != "dump" or path[-1] != "maxRunningApps" or difference.theirs is not None or len(path) < 5:
+            return False
+        return _template_limit(case, difference.step, path[-2]) == difference.ours
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where theirs has more applications running in a queue than its template allows."""
+        previous = 0
+        for number, step in enumerate(case.their_steps):
+            for path, queue in queues_of(step.get("dump")).items():
+                most = _template_limit(case, number, path)
+                if (
+                    not queue.get("isManaged")
+                    and 0 < most <= queue.get("runningApps", 0)
+                    and _waits(case, number, path)
+                ):
+                    return previous
+            if step.get("dump"):
+                previous = number
+        return None
+
+
+def _waits(case: Case, step: int, path: str) -> bool:
+    """Ours has an application that waits for its turn in this queue, and theirs runs."""
+    ours, theirs = (_states(steps[step].get("dump"), path) for steps in (case.our_steps, case.their_steps))
+    return any(state == "Accepted" and theirs.get(name) not in (None, "Accepted") for name, state in ours.items())
+
+
+def _states(dump: Json | None, path: str) -> dict[str, str]:
+    found = {}
+    for partition in ((dump or {}).get("partitions") or {}).values():
+        for application in partition.get("applications") or ():
+            if application.get("queueName") == path:
+                found[application["applicationID"]] = application["applicationState"]
+    return found
+
+
+def _template_limit(case: Case, step: int, path: str) -> int:
+    """What the nearest template above a queue that is not configured says; 0: nothing."""
+    configured = queue_configs(case.configuration_at(len(case.scenario.steps) if step == FINAL else step))
+    if path in configured:
+        return 0
+    while "." in path:
+        path = path.rpartition(".")[0]
+        if path in configured and configured[path].HasField("child_template"):
+            return configured[path].child_template.max_applications
+    return 0
+
+
+# Events and records
+
+
+class OnlyChangesAreEvents(Kind):
+    """An event says what has changed
+
+    The reference sends events for what did not happen or was so before: a node whose CREATE it then rejects is
+    added, a draining node becomes unschedulable once more when it is decommissioned, queues that a new
+    configuration keeps are added again. Here there is an event for each fact, and none without; what a new
+    configuration changes in a queue, and that a queue drains, is told as QUEUE_CONFIG.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        if difference.path[0] != "event":
+            return False
+        step = case.step(difference.step) if difference.step != FINAL else None
+        if step is None:
+            return False
+        if difference.theirs is not None:
+            return self._theirs(case, step, *difference.theirs)
+        return self._ours(case, step, *difference.ours)
+
+    def _theirs(self, case: Case, step: Step, kind: str, change: str, detail: str, about: str, reference: str) -> bool:
+        if kind == "NODE" and step.action == "node":
+            rejected = any(
+                e.get("nodeID", "") == about for e in in_step(case.our_steps[step.number], "node", "rejected")
+            )
+            created = (change, detail) in (("ADD", ""), ("SET", "NODE_SCHEDULABLE"))
+            was_draining = (change, detail) == ("SET", "NODE_SCHEDULABLE") and _drains(case, step.number, about)
+            return (rejected and created) or was_draining
+        if kind == "QUEUE" and step.action == "config":
+            there = any(event_in(each, "QUEUE", "ADD", "", about) for each in case.our_steps[: step.number])
+            return there and (change, detail) == ("ADD", "")
+        return False
+
+    def _ours(self, case: Case, step: Step, kind: str, change: str, detail: str, about: str, reference: str) -> bool:
+        if kind == "APP" and step.action == "application" and (change, detail) in (("ADD", ""), ("SET", "APP_REJECT")):
+            ours, theirs = (
+                in_step(s[step.number], "application", "rejected") for s in (case.our_steps, case.their_steps)
+            )
+            return _names(ours, about) and _names(theirs, about)
+        return kind == "QUEUE" and step.action == "config" and (change, detail) == ("SET", "QUEUE_CONFIG")
+
+
+def _drains(case: Case, before: int, node_id: str) -> bool:
+    draining = False
+    for step, node in case.nodes():
+        if step.number < before and node.get("nodeID") == node_id:
+            action = node.get("action", "")
+            draining = action in ("CREATE_DRAIN", "DRAIN_NODE") or (draining and action != "DRAIN_TO_SCHEDULABLE")
+    return draining
+
+
+class RecordReplaced(Kind):
+    """One application has one record
+
+    The ID of an application that has ended may be used again. The reference then lists both under one ID; here
+    the record of the old one makes room. (The event history has both.)
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        listed = ("completedApplications", "rejectedApplications")
+        if path[0] != "dump" or difference.ours is not None or not set(path) & set(listed):
+            return False
+        last = len(case.scenario.steps) if difference.step == FINAL else difference.step
+        submitted = [each.get("applicationID") for step, each in case.applications() if step.number <= last]
+        ids = [path[-1]] if path[-1] not in listed else list(difference.theirs)
+        return all(submitted.count(name) > 1 for name in ids)
+
+
+class EqualCandidates(Kind):
+    """Equal candidates have an order
+
+    Queues, applications or placeholders that compare equal are taken in the order of a hash map by the reference, so
+    that the same day is never played twice in the same way. Here equal queues go by name, equal applications by ID,
+    equal placeholders by age: a run can be repeated. (Recognised where the reference's own answers varied, and all sums
+    are the same in the end.)
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        if case.deterministic or sums(case.ours.get("final")) != sums(case.theirs.get("final")):
+            return None
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            names = [[e["allocationKey"] for e in in_step(step, "allocation", "new")] for step in (ours, theirs)]
+            if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
+                return number
+        return None
+
+
+def sums(dump: Json | None) -> dict[str, Json]:
+    """By queue: what is allocated and pending."""
+    return {
+        path: {name: amounts(queue.get(name)) for name in ("allocatedResource", "pendingResource")}
+        for path, queue in queues_of(dump).items()
+    }
+
+
+KINDS: Final[tuple[Kind, ...]] = (
+    Nonsense(),
+    UnknownReleaseAnswered(),
+    BadNameNextRule(),
+    NotReadyTakesNothing(),
+    DrainingQueueTakesNothing(),
+    UnknownRequiredNode(),
+    AskUpdated(),
+    AskOver(),
+    TemplateMaxApplications(),
+    OnlyChangesAreEvents(),
+    RecordReplaced(),
+    EqualCandidates(),
+)

@@ -49,7 +49,7 @@ def judge(recording: Recording, play: Play, compatibility: str = COMPATIBILITY) 
     verdict = Verdict(recording.scenario.name, recording.deterministic)
     try:
         ours = play(recording.scenario, compatibility).as_trace()
-        case = verdict.case = Case(recording.scenario, ours, recording.trace)
+        case = verdict.case = Case(recording.scenario, ours, recording.trace, recording.deterministic)
         found = differences(ours, recording.trace)
         _explain(verdict, case, found)
     except Exception:  # noqa: BLE001 - whatever it is, it is the verdict on this scenario
