@@ -39,20 +39,22 @@ class Reservations:
             del self.changed[reserved]
             if self._fits(reserved) and not self._held_back(reserved):
                 return reserved, reserved
-        while self.opened:
-            waiting = [node for demand in self.opened if demand.open for node in demand.reserved]
-            candidates = [node for node in waiting if not self._held_back(node)]
-            if not candidates:
-                self.opened.clear()
-                return None
-            reserved = min(candidates, key=self._standing)
-            demand = self._index.demand_of(reserved.reservation)  # type: ignore[arg-type]
-            node = self._index.nodes.best(demand)
-            if node is not None:
-                return reserved, node
-            self._index.close(demand)
+        places = {demand: node for demand in list(self.opened) if (node := self._elsewhere(demand)) is not None}
+        candidates = [(demand, node) for demand in places for node in demand.reserved if not self._held_back(node)]
+        if not candidates:
+            self.opened.clear()
+            return None
+        demand, reserved = min(candidates, key=lambda candidate: self._standing(candidate[1]))
+        return reserved, places[demand]
+
+    def _elsewhere(self, demand: Demand) -> Node | None:
+        """A node that is reserved for nobody, and fits."""
+        node = self._index.nodes.best(demand) if demand.open else None
+        if node is None:
+            if demand.open:
+                self._index.close(demand)
             del self.opened[demand]
-        return None
+        return node
 
     def wake(self, nodes: Iterable[Node]) -> None:
         """What held these reservations back may be over."""
