@@ -129,3 +129,23 @@ def test_since_when_is_known_once_it_was_told() -> None:
     (row,) = rows(Queries(small).explain, "asks")
     assert row["since_ms"] == NOW_MS
     assert [constraint["since_ms"] for constraint in row["constraints"]] == [NOW_MS + 5_000]
+
+
+def test_what_preemption_does_for_an_ask_is_explained() -> None:
+    """It may not take from a queue that has no more than its guaranteed."""
+    core = Core("rm-1")
+    below = (QueueSettings("rich", guaranteed={"vcore": 4}), QueueSettings("poor", guaranteed={"vcore": 2}))
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=below)
+    settings = PartitionSettings("default", root, preemption_enabled=True)
+    core.handle(commands.Register("rm-1", Configuration("sum", (settings,))), NOW_MS)
+    core.handle(commands.UpdateNode(PARTITION, "n1", "CREATE", {}, {"vcore": 4}), NOW_MS)
+    for name in ("rich", "poor"):
+        core.handle(commands.SubmitApplication(PARTITION, name, f"root.{name}", "ann"), NOW_MS)
+    core.handle(commands.SubmitAsk(Ask(PARTITION, "rich", "k", {"vcore": 1}, 4)), NOW_MS)
+    core.handle(commands.Schedule(10), NOW_MS)
+    ask = Ask(PARTITION, "poor", "k", {"vcore": 1}, allow_preempt_other=True)
+    core.handle(commands.SubmitAsk(ask), NOW_MS)
+    core.handle(commands.Schedule(10), NOW_MS)
+    (row,) = rows(Queries(core).explain, "asks")
+    assert [constraint["constraint"] for constraint in row["constraints"]] == ["node", "preemption"]
+    assert "no queue inside its preemption fence" in row["constraints"][1]["reason"]

@@ -9,6 +9,8 @@ A constraint is of one of these kinds:
     unschedulable_node  the node it is bound to takes nothing new
     predicate           nodes have room, and the RM refuses them
     reserved            nodes have room, and are kept for other asks
+    question            the RM is asked whether it may run there
+    preemption          what was preempted for it is still to go, or why nothing can be (that alone holds nobody up)
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from typing import Final
 
 from ..facts import Constraint
 from ..rules.resource import Resource, show
-from ..state import Node, Partition, PendingAsk
+from ..state import Node, Partition, PendingAsk, State
+from .preempt import obstacle
 from .required_node import required_node
 
 # Those that looking at the nodes finds.
@@ -80,6 +83,19 @@ def candidates(partition: Partition, pending: PendingAsk) -> list[Node]:
     else:
         alike = (n for n in partition.nodes.values() if n.candidate and n.id not in pending.refused)
     return [*alike, *(node for node in own if node.schedulable and node.id not in pending.refused)]
+
+
+def preemption_constraints(state: State, partition: Partition, pending: PendingAsk) -> list[Constraint]:
+    """What preemption does for an ask that asks for it, or why it does nothing. May take as long as planning one."""
+    under_way = pending.preemption
+    if under_way is not None:
+        left = sum(uuid in partition.allocations for uuid in under_way.uuids)
+        reason = f"{left} of the allocations on {under_way.node.id} have been preempted for it and are still to go"
+        return [Constraint("preemption", under_way.node.id, reason)]
+    if not pending.ask.allow_preempt_other or not partition.settings.preemption_enabled:
+        return []
+    reason = obstacle(state, partition, pending, state.now_ms)
+    return [Constraint("preemption", "", f"nothing can be preempted for it: {reason}")] if reason else []
 
 
 def kept_for_others(nodes: Sequence[Node]) -> list[Constraint]:

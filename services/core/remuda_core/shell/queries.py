@@ -15,12 +15,14 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
 
 from ..core import Core
-from ..cycle.explain import node_constraints, standing_constraints
+from ..cycle.explain import node_constraints, preemption_constraints, standing_constraints
 from ..cycle.position import Positions
+from ..cycle.required_node import required_node
 from ..decide.names import plain
 from ..facts import Constraint
 from ..limits import PAGE_NODE_LOOKS
-from ..state import Application, Partition, PendingAsk
+from ..rules.resource import items_of
+from ..state import Application, Partition, PendingAsk, State
 from . import views
 from .pages import page
 
@@ -112,7 +114,7 @@ class Queries:
     def explain(self, request: Request) -> object:
         """Of all pending asks, of those of a `queue` or an `application`, or of one (`key`): everything that is in the
         way now, and the place in the order."""
-        key, explanations = request.get("key"), Explanations()
+        key, explanations = request.get("key"), Explanations(self._state)
         rows = (
             ([name, application.seq, ask.seq], partial(explanations.of, name, partition, ask))
             for name, partition, application in self._asked_for(request)
@@ -138,20 +140,42 @@ class Queries:
 class Explanations:
     """Of one page: what was found out for one ask is not found out again for others that are like it."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
+        self._state = state
         self._positions = Positions()
         self._nodes: dict[object, list[Constraint]] = {}
+        self._preemption: dict[object, list[Constraint]] = {}
 
     def enough(self) -> bool:
-        return len(self._nodes) >= PAGE_NODE_LOOKS
+        return len(self._nodes) + len(self._preemption) >= PAGE_NODE_LOOKS
 
     def of(self, name: str, partition: Partition, ask: PendingAsk) -> dict[str, object]:
+        return views.explained(name, ask, self._constraints(partition, ask), self._positions.of(ask))
+
+    def _constraints(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+        if not ask.pending:
+            return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
         demand = ask.line.lane.demand if ask.line is not None else ask
         nodes = self._nodes.get(demand)
         if nodes is None:
             nodes = self._nodes[demand] = node_constraints(partition, ask)
-        constraints = [*standing_constraints(ask), *nodes]
-        return views.explained(name, ask, constraints, self._positions.of(ask))
+        found = [*standing_constraints(ask), *nodes]
+        return [*found, *self._of_preemption(partition, ask)] if found else found
+
+    def _of_preemption(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+        if ask.preemption is not None:
+            return preemption_constraints(self._state, partition, ask)
+        wants = ask.ask
+        like = (
+            ask.application.queue, items_of(wants.resource), required_node(wants.tags), wants.priority,
+            wants.allow_preempt_other, bool(ask.preempted_at_ms),
+        )  # fmt: skip
+        found = self._preemption.get(like)
+        if found is None:
+            found = preemption_constraints(self._state, partition, ask)
+            if found:
+                self._preemption[like] = found
+        return found
 
 
 def _handler(answer: Callable[[Request], object]) -> Callable[[Message], Any]:

@@ -34,6 +34,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "draining_since_ms": queue.draining_since_ms,
         "allocated": amounts(queue.allocated),
         "pending": amounts(queue.pending),
+        "preempting": amounts(queue.preempting),
         "guaranteed": settings.guaranteed,
         "max": settings.max,
         "max_in_force": max_in_force(partition, queue),
@@ -67,6 +68,7 @@ def node(name: str, node: Node) -> View:
         "allocated": amounts(node.allocated),
         "available": node.available(),
         "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
+        "reserved_for": ask_of(node.reservation) if node.reservation is not None else None,
         "allocations": len(node.allocations),
     }
 
@@ -88,11 +90,20 @@ def application(name: str, application: Application) -> View:
         "pending": amounts(application.pending),
         "asks": sum(ask.pending for ask in application.asks.values()),
         "allocations": len(application.allocations),
+        "reservations": [
+            {"key": ask.ask.allocation_key, "nodes": ask.reservations}
+            for ask in application.asks.values()
+            if ask.reservations
+        ],
         "priority": application.priority,
         "execution_timeout_ms": application.execution_timeout_ms,
         "placeholder_ask": application.placeholder_ask,
         "gang_scheduling_style": application.gang_scheduling_style,
     }
+
+
+def ask_of(ask: PendingAsk) -> View:
+    return {"application": ask.application.id, "key": ask.ask.allocation_key}
 
 
 def ends_ms(application: Application) -> int:
@@ -146,6 +157,7 @@ def explained(name: str, ask: PendingAsk, constraints: Sequence[Constraint], pos
         "resource": ask.ask.resource,
         "priority": ask.ask.priority,
         "pending": ask.pending,
+        "reserved_nodes": ask.reservations,
         "since_ms": ask.at_ms,
         "constraints": [
             {
