@@ -38,7 +38,7 @@ from remuda_core.commands import (
 from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Ask
 from remuda_core.limits import ALLOCATIONS_PER_PASS
-from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
 PARTITION = "[bench]default"
 Need = dict[str, int]
@@ -59,6 +59,7 @@ class Case:
     full: str = ""  # which asks wait for releases on a full cluster: a key of WAITING
     waiting: int = 0  # how many
     releases: int = 0
+    limited: bool = False  # each application is another user's, and each user may have no more than he asks for
 
 
 CASES = {
@@ -74,6 +75,7 @@ CASES = {
         Case("10000 nodes, binpacking", 10_000, 50_000, node_sort="binpacking"),
         Case("500 nodes, one ask per application", 500, 10_000, repeats=5_000),
         Case("10000 nodes, 1000 queues", 10_000, 100_000, queues=1_000, applications=20),
+        Case("5000 nodes, limits on 1000 users", 5_000, 50_000, applications=500, limited=True),
         Case("1000 asks", 1_000, 1_000),
         Case("1000 asks behind 100000 too large", 1_000, 1_000, behind="too large", stuck=100_000),
         Case("1000 asks behind 100000 sizes", 1_000, 1_000, behind="too large, all different", stuck=100_000),
@@ -103,7 +105,9 @@ def configuration(case: Case) -> Configuration:
     share = case.asks // case.queues
     guaranteed = {"memory": 10 * share, "vcore": share}
     maximum = {"vcore": case.asks} if case.behind == "over the maximum" else {}
-    queues = tuple(QueueSettings(name, guaranteed=guaranteed, max=maximum) for name in queue_names(case))
+    each = case.asks // case.queues // case.applications
+    limits = (Limit(("*",), max_resources={"memory": 10 * each, "vcore": each}),) if case.limited else ()
+    queues = tuple(QueueSettings(name, guaranteed=guaranteed, max=maximum, limits=limits) for name in queue_names(case))
     root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
     return Configuration("", (PartitionSettings("default", root, node_sort=case.node_sort),))
 
@@ -123,7 +127,7 @@ def cluster(case: Case) -> Iterator[Command]:
         yield UpdateNode(PARTITION, f"node-{i:05}", "CREATE", capacity=capacity)
     for queue in queue_names(case):
         for i in range(case.applications):
-            yield SubmitApplication(PARTITION, f"{queue}-app-{i}", f"root.{queue}", "user")
+            yield SubmitApplication(PARTITION, f"{queue}-app-{i}", f"root.{queue}", f"user-{queue}-{i}")
 
 
 def slots(case: Case) -> int:

@@ -17,6 +17,7 @@ from remuda_core.facts import Allocated, Ask, Fact
 from remuda_core.settings import (
     ChildTemplate,
     Configuration,
+    Limit,
     PartitionSettings,
     PlacementFilter,
     PlacementRule,
@@ -115,9 +116,9 @@ def read(where: str, text: str) -> Line:
 
 
 class Settings:
-    """Collects `partition`, `queue`, `rule`, `timing` and `compatibility` lines."""
+    """Collects `partition`, `queue`, `limit`, `rule`, `timing` and `compatibility` lines."""
 
-    WORDS: Final = ("partition", "queue", "rule", "timing", "compatibility")
+    WORDS: Final = ("partition", "queue", "limit", "rule", "timing", "compatibility")
 
     def __init__(self) -> None:
         self._partitions: dict[str, PartitionSettings] = {}
@@ -127,8 +128,8 @@ class Settings:
         self._compatibility = "none"
 
     def add(self, line: Line) -> None:
-        words = {"partition": self._partition, "queue": self._queue, "rule": self._rule, "timing": self._time,
-                 "compatibility": self._compatible}  # fmt: skip
+        words = {"partition": self._partition, "queue": self._queue, "limit": self._limit, "rule": self._rule,
+                 "timing": self._time, "compatibility": self._compatible}  # fmt: skip
         words[line.word](line)
         line.done()
 
@@ -157,10 +158,23 @@ class Settings:
             self._current, PartitionSettings(self._current, QueueSettings("root", parent=True))
         )
 
-    def _queue(self, line: Line) -> None:
+    def _path(self, line: Line) -> str:
         path = line.one("path")
         if path != "root" and not path.startswith("root."):
             raise line.wrong(f"{path}: expected root or a path below it")
+        return path
+
+    def _limit(self, line: Line) -> None:
+        """Of a queue that is written down further up."""
+        path, queues = self._path(line), self._queues.get(self._current, {})
+        if path not in queues:
+            raise line.wrong(f"{path} is not there yet")
+        users, groups = (tuple(filter(None, line.take(key).split(","))) for key in ("users", "groups"))
+        limit = Limit(users, groups, line.resource("max."), line.number("maxapps", 0))
+        queues[path] = changed(queues[path], limits=(*queues[path].limits, limit))
+
+    def _queue(self, line: Line) -> None:
+        path = self._path(line)
         self._settings()
         queues = self._queues.setdefault(self._current, {})
         if path in queues:
@@ -170,7 +184,8 @@ class Settings:
             line.flag("parent"),
             line.resource("guaranteed."),
             line.resource("max."),
-            properties=properties(line),
+            line.number("maxapps", 0),
+            properties(line),
             admin_acl=line.take("adminacl"),
             submit_acl=line.take("submitacl"),
             child_template=template(line),
@@ -227,7 +242,7 @@ def template(line: Line) -> ChildTemplate | None:
     if not any(key.startswith("template.") for key in line.values):
         return None
     guaranteed, maximum = line.resource("template.guaranteed."), line.resource("template.max.")
-    return ChildTemplate(0, properties(line, "template."), guaranteed, maximum)
+    return ChildTemplate(line.number("template.maxapps", 0), properties(line, "template."), guaranteed, maximum)
 
 
 def rule(line: Line) -> PlacementRule:

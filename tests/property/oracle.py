@@ -13,6 +13,7 @@ from typing import Any
 from remuda_core.facts import Allocated, Fact, NodeReserved
 from remuda_core.rules.resource import Resource, items_of
 from remuda_core.rules.share import scales_of, weight
+from remuda_core.settings import Limit
 from remuda_core.state import Application, Node, Partition, PendingAsk, Queue
 
 # Scores are means of floating-point numbers: so close together, they are the same.
@@ -31,15 +32,17 @@ class Next:
 
 def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> Next | None:
     """None if nothing fits and nobody may reserve a node."""
-    asks = list(in_order(partition, partition.root))
+    asks = [
+        ask for ask in in_order(partition, partition.root) if may_run(ask) and fits_limits(ask) and fits_maxima(ask)
+    ]
     for own in (True, False):
         for ask in asks:
             nodes = reserved_nodes(partition, ask) if own else best_nodes(partition, ask)
-            if ask.reservations and fits_maxima(ask) and nodes:
+            if ask.reservations and nodes:
                 return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
     too_young = set()
     for ask in asks:
-        if not ask.free or not fits_maxima(ask):
+        if not ask.free or not has_its_turn(ask.application):
             continue
         if nodes := best_nodes(partition, ask):
             return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
@@ -49,6 +52,7 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
             items_of(ask.ask.resource),
             bound,
             ask.refused,
+            *what_limits(ask.application),
         )  # asks that are the same to the rules
         if not bound and now_ms - ask.at_ms < reservation_delay_ms:
             too_young.add(kind)
@@ -137,6 +141,95 @@ def application_rank(partition: Partition, queue: Queue, application: Applicatio
         ]
         then = sorted(shares, reverse=True)
     return (priority, then, application.id) if by_priority(queue) else (then, priority, application.id)
+
+
+def has_its_turn(application: Application) -> bool:
+    """Of the applications in a stateaware queue that are not Running yet one at most."""
+    queue = application.queue
+    if queue.settings.properties.get("application.sort.policy") != "stateaware" or application.state != "Accepted":
+        return True
+    if any(other.state == "Starting" for other in queue.applications.values()):
+        return False
+    accepted = [other for other in queue.applications.values() if other.state == "Accepted" and other.asks]
+    return all(application.seq <= other.seq for other in accepted)
+
+
+def what_limits(application: Application) -> tuple[object, ...]:
+    """What has to let its asks pass, as far as it is known before the amounts."""
+    limits = limits_for(application)
+    trackers = tuple((queue.path, name) for queue, name, limit in limits if limit.max_resources)
+    gates = tuple((queue.path, name) for queue, name, limit in limits if limit.max_applications)
+    gated = gates or any(queue.settings.max_applications for queue in application.queue.lineage)
+    return trackers, gates if gated and not application.runs else None
+
+
+def may_run(ask: PendingAsk) -> bool:
+    """It runs already, or there is a slot for it everywhere."""
+    application = ask.application
+    if application.runs:
+        return True
+    for queue in application.queue.lineage:
+        running = [other for other in below(queue) if other.runs]
+        if queue.settings.max_applications and len(running) >= queue.settings.max_applications:
+            return False
+    for limit, others in limits_of(application):
+        running = [other for other in others if other.runs]
+        if limit.max_applications and len(running) >= limit.max_applications:
+            return False
+    return True
+
+
+def fits_limits(ask: PendingAsk) -> bool:
+    for limit, others in limits_of(ask.application):
+        for name, maximum in limit.max_resources.items():
+            used = sum(other.allocated.get(name, 0) for other in others)
+            if ask.ask.resource.get(name, 0) > maximum - used:
+                return False
+    return True
+
+
+def limits_of(application: Application) -> Iterator[tuple[Limit, list[Application]]]:
+    """Every limit that applies to an application, with the applications whose use it adds up."""
+    for queue, name, limit in limits_for(application):
+        yield limit, [other for other in below(queue) if (queue, name, limit) in limits_for(other)]
+
+
+def limits_for(application: Application) -> list[tuple[Queue, str, Limit]]:
+    """In which queue, for whom."""
+    found = []
+    for queue in application.queue.lineage:
+        for kind, limit_for in (("user", user_limit), ("group", group_limit)):
+            limit, name = limit_for(queue, application)
+            if limit is not None:
+                found.append((queue, f"{kind} {name}", limit))
+    return found
+
+
+def user_limit(queue: Queue, application: Application) -> tuple[Limit | None, str]:
+    for name in (application.user, "*"):
+        for limit in queue.settings.limits:
+            if name in limit.users:
+                return limit, application.user
+    return None, ""
+
+
+def group_limit(queue: Queue, application: Application) -> tuple[Limit | None, str]:
+    """Of the application's one group: the first that is named on the way up."""
+    if not application.groups:
+        return None, ""
+    names = [name for q in application.queue.lineage for limit in q.settings.limits for name in limit.groups]
+    known = [name for name in names if name in application.groups]
+    for name in (*known[:1], "*"):
+        for limit in queue.settings.limits:
+            if name in limit.groups:
+                return limit, name
+    return None, ""
+
+
+def below(queue: Queue) -> Iterator[Application]:
+    yield from queue.applications.values()
+    for child in queue.children.values():
+        yield from below(child)
 
 
 def fits_maxima(ask: PendingAsk) -> bool:

@@ -13,7 +13,7 @@ from random import Random
 from remuda_core import commands
 from remuda_core.commands import Command
 from remuda_core.facts import Allocated, Ask
-from remuda_core.settings import ChildTemplate, Configuration, PartitionSettings, PlacementRule, QueueSettings
+from remuda_core.settings import ChildTemplate, Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
 from remuda_core.state import Partition
 
 from .world import RM, World
@@ -40,6 +40,7 @@ class Storm:
         self.sizes = random.choice((1, 2, 5, 5, 40))
         self.nodes = random.choice((2, 6, 6, 30, 150))
         self.room = random.choice((1, 3))
+        self.limited = random.choice((0.0, 0.2, 0.6))  # of the queues
         self.wild = random.choice((0.0, 0.02, 0.1))  # of configurations and registrations
         self.declared = {"predicates": "true"} if random.random() < 0.3 else {}
         self.made = 0
@@ -177,7 +178,13 @@ class Storm:
             tags["namespace.resourcequota"] = json.dumps({"resources": {"vcore": {"value": random.randint(-1, 20)}}})
         app_id, timeout_ms = f"app-{random.randint(0, 9)}", random.choice((0, 0, 0, 60_000, -1))
         return commands.SubmitApplication(
-            partition.name, app_id, queue, random.choice(("alice", "bob")), tags=tags, execution_timeout_ms=timeout_ms
+            partition.name,
+            app_id,
+            queue,
+            random.choice(("alice", "alice", "bob", "carol")),
+            tuple(random.sample(("dev", "ops", "qa"), random.choice((0, 1, 2)))),
+            tags,
+            timeout_ms,
         )
 
     def remove(self) -> Command:
@@ -236,8 +243,10 @@ class Storm:
             "root",
             parent=True,
             submit_acl="*",
+            max_applications=self.max_applications(),
             properties=self.properties(),
             child_template=self.template(),
+            limits=self.limits(),
             queues=below,
         )
         weights = random.choice(
@@ -256,8 +265,10 @@ class Storm:
             random.random() < 0.2,
             self.resource(0, 12) if random.random() < 0.5 else {},
             self.maximum(),
-            properties=self.properties(),
+            self.max_applications(),
+            self.properties(),
             child_template=self.template(),
+            limits=self.limits(),
             queues=tuple(self.queue(child, depth - 1) for child in below),
         )
 
@@ -265,12 +276,33 @@ class Storm:
         return self.resource(3, 20 * self.room) if self.random.random() < 0.35 else {}
 
     def template(self) -> ChildTemplate | None:
-        return ChildTemplate(0, self.properties(), {}, self.maximum()) if self.random.random() < 0.2 else None
+        if self.random.random() < 0.8:
+            return None
+        return ChildTemplate(self.max_applications(), self.properties(), {}, self.maximum())
+
+    def max_applications(self) -> int:
+        return self.random.randint(1, 4) if self.random.random() < self.limited else 0
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The configuration service would refuse some of them; the core holds what it is given."""
+        random = self.random
+        if random.random() >= self.limited:
+            return ()
+        named = [Limit((user,), (), *self.most()) for user in ("alice", "bob") if random.random() < 0.4]
+        named += [Limit((), (group,), *self.most()) for group in ("dev", "ops") if random.random() < 0.4]
+        random.shuffle(named)
+        named += [Limit(("*",), (), *self.most())] if random.random() < 0.4 else []
+        named += [Limit((), ("*",), *self.most())] if random.random() < 0.3 else []
+        return tuple(named)
+
+    def most(self) -> tuple[dict[str, int], int]:
+        amounts = self.resource(2, 15 * self.room) if self.random.random() < 0.7 else {}
+        return amounts, self.random.randint(1, 3) if self.random.random() < 0.4 else 0
 
     def properties(self) -> dict[str, str]:
         random = self.random
         choices = {
-            "application.sort.policy": ("fifo", "fair", "fair"),
+            "application.sort.policy": ("fifo", "fair", "fair", "stateaware", "stateaware"),
             "application.sort.priority": ("enabled", "disabled"),
             "priority.policy": ("default", "fence"),
             "priority.offset": ("0", "1", "-1", "2147483647"),

@@ -46,7 +46,7 @@ class Machine(RuleBasedStateMachine):
         """(partition, application ID). Where there is none, one is submitted first."""
         partition = self.partition(number)
         if not partition.applications:
-            self.submit(number, number, "alice", False)
+            self.submit(number, number, "alice", (), False)
         return partition.name, pick(list(partition.applications), number) or "app-0"
 
     @initialize(
@@ -62,7 +62,7 @@ class Machine(RuleBasedStateMachine):
         for node_id in values.NODES[:nodes]:
             self.do(commands.UpdateNode(f"[{RM}]default", node_id, "CREATE", capacity=capacity))
         for number in range(applications):
-            self.submit(number, number, "alice", False)
+            self.submit(number, number, "alice", (), False)
 
     @rule(configuration=values.configurations(), number=numbers)
     def configure(self, configuration, number) -> None:
@@ -101,14 +101,17 @@ class Machine(RuleBasedStateMachine):
 
     # Applications
 
-    @rule(number=numbers, queue=numbers, user=st.sampled_from(("alice", "bob")), at_once=st.booleans())
-    def submit(self, number, queue, user, at_once) -> None:
+    @rule(
+        number=numbers, queue=numbers, user=st.sampled_from(("alice", "bob")),
+        groups=st.sampled_from(((), ("dev",), ("ops",), ("qa", "dev"))), at_once=st.booleans(),
+    )  # fmt: skip
+    def submit(self, number, queue, user, groups, at_once) -> None:
         partition = self.partition(number)
         leaves = sorted(path for path, queue in partition.queues.items() if queue.leaf)
         tags = {"application.stateaware.disable": "true"} if at_once else {}
         self.do(
             commands.SubmitApplication(
-                partition.name, f"app-{number % 7}", pick(leaves, queue) or "root.a", user, tags=tags
+                partition.name, f"app-{number % 7}", pick(leaves, queue) or "root.a", user, groups, tags
             )
         )
 

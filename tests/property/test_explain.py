@@ -47,8 +47,11 @@ def turn_of(partition: Partition, path: str) -> tuple[int, int]:
 
 
 def check_constraints(partition: Partition) -> None:
-    """Nothing is in the way of an ask exactly when it fits every maximum and some node."""
+    """Nothing is in the way of an ask exactly when its application may run, and it fits every limit, every maximum and
+    some node."""
     for ask in oracle.pending(partition.root):
         found = explain(partition, ask)
         some_node = oracle.best_nodes(partition, ask) or oracle.reserved_nodes(partition, ask)
-        assert bool(oracle.fits_maxima(ask) and some_node) == (not found), f"{ask.ask}: {found}"
+        may_run = oracle.has_its_turn(ask.application) and oracle.may_run(ask)
+        fits = oracle.fits_limits(ask) and oracle.fits_maxima(ask) and some_node
+        assert bool(may_run and fits) == (not found), f"{ask.ask}: {found}"

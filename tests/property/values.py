@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from remuda_core.settings import ChildTemplate, Configuration, PartitionSettings, PlacementRule, QueueSettings
+from remuda_core.settings import ChildTemplate, Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
 
 NAMES = ("a", "b", "c")
 PATHS = ("root.a", "root.b", "root.c", "root.a.a", "root.a.b", "root.b.a", "root.a.a.a", "a", "b", "nowhere", "")
@@ -43,7 +43,19 @@ properties = st.fixed_dictionaries(
         "priority.offset": st.sampled_from(("0", "1", "-1", "5", "2147483647")),
     },
 )
-templates = st.one_of(st.none(), st.builds(ChildTemplate, st.just(0), properties, guarantees, maxima))
+max_applications = st.sampled_from((0, 0, 0, 1, 2))
+templates = st.one_of(st.none(), st.builds(ChildTemplate, max_applications, properties, guarantees, maxima))
+limits: st.SearchStrategy[tuple[Limit, ...]] = st.sampled_from(
+    (
+        (),
+        (),
+        (),
+        (Limit(("alice",), (), {"vcore": 3}), Limit(("*",), (), {"memory": 4}, 1)),
+        (Limit((), ("ops", "dev"), {"vcore": 4, "memory": 9}),),
+        (Limit(("*",), (), {"vcore": 2}), Limit((), ("dev",), {"vcore": 0}), Limit((), ("*",), {"memory": 3}, 1)),
+        (Limit(("bob",), ("dev",), {}, 1), Limit(("*",), (), {"vcore": 5})),
+    )
+)
 
 
 @st.composite
@@ -54,8 +66,10 @@ def queues(draw: st.DrawFn, name: str, depth: int) -> QueueSettings:
         parent=draw(st.sampled_from((False, False, True))),
         guaranteed=draw(guarantees),
         max=draw(maxima),
+        max_applications=draw(max_applications),
         properties=draw(properties),
         child_template=draw(templates),
+        limits=draw(limits),
         queues=tuple(draw(queues(child, depth - 1)) for child in below),
     )
 
@@ -78,8 +92,9 @@ def partition_settings(draw: st.DrawFn, name: str) -> PartitionSettings:
     top = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=3))
     below = tuple(draw(queues(child, 2)) for child in top)
     root = QueueSettings(
-        "root", parent=True, submit_acl="*", properties=draw(properties), child_template=draw(templates), queues=below
-    )
+        "root", parent=True, submit_acl="*", max_applications=draw(max_applications), properties=draw(properties),
+        child_template=draw(templates), limits=draw(limits), queues=below,
+    )  # fmt: skip
     weights = draw(
         st.sampled_from(({"vcore": 1.0, "memory": 1.0}, {"vcore": 4.0, "memory": 1.0}, {"gpu": 1.0, "vcore": 0.0}))
     )

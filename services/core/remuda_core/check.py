@@ -7,7 +7,7 @@ to hold.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
@@ -18,7 +18,7 @@ from .check_index import check_index
 from .evolve import mapped_priority
 from .facts import Allocated, Fact, PredicateAsked
 from .limits import REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
-from .rules import lifecycle
+from .rules import lifecycle, limits
 from .rules.resource import Items, Resource, items_of, show, total_of
 from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State
 
@@ -87,6 +87,8 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "refusals": sorted(queue.refusals.items()),
         "priorities": sorted(queue.priorities.items()),
         "priority": queue.priority,
+        "running": queue.running,
+        "trackers": sorted((t.kind, t.name, _sum(t.used), t.running, t.members) for t in queue.trackers.values()),
     }
 
 
@@ -134,6 +136,7 @@ def _application(application: Application) -> dict[str, Any]:
         "pending": _sum(application.pending),
         "priorities": sorted(application.priorities.items()),
         "priority": application.priority,
+        "runs": application.runs,
     }
 
 
@@ -160,6 +163,7 @@ def check(state: State) -> None:
         _check_questions(state, partition)
         _check_sums(partition)
         _check_priorities(partition)
+        _check_limits(partition)
         _check_timers(state, partition)
         _check_preemption(state, partition)
         if partition.index is not None:
@@ -343,6 +347,39 @@ def _counts(kept: Mapping[int, int], counted: Mapping[int, int], priority: int, 
     assert priority == expected, f"{what}: priority {priority}, counted anew {expected}"
 
 
+def _check_limits(partition: Partition) -> None:
+    """Who counts where, and for how much, counted anew."""
+    alive = [application for queue in partition.queues.values() for application in queue.applications.values()]
+    members: defaultdict[tuple[str, str, str], list[Application]] = defaultdict(list)
+    for application in alive:
+        lineage, what = application.queue.lineage, f"application {application.id}"
+        levels = [queue.settings.limits for queue in lineage]
+        found = list(limits.applying(levels, application.user, application.groups))
+        trackers = [(t.queue, t.kind, t.name, t.limit) for t in application.trackers]
+        expected = [(lineage[level], kind, name, limit) for level, kind, name, limit in found]
+        assert trackers == expected, f"{what} counts in {trackers}, expected {expected}"
+        gates = [queue for queue in lineage if queue.settings.max_applications]
+        gated = [t for t in application.trackers if t.limit.max_applications]
+        assert application.gates == (*gates, *gated), f"{what}: its gates are others"
+        assert application.runs or not application.allocations, f"{what} has allocations and does not count as running"
+        assert not application.runs or application.state != lifecycle.COMPLETING, f"{what} is Completing and running"
+        for tracker in application.trackers:
+            assert tracker.queue.trackers.get((tracker.kind, tracker.name)) is tracker, f"{what}: a tracker is lost"
+            members[tracker.queue.path, tracker.kind, tracker.name].append(application)
+    for queue in partition.queues.values():
+        running = sum(a.runs for a in alive if queue in a.queue.lineage)
+        assert queue.running == running, f"queue {queue.path}: {queue.running} running, counted anew {running}"
+        for (kind, name), tracker in queue.trackers.items():
+            counted, what = members.pop((queue.path, kind, name), []), f"queue {queue.path}, {kind} {name}"
+            assert counted and tracker.members == len(counted), (
+                f"{what}: {tracker.members} members, counted {len(counted)}"
+            )
+            running = sum(a.runs for a in counted)
+            assert tracker.running == running, f"{what}: {tracker.running} running, counted anew {running}"
+            _same(tracker.used, total_of(a.allocated for a in counted), f"{what}: used")
+    assert not members, f"trackers that are in no queue: {sorted(members)}"
+
+
 def _check_timers(state: State, partition: Partition) -> None:
     alarms = state.timers.alarms()
     for application in partition.applications.values():
@@ -402,7 +439,8 @@ def check_decision(state: State, facts: Iterable[Fact]) -> None:
 
 def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> None:
     what = f"allocation {fact.application_id}/{fact.allocation_key}"
-    node, queue = partition.nodes[fact.node_id], partition.applications[fact.application_id].queue
+    node, application = partition.nodes[fact.node_id], partition.applications[fact.application_id]
+    queue = application.queue
     assert node.schedulable, f"{what} was placed on {node.id}, which takes nothing new"
     available = node.available()
     for name, amount in fact.resource.items():
@@ -412,4 +450,10 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
             used, maximum = above.allocated.get(name, 0), above.settings.max.get(name)
             assert amount <= 0 or maximum is None or used <= maximum, (
                 f"{what}: queue {above.path} now has {name}={used}, its maximum is {maximum}"
+            )
+        for tracker in application.trackers:
+            used, maximum = tracker.used.get(name, 0), tracker.limit.max_resources.get(name)
+            assert amount <= 0 or maximum is None or used <= maximum, (
+                f"{what}: {tracker.kind} {tracker.name} now has {name}={used} in queue {tracker.queue.path}, "
+                f"the limit is {maximum}"
             )

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from .cycle.admission import limit_of
 from .cycle.contest import Contest
 from .cycle.fit_list import Vector, covers
 from .cycle.index import Index
 from .cycle.nodes import Demand
-from .cycle.order import Lane, LeafOrder, Line, ParentOrder
+from .cycle.order import Lane, LeafOrder, Line, ParentOrder, Standing
 from .cycle.required_node import required_node
+from .cycle.turns import SORT_POLICY, STATE_AWARE
+from .rules import lifecycle
 from .rules.resource import Items, items_of
 from .rules.share import weight
-from .state import Node, Partition, PendingAsk, Queue
+from .state import Application, Node, Partition, PendingAsk, Queue
 
-Want = tuple[Items, str, frozenset[str]]
+# What it is, where it has to be and cannot be, and what stands in the way.
+Want = tuple[Items, str, frozenset[str], Standing]
 
 
 def check_index(partition: Partition, index: Index) -> None:
@@ -29,7 +33,9 @@ def check_index(partition: Partition, index: Index) -> None:
     leaves = dict(_leaves(partition.root, index))
     for queue, leaf in leaves.items():
         _check_leaf(queue, leaf, index)
-    _check_demands(partition, index, [lane for leaf in leaves.values() for lane in leaf.lanes.values()])
+    lanes = [lane for leaf in leaves.values() for lane in leaf.lanes.values()]
+    _check_demands(partition, index, lanes)
+    assert index.parked.all().keys() <= set(lanes), f"{partition.name}: lanes are parked that are gone"
     if not index._total_changed:
         for queue, leaf in leaves.items():
             _check_leaf_ranks(queue, leaf)
@@ -93,13 +99,17 @@ def _check_nodes(partition: Partition, index: Index) -> None:
 def _check_leaf(queue: Queue, leaf: LeafOrder, index: Index) -> None:
     expected: defaultdict[Want, defaultdict[str, list[PendingAsk]]] = defaultdict(lambda: defaultdict(list))
     for application in queue.applications.values():
+        standing = _standing(queue, application)
         for ask in sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq)):
             if ask.free:
-                want = (items_of(ask.ask.resource), required_node(dict(ask.ask.tags)), ask.refused)
+                want = (items_of(ask.ask.resource), required_node(dict(ask.ask.tags)), ask.refused, standing)
                 expected[want][application.id].append(ask)
             else:
                 assert ask.line is None, f"{application.id}/{ask.ask.allocation_key}: is in a line, none is free"
-    found = {(demand.items, demand.required_node, demand.refused): _lines(lane) for demand, lane in leaf.lanes.items()}
+    found = {
+        (demand.items, demand.required_node, demand.refused, standing): _lines(lane)
+        for (demand, standing), lane in leaf.lanes.items()
+    }
     where = f"queue {queue.path}"
     assert found.keys() == expected.keys(), f"{where}: lanes for {list(found)}, pending are {list(expected)}"
     for want, lines in expected.items():
@@ -109,10 +119,24 @@ def _check_leaf(queue: Queue, leaf: LeafOrder, index: Index) -> None:
     assert registered == in_lanes, f"{where}: lines by application are not the lines by lane"
     only = next(iter(leaf.lanes.values())) if len(leaf.lanes) == 1 else None
     assert leaf.only is only, f"{where}: the only lane is not what it takes for it"
-    for demand, lane in leaf.lanes.items():
-        assert lane.demand is demand and lane.leaf is leaf and lane.contest.members, (
+    for (demand, standing), lane in leaf.lanes.items():
+        assert lane.demand is demand and lane.leaf is leaf and lane.contest.members and lane.standing is standing, (
             f"{where}: the lane for {demand.items} stands in a wrong place"
         )
+
+
+def _standing(queue: Queue, application: Application) -> Standing:
+    gates = () if application.runs else application.gates
+    return _held_back(queue, application), gates, tuple(t for t in application.trackers if t.limit.max_resources)
+
+
+def _held_back(queue: Queue, application: Application) -> bool:
+    if queue.settings.properties.get(SORT_POLICY) != STATE_AWARE or application.state != lifecycle.ACCEPTED:
+        return False
+    others = queue.applications.values()
+    accepted = [other for other in others if other.state == lifecycle.ACCEPTED and other.asks]
+    starting = any(other.state == lifecycle.STARTING for other in others)
+    return starting or application is not min(accepted, key=lambda a: a.seq, default=None)
 
 
 def _lines(lane: Lane) -> dict[str, list[PendingAsk]]:
@@ -169,10 +193,10 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
         for node in demand.reserved:
             _check_reservation(node, demand, index)
         for lane in its_lanes:
-            assert lane.open or not demand.open, f"{what}: open, but the lane in {lane.leaf.queue.path} is closed"
-            assert lane.open or lane in demand.closed_lanes, (
-                f"{what}: the lane in {lane.leaf.queue.path} would never open again"
+            assert lane.open or not demand.open or lane in index.parked or lane.standing[0], (
+                f"{what}: open, but the lane in {lane.leaf.queue.path} is closed"
             )
+            _check_closed(lane, index)
         if not demand.open and demand.possible:
             room = [node.id for node in partition.nodes.values() if _has_room(node, demand, index)]
             assert not room, f"{what}: closed, but it fits {room}"
@@ -181,7 +205,7 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
 
 
 def _check_reservation(node: Node, demand: Demand, index: Index) -> None:
-    """What could be placed is about to be looked at, or a maximum that leaves no room will wake it."""
+    """What could be placed is about to be looked at, or a limit or maximum that leaves no room will wake it."""
     ask = node.reservation
     assert ask is not None, f"node {node.id} is not reserved"
     full = [
@@ -190,6 +214,7 @@ def _check_reservation(node: Node, demand: Demand, index: Index) -> None:
         if any(demand.resource.get(n, 0) > most - queue.allocated[n] for n, most in queue.settings.max.items())
     ]
     stalled = any(queue.order is not None and node in queue.order.stalled for queue in full)
+    stalled |= node in index.stalled and limit_of(ask) is not None
     fits = (
         node.schedulable and node.id not in demand.refused and covers(index.nodes.vector(node.available()), demand.need)
     )
@@ -197,6 +222,15 @@ def _check_reservation(node: Node, demand: Demand, index: Index) -> None:
     assert not demand.open or demand in index.reservations.opened or stalled, (
         f"demand {demand.items}: open, and its reservation of {node.id} is forgotten"
     )
+
+
+def _check_closed(lane: Lane, index: Index) -> None:
+    """It knows what it waits for, and that stands in the way."""
+    what = f"demand {lane.demand.items}: the lane in {lane.leaf.queue.path}"
+    parked, held_back = lane in index.parked, lane.standing[0]
+    assert lane.open or parked or held_back or lane in lane.demand.closed_lanes, f"{what} would never open again"
+    assert not parked or not lane.open, f"{what} is open and parked"
+    assert not parked or lane.in_the_way() is not None, f"{what} is parked although nothing is in the way"
 
 
 def _has_room(node: Node, demand: Demand, index: Index) -> bool:
@@ -208,7 +242,7 @@ def _has_room(node: Node, demand: Demand, index: Index) -> bool:
 
 
 def _check_leaf_ranks(queue: Queue, leaf: LeafOrder) -> None:
-    for demand, lane in leaf.lanes.items():
+    for (demand, _), lane in leaf.lanes.items():
         _check_contest(lane.contest, f"queue {queue.path}, lane for {demand.items}")
         if leaf.only is None and not lane.dirty and lane.open:
             now = lane.rank_now()
@@ -246,7 +280,11 @@ def _check_wake_ups(queue: Queue, leaf: LeafOrder, index: Index) -> None:
         )
         for name in index.names
     )
-    able = [lane for lane in leaf.lanes.values() if lane.open and lane.demand.open and covers(room, lane.demand.need)]
+    able = [
+        lane
+        for lane in leaf.lanes.values()
+        if lane.open and lane.demand.open and covers(room, lane.demand.need) and lane.in_the_way() is None
+    ]
     if not able:
         return
     assert index.anything_fits(room), (

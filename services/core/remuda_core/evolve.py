@@ -28,6 +28,7 @@ from .state import (
     RejectedApplication,
     State,
 )
+from .tracking import book, count_running, track, track_again, untrack
 
 
 def evolve(state: State, fact: facts.Fact) -> None:
@@ -72,6 +73,7 @@ def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
     partition = state.partitions[fact.partition]
     partition.settings = fact.config
     partition.root.settings = fact.config.root
+    track_again(partition.root)
     partition.root.priority = mapped_priority(partition.root)
     partition.draining = False
     partition.index = None
@@ -100,6 +102,7 @@ def queue_changed(state: State, fact: facts.QueueChanged) -> None:
     had = queue.priority if queue.priorities else None
     queue.settings, queue.leaf, queue.managed = fact.config, fact.leaf, fact.managed
     queue.order = None  # a leaf may have become a parent
+    track_again(queue)
     queue.priority = mapped_priority(queue)
     _prioritise_queue(queue.parent, had, queue.priority if queue.priorities else None)
     partition.index = None
@@ -219,6 +222,7 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     application.log.append((state.now_ms, lifecycle.NEW))
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
+    track(application)
     _set_state_alarm(state, fact.partition, application)
 
 
@@ -234,12 +238,17 @@ def rejection_forgotten(state: State, fact: facts.RejectionForgotten) -> None:
 
 
 def application_state_changed(state: State, fact: facts.ApplicationStateChanged) -> None:
-    application = state.partitions[fact.partition].applications[fact.application_id]
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
     application.state = fact.state
     application.state_at_ms = fact.at_ms
     application.log.append((fact.at_ms, fact.state))
-    if fact.state in lifecycle.TERMINAL:
-        application.queue.applications.pop(application.id, None)
+    if application.runs and (fact.state == lifecycle.COMPLETING or application.terminal):
+        _ends_running(partition, application)
+    if application.terminal:
+        _leave_queue(application)
+    if partition.index is not None:
+        partition.index.state_changed(application)
     _set_state_alarm(state, fact.partition, application)
     if fact.state == lifecycle.RUNNING and application.execution_limit_ms:
         state.timers.set(fact.at_ms + application.execution_limit_ms, "execution", fact.partition, application.id)
@@ -253,8 +262,30 @@ def _set_state_alarm(state: State, partition: str, application: Application) -> 
 
 
 def application_removed(state: State, fact: facts.ApplicationRemoved) -> None:
-    application = state.partitions[fact.partition].applications.pop(fact.application_id)
-    application.queue.applications.pop(application.id, None)
+    partition = state.partitions[fact.partition]
+    application = partition.applications.pop(fact.application_id)
+    if application.runs:
+        _ends_running(partition, application)
+    _leave_queue(application)
+
+
+def _begins_running(partition: Partition, application: Application) -> None:
+    count_running(application, True)
+    if partition.index is not None and application.gates:
+        partition.index.began_running(application)
+
+
+def _ends_running(partition: Partition, application: Application) -> None:
+    count_running(application, False)
+    if partition.index is not None and application.gates:
+        partition.index.ended_running(application)
+
+
+def _leave_queue(application: Application) -> None:
+    """Nothing if it has left: an ID may have been used again since."""
+    if application.queue.applications.get(application.id) is application:
+        del application.queue.applications[application.id]
+        untrack(application)
 
 
 # Asks
@@ -310,12 +341,18 @@ def _ask_goes(partition: Partition, application: Application, pending: PendingAs
     if pending.preemption is not None:
         _preemption_over(partition, pending)
     count, pending.pending, pending.free = pending.pending, 0, 0
-    if not count:
-        return  # it was in no line
-    _book_pending(application, pending.ask.resource, -count)
-    _prioritise(application, pending.ask.priority, -1)
-    if partition.index is not None:
-        partition.index.ask_gone(pending, count)
+    if count:  # else it was in no line
+        _book_pending(application, pending.ask.resource, -count)
+        _prioritise(application, pending.ask.priority, -1)
+        if partition.index is not None:
+            partition.index.ask_gone(pending, count)
+    _asked_for(partition, application)
+
+
+def _asked_for(partition: Partition, application: Application) -> None:
+    """What an ask asked for is allocated or withdrawn: others may have waited for the last one of the application."""
+    if not application.asks and partition.index is not None:
+        partition.index.stopped_asking(application)
 
 
 def _book_pending(application: Application, resource: Resource, times: int) -> None:
@@ -403,6 +440,8 @@ def allocated(state: State, fact: facts.Allocated) -> None:
         for queue_pending, queue_allocated in books:
             queue_pending[name] -= amount
             queue_allocated[name] += amount
+    if application.trackers:
+        book(application, fact.resource, 1)
     if not pending.pending:
         if not pending.asked:
             del application.asks[fact.allocation_key]
@@ -419,6 +458,10 @@ def allocated(state: State, fact: facts.Allocated) -> None:
         _set_execution_alarm(state, fact)
     if partition.index is not None:
         partition.index.allocated(pending, node)
+    if not application.runs:
+        _begins_running(partition, application)
+    if not application.asks:
+        _asked_for(partition, application)
 
 
 def _set_execution_alarm(state: State, fact: facts.Allocated) -> None:
@@ -436,6 +479,8 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
         allocation.uuid
     ] = booked
     _book_allocated(application, node, allocation.resource, 1)
+    if not application.runs:
+        _begins_running(partition, application)
     index = partition.index
     if index is not None and index.knows(allocation.resource):
         index.booked(node, application)
@@ -462,6 +507,7 @@ def _book_allocated(application: Application, node: Node, resource: Resource, ti
         node.allocated[name] += amount
         for _, queue_allocated in application.queue.books:
             queue_allocated[name] += amount
+    book(application, resource, times)
 
 
 def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
@@ -543,6 +589,8 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
     state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
     if partition.index is not None:
         partition.index.allocated(pending, node)
+    if not application.runs:
+        _begins_running(partition, application)
 
 
 def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
@@ -560,6 +608,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
         partition.refused.pop(pending, None)
     if fact.execution_timeout_ms > 0:
         _set_execution_alarm(state, fact)
+    _asked_for(partition, application)
 
 
 def predicate_refused(state: State, fact: facts.PredicateRefused) -> None:
@@ -612,10 +661,14 @@ def _questions_dropped(partition: Partition, application: Application, pending: 
 
 
 def _free(partition: Partition, question: Question) -> None:
-    """What was held is held no more."""
-    _book_allocated(question.application, question.node, question.fact.resource, -1)
+    """What was held is held no more; an application that has not started gives its slots back with it."""
+    application = question.application
+    _book_allocated(application, question.node, question.fact.resource, -1)
     if partition.index is not None:
-        partition.index.released(question.node, question.application)
+        partition.index.released(question.node, application)
+    others = (other for other in partition.questions.values() if other.application is application)
+    if application.state == lifecycle.ACCEPTED and not application.allocations and not any(others):
+        _ends_running(partition, application)
 
 
 def _refusals_lifted(partition: Partition, node: Node) -> None:

@@ -19,7 +19,7 @@ import msgspec
 from . import facts
 from .rules import lifecycle
 from .rules.resource import Items, Resource, Sums, sums
-from .settings import PartitionSettings, QueueSettings, Timing
+from .settings import Limit, PartitionSettings, QueueSettings, Timing
 
 if TYPE_CHECKING:
     from .cycle.index import Index
@@ -157,6 +157,11 @@ class Application:
     # Priority -> how many pending asks have it.
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
+    # It counts as a running application: from its first allocation until it is Completing, or has ended.
+    runs: bool = False
+    # Where limits apply to it; and of these and of its queues, those that limit how many applications run.
+    trackers: tuple[Tracker, ...] = ()
+    gates: tuple[Queue | Tracker, ...] = ()
 
     @property
     def terminal(self) -> bool:
@@ -172,6 +177,37 @@ class Application:
 class RejectedApplication(msgspec.Struct):
     fact: facts.ApplicationRejected
     at_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class Tracker:
+    """What a user or group uses of a queue, all queues below it included. There as long as an application counts in
+    it (`members`)."""
+
+    queue: Queue
+    kind: str
+    name: str
+    limit: Limit
+    used: Sums = field(default_factory=sums)
+    running: int = 0
+    members: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} in queue {self.queue.path}"
+
+    def has_room(self, resource: Resource) -> bool:
+        used = self.used
+        for name, most in self.limit.max_resources.items():
+            if resource.get(name, 0) > most - used[name]:
+                return False
+        return True
+
+    @property
+    def most_running(self) -> int:
+        return self.limit.max_applications
+
+    def has_slot(self) -> bool:
+        return not self.limit.max_applications or self.running < self.limit.max_applications
 
 
 @dataclass(slots=True, eq=False)
@@ -198,6 +234,9 @@ class Queue:
     # (pending, allocated) of the lineage: what every allocation is booked in.
     books: tuple[tuple[Sums, Sums], ...] = ()
     order: LeafOrder | ParentOrder | None = None
+    # How many applications run in it and below; (kind, name) -> what that user or group uses.
+    running: int = 0
+    trackers: dict[tuple[str, str], Tracker] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """`lineage`: this queue, its parent, ... root."""
@@ -211,6 +250,16 @@ class Queue:
     @property
     def name(self) -> str:
         return self.settings.name
+
+    def __str__(self) -> str:
+        return f"queue {self.path}"
+
+    @property
+    def most_running(self) -> int:
+        return self.settings.max_applications
+
+    def has_slot(self) -> bool:
+        return not self.settings.max_applications or self.running < self.settings.max_applications
 
     def below(self) -> Iterator[Queue]:
         """This queue and all below it, parents first, by name."""

@@ -9,14 +9,17 @@ when the turn comes.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..rules.duration import duration_ms
 from ..rules.resource import Items, items_of
+from .admission import limit_of
 from .required_node import required_node
+from .turns import SORT_POLICY, STATE_AWARE
+from .waiting import Waiting
 
 if TYPE_CHECKING:
-    from ..state import PendingAsk, Queue
+    from ..state import Application, PendingAsk, Queue, Tracker
 
 DELAY_MS = 30_000
 # So many asks are kept in a group before those that are over are sorted out.
@@ -30,6 +33,8 @@ class Kind(NamedTuple):
     path: str
     resource: Items
     required_node: str
+    # One that is under limits, or has to wait for its turn, is not like others.
+    application_id: str
 
 
 class Group:
@@ -60,7 +65,7 @@ class Group:
         return None
 
     def when_ms(self, head: PendingAsk, interval_ms: int) -> int:
-        _, _, resource, node_id = self.kind
+        _, _, resource, node_id, _ = self.kind
         refused_ms = self.queue.refusals.get((resource, node_id, head.ask.priority))
         first_ms = head.at_ms + delay_ms(head)
         return first_ms if refused_ms is None else max(first_ms, refused_ms + interval_ms)
@@ -82,17 +87,39 @@ def may_claim(ask: PendingAsk) -> bool:
     )
 
 
+def kind_of(ask: PendingAsk) -> Kind:
+    application = ask.application
+    queue = application.queue
+    alone = application.trackers or application.gates or queue.settings.properties.get(SORT_POLICY) == STATE_AWARE
+    return Kind(
+        -ask.ask.priority,
+        queue.path,
+        items_of(ask.ask.resource),
+        required_node(ask.ask.tags),
+        application.id if alone else "",
+    )
+
+
+def what_limits(ask: PendingAsk) -> Queue | Tracker | Application | None:
+    """Nothing may be preempted for what could not be allocated then."""
+    leaf: Any = ask.application.queue.order
+    if leaf.holds_back(ask.application):
+        return ask.application
+    return limit_of(ask)
+
+
 class Claimants:
     def __init__(self) -> None:
         self.groups: dict[Kind, Group] = {}
         self._waiting: list[tuple[int, Kind]] = []
         self._ready: list[Kind] = []
+        self.limited: Waiting[Kind] = Waiting()
 
     def add(self, ask: PendingAsk) -> None:
         if not may_claim(ask):
             return
         queue = ask.application.queue
-        kind = Kind(-ask.ask.priority, queue.path, items_of(ask.ask.resource), required_node(ask.ask.tags))
+        kind = kind_of(ask)
         group = self.groups.get(kind)
         if group is None:
             group = self.groups[kind] = Group(kind, queue)
@@ -116,13 +143,22 @@ class Claimants:
             group = self.groups[ready[0]]
             head = group.head()
             if head is None:
+                self.limited.leave(ready[0])
                 del self.groups[heappop(ready)]
+            elif (limit := what_limits(head)) is not None:
+                self.limited.wait(heappop(ready), limit)
             elif (when_ms := group.when_ms(head, interval_ms)) > now_ms:
                 heappop(ready)
                 self._wait(group, when_ms)
             else:
                 return head
         return None
+
+    def wake(self, limit: Queue | Tracker | Application) -> None:
+        """Who waits there may go on."""
+        for kind in self.limited.at(limit):
+            self.limited.leave(kind)
+            heappush(self._ready, kind)
 
     def _wait(self, group: Group, due_ms: int) -> None:
         group.due_ms = due_ms

@@ -2,7 +2,8 @@
 
 A heap that is put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those
 members are computed again when the first is asked for. Old entries of a member stay behind in the heap, recognised by
-their version, until they come up or become too many. A member alone is first without being ranked at all.
+their version, or because it has left (for another contest, maybe), until they come up or become too many. A member
+alone is first without being ranked at all.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Contest(Generic[M]):
         if member in members:
             del members[member]
             member.version = 0
+            member.dirty = False  # if it enters another contest, that one has to rank it
             if len(members) == 1:
                 self.leader = next(iter(members))
             elif member is self.leader:
@@ -74,7 +76,7 @@ class Contest(Generic[M]):
         while True:
             entry = heap[0]
             member: M = entry[-1]
-            if member.version == entry[-2]:
+            if member.version == entry[-2] and member in self.members:
                 self.leader = member
                 return member
             heappop(heap)
@@ -82,8 +84,8 @@ class Contest(Generic[M]):
     def _settle(self) -> None:
         members, heap, version = self.members, self._heap, self._version
         for member in self._dirty:
-            member.dirty = False
             if member in members:
+                member.dirty = False
                 version += 1
                 member.version = version
                 if heap and heap[0][-1] is member:
@@ -93,7 +95,7 @@ class Contest(Generic[M]):
         self._dirty.clear()
         self._version = version
         if len(heap) > 4 * len(members) + 64:
-            self._heap = [entry for entry in heap if entry[-1].version == entry[-2]]
+            self._heap = [entry for entry in heap if entry[-1].version == entry[-2] and entry[-1] in members]
             heapify(self._heap)
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
@@ -101,4 +103,8 @@ class Contest(Generic[M]):
         if len(self.members) < 2:
             return {member: member.rank() for member in self.members}
         self._settle()
-        return {entry[-1]: entry[:-2] for entry in self._heap if entry[-1].version == entry[-2]}
+        return {
+            entry[-1]: entry[:-2]
+            for entry in self._heap
+            if entry[-1].version == entry[-2] and entry[-1] in self.members
+        }

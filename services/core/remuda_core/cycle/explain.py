@@ -3,6 +3,9 @@ know.
 
 A constraint is of one of these kinds:
 
+    stateaware          another application in the queue has to start first
+    maxapplications     a queue on the way to the root, the user or the group runs as many applications as it may
+    user, group         the user or the group is at the limit in a queue on the way to the root
     queue               a queue on the way to the root is at its maximum
     node                no node has room, or the one it is bound to has not
     unknown_node        the node it is bound to does not exist
@@ -19,10 +22,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..facts import Constraint
+from ..rules import lifecycle
 from ..rules.resource import Resource, show
-from ..state import Node, Partition, PendingAsk, State
+from ..state import Application, Node, Partition, PendingAsk, Queue, State, Tracker
+from .order import LeafOrder
 from .preempt import obstacle
 from .required_node import required_node
+from .turns import SORT_POLICY, STATE_AWARE
 
 # Those that looking at the nodes finds.
 OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
@@ -34,8 +40,63 @@ def explain(partition: Partition, pending: PendingAsk) -> list[Constraint]:
 
 
 def standing_constraints(pending: PendingAsk) -> list[Constraint]:
-    """All but the nodes: found quickly, however many there are of anything."""
-    return queue_constraints(pending)
+    """All but the nodes, in the order in which they are looked at: found quickly, however many there are of
+    anything."""
+    return [
+        *turn_constraints(pending),
+        *slot_constraints(pending),
+        *limit_constraints(pending),
+        *queue_constraints(pending),
+    ]
+
+
+def turn_constraints(pending: PendingAsk) -> list[Constraint]:
+    """In a stateaware leaf queue one application starts after the other."""
+    application = pending.application
+    queue = application.queue
+    if application.state != lifecycle.ACCEPTED or queue.settings.properties.get(SORT_POLICY) != STATE_AWARE:
+        return []
+    first = first_to_start(queue)
+    if first is None or first is application:
+        return []
+    reason = f"queue {queue.path} starts one application after the other: {first.id} is {first.state}"
+    return [Constraint("stateaware", queue.path, reason)]
+
+
+def first_to_start(queue: Queue) -> Application | None:
+    """Whose turn it is in a stateaware leaf queue. The index knows, where there is one."""
+    if isinstance(queue.order, LeafOrder) and queue.order.turns is not None:
+        return queue.order.turns.first()
+    starting = [a for a in queue.applications.values() if a.state == lifecycle.STARTING]
+    accepted = [a for a in queue.applications.values() if a.state == lifecycle.ACCEPTED and a.asks]
+    return min(starting or accepted, key=lambda a: a.seq, default=None)
+
+
+def slot_constraints(pending: PendingAsk) -> list[Constraint]:
+    application = pending.application
+    full = [] if application.runs else [gate for gate in application.gates if not gate.has_slot()]
+    found = []
+    for gate in full:
+        reason = f"{gate} is at its maximum of running applications: {gate.running} of {gate.most_running}"
+        found.append(Constraint("maxapplications", gate.path if isinstance(gate, Queue) else gate.name, reason))
+    return found
+
+
+def limit_constraints(pending: PendingAsk) -> list[Constraint]:
+    return [found for tracker in pending.application.trackers for found in _over_limit(tracker, pending.ask.resource)]
+
+
+def _over_limit(tracker: Tracker, resource: Resource) -> list[Constraint]:
+    found = []
+    for name, most in sorted(tracker.limit.max_resources.items()):
+        need, have = resource.get(name, 0), most - tracker.used.get(name, 0)
+        if need > have:
+            reason = (
+                f"{tracker.kind} {tracker.name} is at the limit in queue {tracker.queue.path}: "
+                f"{name} needs {need}, {max(have, 0)} of {most} are left"
+            )
+            found.append(Constraint(tracker.kind, tracker.name, reason, name, need, have))
+    return found
 
 
 def queue_constraints(pending: PendingAsk) -> list[Constraint]:

@@ -8,6 +8,7 @@ afresh.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,14 +17,15 @@ from ..limits import RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
 from .claimants import Claimants
-from .fit_list import FitList, Rank, Vector, covers
+from .fit_list import HIDDEN, FitList, Rank, Vector, covers
 from .nodes import Demand, NodeIndex
 from .order import UNLIMITED, Lane, LeafOrder, Line, ParentOrder
 from .required_node import required_node
 from .reserve import Reservations
+from .waiting import Waiting
 
 if TYPE_CHECKING:
-    from ..state import Application, Node, Partition, PendingAsk, Queue
+    from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 
 
 class Index:
@@ -42,6 +44,9 @@ class Index:
         # Closed demands, to be found by what room there is; those bound to a node by its ID.
         self._closed: FitList[Demand] = FitList(len(self.names))
         self._closed_bound: dict[str, dict[Demand, None]] = {}
+        # Lanes, and reserved nodes, that wait for room or a slot, by what has none.
+        self.parked: Waiting[Lane] = Waiting()
+        self.stalled: Waiting[Node] = Waiting()
         # Lanes whose demand is live: none, and there is nothing to do.
         self._live_lanes = 0
         # Reservations: lanes by the time at which their first ask is old enough; closed demands that found no node to
@@ -60,6 +65,9 @@ class Index:
         self.unexplained: deque[Line] = deque()
         self.claimants = Claimants() if partition.settings.preemption_enabled else None
         self.root = self._order(partition.root, None)
+        for application in partition.applications.values():
+            if not application.terminal:
+                self.state_changed(application)
         for application in sorted(partition.applications.values(), key=lambda a: a.seq):
             for ask in application.asks.values():
                 self.ask_added(ask)
@@ -210,9 +218,13 @@ class Index:
         return ask.demand
 
     def leaf_of(self, ask: PendingAsk) -> LeafOrder:
-        leaf = ask.application.queue.order
-        assert isinstance(leaf, LeafOrder), "asks are in leaf queues"
-        return leaf
+        return self._leaf(ask.application)
+
+    def park(self, lane: Lane, limit: Queue | Tracker) -> None:
+        """The limit has no room or slot for it now."""
+        lane.open = False
+        lane.room = HIDDEN
+        self.parked.wait(lane, limit)
 
     # What evolve tells
 
@@ -243,6 +255,7 @@ class Index:
         demand = self.demand_of(ask)
         demand.reserved.pop(node, None)
         self.reservations.changed.pop(node, None)
+        self.stalled.leave(node)
         self.node_changed(node)
         if ask.free == 1:  # it was in no line
             self.leaf_of(ask).add(ask, demand, 0)
@@ -291,6 +304,47 @@ class Index:
         if self.claimants is not None:
             self.claimants.add(ask)
 
+    def state_changed(self, application: Application) -> None:
+        leaf = application.queue.order
+        if isinstance(leaf, LeafOrder):
+            leaf.state_changed(application)
+
+    def stopped_asking(self, application: Application) -> None:
+        """For now it asks for nothing any more."""
+        self._leaf(application).settle_turns()
+
+    def _leaf(self, application: Application) -> LeafOrder:
+        leaf = application.queue.order
+        assert isinstance(leaf, LeafOrder), "applications are in leaf queues"
+        return leaf
+
+    def began_running(self, application: Application) -> None:
+        """It has got its slots."""
+        self._leaf(application).regroup(application)
+        stalled = [node for node in self.stalled.all() if node.reservation in application.asks.values()]
+        self._wake_stalled(stalled)
+
+    def _wake_stalled(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            self.stalled.leave(node)
+        self.reservations.wake(nodes)
+
+    def ended_running(self, application: Application) -> None:
+        """It has given them back."""
+        self._leaf(application).regroup(application)
+        self.freed(application.gates)
+
+    def freed(self, limits: Iterable[Queue | Tracker]) -> None:
+        """They have room or a slot again: who waits there and may pass now is back."""
+        for limit in limits:
+            for lane in self.parked.at(limit):
+                if lane.in_the_way() is not limit:
+                    self.parked.leave(lane)
+                    lane.reopen()
+            self._wake_stalled(self.stalled.at(limit))
+            if self.claimants is not None:
+                self.claimants.wake(limit)
+
     def total_changed(self) -> None:
         """Nodes came, went or changed in size: every share is another. Put right once, before the next ask is looked
         for."""
@@ -306,6 +360,8 @@ class Index:
         self.node_changed(node)
         self._more_is_left()
         self._shares_changed(application)
+        if application.trackers:
+            self.freed(application.trackers)
         if application.queue.order is not None:
             application.queue.order.released()
 
@@ -423,6 +479,7 @@ class Index:
         self._least = demand.need if self._least is None else tuple(map(min, self._least, demand.need))
 
     def lane_gone(self, lane: Lane) -> None:
+        self.parked.leave(lane)
         demand = lane.demand
         demand.lanes -= 1
         demand.aged -= lane.aged

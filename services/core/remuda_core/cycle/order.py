@@ -2,12 +2,14 @@
 
     ParentOrder     children with pending asks, in a contest by (priority, share, pending, name)
       LeafOrder     its lanes, in a FitList: the best one that fits the headroom
-        Lane        asks that are the same to the rules (one leaf, one demand); its applications' lines in a contest
+        Lane        asks that are the same to the rules (one leaf, one demand, the same limits in their way); its
+                    applications' lines in a contest
           Line      one application's asks in a lane, by priority and age
 
 Whoever finds nothing to do leaves the contest above and comes back when something changed that may help: an ask, a
 release, room under a maximum, room on a node. So what waits costs nothing while it waits. Looking for the next ask may
-tidy these structures but never changes what they say.
+tidy these structures but never changes what they say. A lane that a limit stands in the way of is parked there by the
+index until the limit gives way.
 """
 
 from __future__ import annotations
@@ -18,17 +20,22 @@ from operator import neg
 from typing import TYPE_CHECKING, Any, cast
 
 from ..rules.share import dominant_share, due_to_queue, raw_shares, share_list, weight
+from .admission import in_the_way
 from .contest import Contest
 from .fit_list import HIDDEN, FitList, Vector, covers
+from .turns import SORT_POLICY, STATE_AWARE, Turns
 
 if TYPE_CHECKING:
-    from ..state import Application, Node, PendingAsk, Queue
+    from ..state import Application, Node, PendingAsk, Queue, Tracker
     from .index import Index
     from .nodes import Demand
 
 # More than any sum of amounts, and yet less than FitList's infinities.
 UNLIMITED = 2.0**200
 Rank = tuple[Any, ...]
+# What may stand in an application's way beside maxima and nodes: whether it is held back, which queues and trackers
+# have to have a slot for it, and which trackers room.
+Standing = tuple[bool, tuple["Queue | Tracker", ...], tuple["Tracker", ...]]
 
 
 def parent_by_priority(queue: Queue) -> bool:
@@ -176,14 +183,16 @@ class ParentOrder(QueueOrder):
 
 
 class LeafOrder(QueueOrder):
-    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "numbers", "only", "order")
+    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "numbers", "only", "order", "turns")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
         properties = queue.settings.properties
-        self.fair = properties.get("application.sort.policy", "fifo") == "fair"
+        policy = properties.get(SORT_POLICY, "fifo")
+        self.fair = policy == "fair"
+        self.turns = Turns() if policy == STATE_AWARE else None
         self.by_priority = parent_by_priority(queue)
-        self.lanes: dict[Demand, Lane] = {}
+        self.lanes: dict[tuple[Demand, Standing], Lane] = {}
         self.only: Lane | None = None  # the lane, when there is one
         self.lines: dict[Application, dict[Demand, Line]] = {}
         self.order: FitList[Lane] = FitList(len(index.names))
@@ -204,16 +213,25 @@ class LeafOrder(QueueOrder):
         if only is not None:
             if not only.open or (room is not None and not covers(room, only.demand.need)):
                 return None
-            if only.demand.live:
+            if not only.demand.live:
+                only.close()
+            elif not only.limited or self._passes(only):
                 return only.first()
-            only.close()
             return None
         need = self.index.no_limits if room is None else tuple(map(neg, room))
         while (lane := self.order.first(need)) is not None:
-            if lane.demand.live:
+            if not lane.demand.live:
+                lane.close()
+            elif not lane.limited or self._passes(lane):
                 return lane.first()
-            lane.close()
         return None
+
+    def _passes(self, lane: Lane) -> bool:
+        """The lane's limits let its asks pass; if not, it is parked at one that does not."""
+        limit = lane.in_the_way()
+        if limit is not None:
+            self.index.park(lane, limit)
+        return limit is None
 
     def _settle(self) -> None:
         for lane in self.dirty_lanes:
@@ -228,21 +246,29 @@ class LeafOrder(QueueOrder):
 
     def add(self, ask: PendingAsk, demand: Demand, more: int) -> None:
         """`more`: the weight of what is asked in addition."""
-        lines = self.lines.setdefault(ask.application, {})
+        application = ask.application
+        lines = self.lines.setdefault(application, {})
         line = lines.get(demand)
         if line is None:
-            lane = self.lanes.get(demand) or self._open_lane(demand)
-            line = lines[demand] = Line(ask.application, lane)
+            lane = self._lane(demand, self._standing(application))
+            line = lines[demand] = Line(application, lane)
             self.index.unexplained.append(line)
             lane.contest.enter(line)
+            if self.turns is not None and len(lines) == 1:
+                self.turns.asks(application)
+                self.settle_turns()
         line.add(ask)
-        if ask.at_ms < line.lane.since_ms:
-            self.index.age(line.lane, ask)
-        if not line.lane.open:
-            self.index.look_again(line.lane)
+        self._waits_since(line.lane, ask)
         if self.only is None:
             line.lane.touch()
         self.enter(more)
+
+    def _waits_since(self, lane: Lane, ask: PendingAsk | None) -> None:
+        """One more ask in a lane: it may be the oldest."""
+        if ask is not None and ask.at_ms < lane.since_ms:
+            self.index.age(lane, ask)
+        if not lane.open:
+            self.index.look_again(lane)
 
     def taken(self, line: Line) -> None:
         """An allocation was made for the first ask of a line, or an ask went: what is first may be another."""
@@ -272,9 +298,57 @@ class LeafOrder(QueueOrder):
             line.lane.contest.touch(line)
             line.lane.touch()
 
-    def _open_lane(self, demand: Demand) -> Lane:
-        lane = Lane(self, demand)
-        self.lanes[demand] = lane
+    # What stands in an application's way
+
+    def state_changed(self, application: Application) -> None:
+        if self.turns is not None:
+            self.turns.state_changed(application)
+            self.regroup(application)
+            self.settle_turns()
+
+    def regroup(self, application: Application) -> None:
+        """Its standing is another: so are the lanes of its lines."""
+        lines = self.lines.get(application)
+        if not lines:
+            return
+        standing = self._standing(application)
+        for demand, line in lines.items():
+            old, new = line.lane, self._lane(demand, standing)
+            if old is new:
+                continue
+            self._leave(old, line)
+            line.lane = new
+            new.contest.enter(line)
+            self._waits_since(new, line.oldest())
+            if self.only is None:
+                new.touch()
+                old.touch()
+        self.enter()
+        if self.index.claimants is not None:
+            self.index.claimants.wake(application)
+
+    def settle_turns(self) -> None:
+        if self.turns is not None:
+            for application in self.turns.settle():
+                self.regroup(application)
+
+    def holds_back(self, application: Application) -> bool:
+        """It is another's turn to start."""
+        return self.turns is not None and self.turns.hold_back(application)
+
+    def _standing(self, application: Application) -> Standing:
+        held_back = self.holds_back(application)
+        if not application.trackers and not application.gates:
+            return (held_back, (), ())
+        trackers = tuple(tracker for tracker in application.trackers if tracker.limit.max_resources)
+        return (held_back, () if application.runs else application.gates, trackers)
+
+    def _lane(self, demand: Demand, standing: Standing) -> Lane:
+        return self.lanes.get((demand, standing)) or self._open_lane(demand, standing)
+
+    def _open_lane(self, demand: Demand, standing: Standing) -> Lane:
+        lane = Lane(self, demand, standing)
+        self.lanes[demand, standing] = lane
         if self.only is not None:  # alone it was not ranked
             self.only.touch()
         self.only = lane if len(self.lanes) == 1 else None
@@ -283,34 +357,54 @@ class LeafOrder(QueueOrder):
 
     def _drop(self, line: Line) -> None:
         lane = line.lane
-        lane.contest.leave(line)
         lines = self.lines[line.application]
         del lines[lane.demand]
         if not lines:
             del self.lines[line.application]
+        self._leave(lane, line)
+
+    def _leave(self, lane: Lane, line: Line) -> None:
+        """A lane without lines is gone."""
+        lane.contest.leave(line)
         if not lane.contest.members:
             self.order.remove(lane)
-            del self.lanes[lane.demand]
+            del self.lanes[lane.demand, lane.standing]
             self.only = next(iter(self.lanes.values())) if len(self.lanes) == 1 else None
             self.index.lane_gone(lane)
 
 
 class Lane:
-    __slots__ = ("aged", "contest", "demand", "dirty", "leaf", "number", "open", "rank", "room", "since_ms")
+    __slots__ = (
+        "aged",
+        "contest",
+        "demand",
+        "dirty",
+        "leaf",
+        "limited",
+        "number",
+        "open",
+        "rank",
+        "room",
+        "since_ms",
+        "standing",
+    )
 
-    def __init__(self, leaf: LeafOrder, demand: Demand) -> None:
+    def __init__(self, leaf: LeafOrder, demand: Demand, standing: Standing) -> None:
         self.leaf = leaf
         self.demand = demand
+        self.standing = standing
+        held_back, gates, trackers = standing
+        self.limited = bool(gates or trackers)
         self.contest: Contest[Line] = Contest()
         leaf.numbers += 1
         self.number = leaf.numbers
         self.dirty = False
-        self.open = True
+        self.open = not held_back
         # Since when its oldest ask waits, as far as that is known, and whether that is long enough to reserve a node.
         self.since_ms: float = float("inf")
         self.aged = False
         self.rank: Rank | None = None
-        self.room: Vector = demand.negated
+        self.room: Vector = demand.negated if self.open else HIDDEN
 
     def touch(self) -> None:
         if not self.dirty:
@@ -336,6 +430,11 @@ class Lane:
         assert ask is not None, "a line without asks is gone"
         return ask
 
+    def in_the_way(self) -> Queue | Tracker | None:
+        """What has no slot or no room for its asks; None: they may be allocated."""
+        _, gates, trackers = self.standing
+        return in_the_way(gates, trackers, self.demand.resource)
+
     def close(self) -> None:
         """No node fits: out of the way until one may."""
         self.open = False
@@ -343,6 +442,8 @@ class Lane:
         self.demand.closed_lanes.append(self)
 
     def reopen(self) -> None:
+        if self.standing[0] or self in self.leaf.index.parked:
+            return  # it waits for something else
         self.open = True
         self.room = self.demand.negated
         if self.contest.members:
@@ -390,6 +491,10 @@ class Line:
     def count(self) -> int:
         """How many asks wait in it."""
         return sum(1 for asks in self.by_priority.values() for ask in asks if ask.free)
+
+    def oldest(self) -> PendingAsk | None:
+        first = (next((ask for ask in asks if ask.free), None) for asks in self.by_priority.values())
+        return min((ask for ask in first if ask is not None), key=lambda ask: ask.at_ms, default=None)
 
     def head(self) -> PendingAsk | None:
         asks = self.best

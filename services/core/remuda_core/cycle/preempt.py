@@ -13,6 +13,7 @@ from ..limits import NODES_PER_PLAN, PREEMPTIONS_PER_QUEUE
 from ..rules.resource import show
 from ..rules.share import dominant_share
 from ..state import Allocation, Node, Partition, PendingAsk, Queue, State
+from .admission import limit_of
 from .required_node import required_node
 from .victims import Ground, Lack, Terms, cheapness_by_priority, lack_of, terms_of
 
@@ -38,6 +39,9 @@ def plan(
     it is the ask's turn."""
     if not partition.settings.preemption_enabled:
         return "preemption is not enabled"
+    limit = limit_of(pending)
+    if limit is not None:
+        return f"{limit} has no room for it"
     if required_node(pending.ask.tags):
         return plan_on_required_node(partition, pending, now_ms)
     if not pending.ask.allow_preempt_other:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import facts
 from ..facts import Fact
+from .admission import limit_of
 from .fit_list import covers
 from .place import placed
 
@@ -74,9 +75,14 @@ class Reservations:
         return covers(nodes.vector(node.available()), self._index.demand_of(ask).need)
 
     def _held_back(self, node: Node) -> bool:
-        """A maximum on the way up leaves no room: it is looked at again when something is released there."""
+        """A limit or a maximum on the way up leaves no room: it is looked at again when something is released
+        there."""
         ask = node.reservation
         assert ask is not None, "only reserved nodes are looked at"
+        limit = limit_of(ask)
+        if limit is not None:
+            self._index.stalled.wait(node, limit)
+            return True
         for queue in ask.application.queue.lineage:
             for name, maximum in queue.settings.max.items():
                 if ask.ask.resource.get(name, 0) > maximum - queue.allocated[name]:

@@ -49,6 +49,14 @@ def problem_of(question: Question) -> str | None:
             used = queue.allocated.get(name, 0)
             if resource.get(name, 0) and used > maximum:
                 return f"queue {queue.path} is above its maximum: {name}={used} of {maximum}"
+    for tracker in question.application.trackers:
+        for name, maximum in tracker.limit.max_resources.items():
+            used = tracker.used.get(name, 0)
+            if resource.get(name, 0) and used > maximum:
+                return f"{tracker} is above the limit: {name}={used} of {maximum}"
+    for gate in question.application.gates:
+        if gate.running > gate.most_running and not question.application.allocations:
+            return f"{gate} has {gate.running} running applications of {gate.most_running}"
     return None
 
 

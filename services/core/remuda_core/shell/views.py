@@ -8,7 +8,7 @@ from ..cycle.position import Position
 from ..facts import Constraint
 from ..rules import lifecycle
 from ..settings import QueueSettings
-from ..state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication
+from ..state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
 
 View = dict[str, object]
 
@@ -40,12 +40,28 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "max_in_force": max_in_force(partition, queue),
         "applications": len(queue.applications),
         "max_applications": settings.max_applications,
+        "running_applications": queue.running,
+        "allocating_accepted_applications": sorted(
+            a.id for a in queue.applications.values() if a.runs and a.state == lifecycle.ACCEPTED
+        ),
+        "limited": [tracker(tracked) for _, tracked in sorted(queue.trackers.items())],
         "priority": queue.priority,
         "properties": settings.properties,
         "template": settings.child_template,
         "limits": settings.limits,
         "submit_acl": settings.submit_acl,
         "admin_acl": settings.admin_acl,
+    }
+
+
+def tracker(tracker: Tracker) -> View:
+    """What a user or group uses of a queue where a limit applies to it."""
+    return {
+        tracker.kind: tracker.name,
+        "used": amounts(tracker.used),
+        "max": tracker.limit.max_resources,
+        "running_applications": tracker.running,
+        "max_applications": tracker.limit.max_applications,
     }
 
 
