@@ -10,7 +10,7 @@ SCRIPTS = $(shell find proto/generate.py docs/diagram.py */tests services/*/test
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance
 
-.PHONY: demo test docs lint bench conformance proto fmt lock clean
+.PHONY: demo test docs lint bench conformance conformance-config proto fmt lock clean
 
 $(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -27,6 +27,9 @@ test: $(READY)          ## unit, golden, property and integration tests
 conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \
 	  $(if $(STEPS),--steps $(STEPS)) $(if $(COMPATIBILITY),--compatibility $(COMPATIBILITY))
+
+conformance-config: $(READY)  ## the same for the reference's configurations: DIR=... NAME=... JSON=1
+	@$(BIN)/python -m tests.conformance.configurations --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)
 
 lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/ruff check .
