@@ -53,10 +53,12 @@ def queues(url: str, rm: str, as_json: bool) -> None:
         console.print(tree(partition, console.width))
 
 
-def explain(url: str, rm: str, application: str, key: str | None, as_json: bool) -> None:
+def explain(url: str, rm: str, application: str | None, key: str | None, as_json: bool) -> None:
     found = loop.run(lambda: _with_bus(url, lambda bus: queries.explain(bus, rm, application, key)))
     if as_json:
         print(msgspec.json.encode(found).decode())
+    elif application is None:
+        _show_waiting(rm, found)
     else:
         _show_explanation(application, key, found)
 
@@ -169,6 +171,24 @@ def _heading(partition: Partition) -> Text:
     ]
     nodes = f"{number(partition.nodes)} node{'s' if partition.nodes != 1 else ''}"
     return Text.assemble((f"partition {partition.name}", "bold"), f"   {', '.join([nodes, *used])}")
+
+
+def _show_waiting(rm: str, found: Explanation) -> None:
+    """One line for each application and reason."""
+    if not found.asks:
+        console.print(f"{rm}: nothing waits", markup=False)
+        return
+    pieces: Counter[tuple[str, str, str]] = Counter()
+    for ask in found.asks:
+        pieces[ask.queue, ask.application, of_ask(ask)[0]] += max(1, ask.pending)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("queue", "application"):
+        table.add_column(name, overflow="fold")
+    table.add_column("waiting", justify="right")
+    table.add_column("first reason", overflow="fold")
+    for (queue, application, reason), count in sorted(pieces.items()):
+        table.add_row(Text(queue), Text(application), number(count), Text(reason))
+    console.print(table)
 
 
 def _show_explanation(application: str, key: str | None, found: Explanation) -> None:

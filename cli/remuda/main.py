@@ -159,12 +159,15 @@ def queues(rm: Annotated[str, typer.Argument(help="rmID.")], nats: Nats = DEFAUL
 @cli.command()
 def explain(
     rm: Annotated[str, typer.Argument(help="rmID.")],
-    application: Annotated[str, typer.Argument(metavar="APP", help="applicationID.")],
+    application: Annotated[
+        str | None, typer.Argument(metavar="APP", help="applicationID; default: one line per application that waits.")
+    ] = None,
     key: Annotated[str | None, typer.Argument(help="allocationKey; default: every ask that waits.")] = None,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Why an application's asks wait: each constraint that is in the way, what it needs and what there is."""
+    """Why asks wait: everything that is in the way and since when, what it needs and what there is, and the place in
+    the order."""
     from .look import explain as show
 
     show(nats, rm, application, key, json)

@@ -166,9 +166,10 @@ async def nodes(bus: Bus, rm: str) -> Nodes:
     return Nodes(list(partitions.values()))
 
 
-async def explain(bus: Bus, rm: str, application: str, key: str | None = None) -> Explanation:
-    more = {"key": key} if key is not None else {}
-    pages = [page async for page in pages_of(bus, "explain", Explanation, rm=rm, application=application, **more)]
+async def explain(bus: Bus, rm: str, application: str | None = None, key: str | None = None) -> Explanation:
+    """Of all asks that wait, of those of an application, or of one."""
+    which = {name: value for name, value in (("application", application), ("key", key)) if value is not None}
+    pages = [page async for page in pages_of(bus, "explain", Explanation, rm=rm, **which)]
     return Explanation([ask for page in pages for ask in page.asks])
 
 

@@ -1,0 +1,56 @@
+"""A look at a running system: what waits, and why, however much it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.tests.running import Lines, finished, remuda, stopped
+from remuda.queries import Ask, Constraint, Position, Turn
+from remuda.reasons import place, waited
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
+    process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
+    try:
+        await Lines(process).until(r" remuda +ready:")
+        url = json.loads((tmp_path / "remuda.json").read_text())["nats"]
+        load = ("load", "--nats", url, "--rm", "rm-1", "--nodes", "1", "--apps", "3", "--asks", "4000", "--keep")
+        code, text = await finished(*load, "--plain")
+        assert code == 0, text
+
+        code, text = await finished("explain", "rm-1", "--nats", url, "--json")
+        assert code == 0, text
+        asks = json.loads(text)["asks"]
+        assert len({(ask["application"], ask["key"]) for ask in asks}) == len(asks) > 11_000
+        assert all(ask["constraints"][0]["constraint"] == "node" for ask in asks)
+
+        code, text = await finished("explain", "rm-1", "--nats", url)
+        assert code == 0
+        assert text.count("no node has room") == 3
+
+        last = asks[-1]
+        code, text = await finished("explain", "rm-1", last["application"], last["key"], "--nats", url)
+        assert code == 0
+        assert "no node has room" in text
+        assert f"go before it in {last['queue']}" in text.replace("\n", " ")
+        assert await stopped(process) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+def test_how_long_and_where_in_words() -> None:
+    turns = [Turn("root.a", 2, 3), Turn("root.a.b", 1, 1), Turn("root.a.b.c", 11, 12)]
+    ask = Ask("app", "k", queue="root.a.b.c", since_ms=1_000, position=Position(1_500, 12_000, turns))
+    assert waited(ask, 61_000) == "waits for 1 min"
+    assert place(ask) == "1,500 of 12k go before it in root.a.b.c; root.a is 2nd of 3; root.a.b.c is 11th of 12"
+    ask.constraints = [Constraint("queue", since_ms=31_000)]
+    assert waited(ask, 7_261_000) == "waits for 2 h, for this reason for 2 h"
+    ask.constraints, ask.position = [], None
+    assert waited(ask, 500) == "waits for 0 s"
+    assert place(ask) == "its place in the order is not known"
