@@ -134,6 +134,7 @@ class Index:
     def begin(self, now_ms: int, delay_ms: int) -> None:
         """A pass begins. `delay_ms`: age at which an ask may reserve a node."""
         self.now_ms, self._delay_ms, self._work_left = now_ms, delay_ms, RESERVATION_WORK_PER_PASS
+        self.reservations.begin()
         while self._aging and self._aging[0][0] + delay_ms <= now_ms:
             lane = heappop(self._aging)[-1]
             if lane.contest.members:
@@ -245,7 +246,7 @@ class Index:
         demand.reserved[node] = None
         self.nodes.withdraw(node)
         if demand.open:
-            self.reservations.opened[demand] = None
+            self.reservations.demand_opened(demand)
         line = ask.line
         if not ask.free and line is not None:
             line.remove(ask)
@@ -394,7 +395,7 @@ class Index:
         fulfilled."""
         group = self.nodes.place(node)
         if node.reservation is not None:
-            self.reservations.changed[node] = None
+            self.reservations.node_changed(node)
         if group is None:
             return
         room = tuple(-amount for amount in group.available)
@@ -425,7 +426,7 @@ class Index:
         demand.reserving = False
         self._reopen_lanes(demand)
         if demand.reserved:
-            self.reservations.opened[demand] = None
+            self.reservations.demand_opened(demand)
 
     def _reopen_lanes(self, demand: Demand) -> None:
         lanes, demand.closed_lanes = demand.closed_lanes, []

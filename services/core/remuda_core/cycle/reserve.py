@@ -9,12 +9,13 @@ reservation costs nothing while nothing happens to it.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any
+from heapq import heapify, heappop, heapreplace
+from typing import TYPE_CHECKING
 
 from .. import facts
 from ..facts import Fact
 from .admission import limit_of
-from .fit_list import covers
+from .fit_list import Rank, covers
 from .place import placed
 
 if TYPE_CHECKING:
@@ -32,39 +33,87 @@ class Reservations:
         self.changed: dict[Node, None] = {}
         # Open demands whose asks hold reservations: some other node may take one.
         self.opened: dict[Demand, None] = {}
+        # The same by standing, as far as this pass has worked it out. Within a pass nobody's standing gets better: what
+        # is placed only adds to shares. So who comes up first is asked again where he stands, and moved back if that is
+        # further behind.
+        self._own: list[tuple[Rank, Node]] | None = None
+        self._elsewhere: list[tuple[Rank, Node]] | None = None
+
+    def begin(self) -> None:
+        """A pass begins: commands may have changed every standing."""
+        self._own = self._elsewhere = None
+
+    def node_changed(self, node: Node) -> None:
+        """The ask it is reserved for may fit it by now."""
+        self.changed[node] = None
+        self._own = None
+
+    def demand_opened(self, demand: Demand) -> None:
+        """Its asks hold reservations, and may fit another node by now."""
+        self.opened[demand] = None
+        self._elsewhere = None
 
     def next(self) -> tuple[Node, Node] | None:
         """(reserved node, where its ask is placed) of the first, in the order of queues, that can be placed."""
-        while self.changed:
-            reserved = min(self.changed, key=self._standing)
-            del self.changed[reserved]
-            if self._fits(reserved) and not self._held_back(reserved):
-                return reserved, reserved
-        places = {demand: node for demand in list(self.opened) if (node := self._elsewhere(demand)) is not None}
-        candidates = [(demand, node) for demand in places for node in demand.reserved if not self._held_back(node)]
-        if not candidates:
-            self.opened.clear()
-            return None
-        demand, reserved = min(candidates, key=lambda candidate: self._standing(candidate[1]))
-        return reserved, places[demand]
+        if self.changed and (reserved := self._next_own()) is not None:
+            return reserved, reserved
+        return self._next_elsewhere() if self.opened else None
 
-    def _elsewhere(self, demand: Demand) -> Node | None:
-        """A node that is reserved for nobody, and fits."""
-        node = self._index.nodes.best(demand) if demand.open else None
+    def _next_own(self) -> Node | None:
+        if self._own is None:
+            self._own = [(self._standing(node), node) for node in self.changed if self._fits(node)]
+            heapify(self._own)
+        while (reserved := self._first(self._own)) is not None:
+            heappop(self._own)
+            self.changed.pop(reserved, None)
+            if self._fits(reserved) and not self._held_back(reserved):
+                return reserved
+        self.changed.clear()
+        return None
+
+    def _next_elsewhere(self) -> tuple[Node, Node] | None:
+        if self._elsewhere is None:
+            for demand in [demand for demand in self.opened if demand.open and self._best(demand) is None]:
+                del self.opened[demand]
+            found = [node for demand in self.opened if demand.open for node in demand.reserved]
+            self._elsewhere = [(self._standing(node), node) for node in found if not self._held_back(node)]
+            heapify(self._elsewhere)
+        while (reserved := self._first(self._elsewhere)) is not None:
+            demand = self._index.demand_of(reserved.reservation)  # type: ignore[arg-type]
+            if demand.open and not self._held_back(reserved):
+                if (node := self._best(demand)) is not None:
+                    return reserved, node
+                del self.opened[demand]
+            heappop(self._elsewhere)
+        self.opened.clear()
+        return None
+
+    def _first(self, heap: list[tuple[Rank, Node]]) -> Node | None:
+        """Of those that are still reserved; it stays in the heap."""
+        while heap:
+            standing, node = heap[0]
+            if node.reservation is None:
+                heappop(heap)
+            elif (now := self._standing(node)) != standing:
+                heapreplace(heap, (now, node))
+            else:
+                return node
+        return None
+
+    def _best(self, demand: Demand) -> Node | None:
+        node = self._index.nodes.best(demand)
         if node is None:
-            if demand.open:
-                self._index.close(demand)
-            del self.opened[demand]
+            self._index.close(demand)
         return node
 
     def wake(self, nodes: Iterable[Node]) -> None:
         """What held these reservations back may be over."""
         for node in nodes:
             if node.reservation is not None:
-                self.changed[node] = None
+                self.node_changed(node)
                 demand = self._index.demand_of(node.reservation)
                 if demand.open:
-                    self.opened[demand] = None
+                    self.demand_opened(demand)
 
     def _fits(self, node: Node) -> bool:
         ask = node.reservation
@@ -91,7 +140,7 @@ class Reservations:
                     return True
         return False
 
-    def _standing(self, node: Node) -> tuple[Any, ...]:
+    def _standing(self, node: Node) -> Rank:
         """Depth first: the ranks of the queues from the top down, then of the application, then of the ask."""
         ask = node.reservation
         assert ask is not None, "only reserved nodes are looked at"
