@@ -18,7 +18,7 @@ TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDU
 
 ALWAYS: Final = "always"
 # What else `show` can name.
-GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions")
+GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption")
 
 
 def key(fact: Any) -> str:
@@ -100,7 +100,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Preempting for {key(f)} on {f.node_id}, {len(f.uuids)} victim{'s' if len(f.uuids) > 1 else ''}",
     ),
     facts.PreemptionEnded: (ALWAYS, lambda f: f"Preemption for {key(f)} ended: {f.reason}"),
-    facts.PreemptionRefused: (ALWAYS, lambda f: f"Cannot preempt for {key(f)}: {f.reason}"),
+    facts.PreemptionRefused: ("preemption", lambda f: f"Cannot preempt for {key(f)}: {f.reason}"),
     facts.ReleaseIgnored: (ALWAYS, lambda f: f"Ignored release of {key(f)}: {f.message}"),
 }
 

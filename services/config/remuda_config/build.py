@@ -55,6 +55,8 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
             type=policy.type or "fair", resource_weights=policy.resourceweights or DEFAULT_WEIGHTS
         ),
         preemption_enabled=partition.preemption.enabled,
+        preemption_threshold=partition.preemption.threshold,
+        preemption_interval_ms=properties.delay_ms(partition.preemption.interval) or 0,
         placement_rules=[_rule(rule) for rule in partition.placementrules],
         limits=[_limit(limit) for limit in partition.limits],
     )

@@ -64,6 +64,8 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
         "node sort policy": partition.node_sort_policy.type,
         **{f"weight of {name}": f"{weight:g}" for name, weight in weights},
         "preemption": "enabled" if partition.preemption_enabled else "disabled",
+        **_count("preemption threshold", partition.preemption_threshold),
+        **_count("preemption interval, ms", partition.preemption_interval_ms),
         "placement rules": ", ".join(_rule(rule) for rule in partition.placement_rules) or NOTHING,
         **_limits(partition.limits),
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from remuda_config import acl, limits, names, placement, properties, quantity
 from remuda_config.problems import Finding, Path
-from remuda_config.schema import ChildTemplate, Partition, Queue, Queues
+from remuda_config.schema import ChildTemplate, Partition, Preemption, Queue, Queues
 
 MAX_QUEUE_DEPTH = 64  # a message may be nested 100 deep (protobuf), and each queue is one level of it
 NODE_SORT_POLICIES = ("fair", "binpacking")
@@ -67,6 +67,7 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
     if partition.nodesortpolicy.type not in ("", *NODE_SORT_POLICIES):
         shown = f"unknown policy {partition.nodesortpolicy.type!r}: expected {', '.join(NODE_SORT_POLICIES)}"
         yield (*path, "nodesortpolicy", "type"), shown
+    yield from _verify_preemption(partition.preemption, (*path, "preemption"))
     yield from limits.check_list(partition.limits, path)
     root, root_path = partition.root(path)
     if not partition.queues:
@@ -80,6 +81,13 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
         yield from _verify_own(root, root_path)
         yield from limits.check_against_queue(root, root_path)
     yield from _verify_below(root, root_path, Above("root", bounds=limits.carried(root, "root", {})))
+
+
+def _verify_preemption(preemption: Preemption, path: Path) -> Iterator[Finding]:
+    if preemption.threshold > 100:
+        yield (*path, "threshold"), f"{preemption.threshold}: expected 0 to 100, in per cent"
+    if preemption.interval and properties.delay_ms(preemption.interval) is None:
+        yield (*path, "interval"), f"{preemption.interval!r}: {properties.A_DURATION}"
 
 
 def _verify_below(parent: Queue, path: Path, above: Above) -> Iterator[Finding]:

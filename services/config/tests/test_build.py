@@ -61,15 +61,17 @@ def test_base_units_and_absence():
 
 
 def test_partition_settings():
-    text = "preemption: {enabled: true}\nnodesortpolicy: {type: binpacking, resourceweights: {gpu: 2, memory: -0.0}}\n"
+    text = "preemption: {enabled: false, threshold: 80, interval: 1m30s}\nnodesortpolicy: {type: binpacking, resourceweights: {gpu: 2, memory: -0.0}}\n"
     built = remuda_config.load(partition(text + "queues: [{name: root}]")).partitions[0]
-    assert built.preemption_enabled
+    assert not built.preemption_enabled
+    assert (built.preemption_threshold, built.preemption_interval_ms) == (80, 90_000)
     assert (built.node_sort_policy.type, dict(built.node_sort_policy.resource_weights)) == (
         "binpacking",
         {"gpu": 2, "memory": 0},
     )
     plain = remuda_config.load("partitions: [{name: GPU, queues: [{name: root}]}]").partitions[0]
-    assert (plain.name, plain.preemption_enabled, plain.node_sort_policy.type) == ("gpu", False, "fair")
+    assert (plain.name, plain.preemption_enabled, plain.node_sort_policy.type) == ("gpu", True, "fair")
+    assert (plain.preemption_threshold, plain.preemption_interval_ms) == (0, 0)
     assert dict(plain.node_sort_policy.resource_weights) == {"vcore": 1, "memory": 1}
 
 

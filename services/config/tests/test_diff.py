@@ -42,7 +42,7 @@ def test_partitions():
 partitions:
   - name: default
     nodesortpolicy: {type: binpacking, resourceweights: {gpu: 2.5}}
-    preemption: {enabled: true}
+    preemption: {enabled: false, threshold: 80, interval: 1m}
     placementrules: [{name: user, create: true, filter: {users: [a, b]}, parent: {name: fixed, value: p, create: true}}]
     queues: [{name: root}]
   - {name: gpu, queues: [{name: root}]}
@@ -51,9 +51,11 @@ partitions:
         "partition default: node sort policy fair -> binpacking",
         "partition default: weight of memory 1 -> (none)",
         "partition default: weight of vcore 1 -> (none)",
-        "partition default: preemption disabled -> enabled",
+        "partition default: preemption enabled -> disabled",
         "partition default: placement rules (none) -> user (create) (allow users a b) below fixed p (create)",
         "partition default: weight of gpu (none) -> 2.5",
+        "partition default: preemption threshold (none) -> 80",
+        "partition default: preemption interval, ms (none) -> 60000",
         "partition gpu: added",
     ]
     assert between(two, one)[-1] == "partition gpu: removed"

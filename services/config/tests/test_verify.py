@@ -161,6 +161,14 @@ PARTITIONS = {
         "nodesortpolicy: {resourceweights: {memory: .inf}}\nqueues: [{name: root}]",
         "partitions[0].nodesortpolicy.resourceweights.memory",
     ),
+    "more than all of the cluster": (
+        "preemption: {threshold: 101}\nqueues: [{name: root}]",
+        "partitions[0].preemption.threshold",
+    ),
+    "interval without unit": (
+        "preemption: {interval: 15}\nqueues: [{name: root}]",
+        "partitions[0].preemption.interval",
+    ),
     "limits of the partition": ("limits: [{users: [a b], maxapplications: 1}]\nqueues: [{name: root}]", None),
 }
 

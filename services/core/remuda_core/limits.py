@@ -48,7 +48,7 @@ PREEMPTION_WORK_PER_PASS: Final = 50_000
 # After an attempt that led nowhere there is none for a millisecond per so many allocations in the cluster: looking at
 # them took half of that, so preemption never takes more than a third of the time.
 ALLOCATIONS_PER_MS_OF_REST: Final = 1_000
-# At most so many nodes are worked out in detail, those first that may take the fewest victims.
+# So many nodes that could do are compared, those first that lack the least: some 10 ms.
 NODES_PER_PLAN: Final = 200
 # One ask is not worth more: an operator should be able to read what a plan says.
 VICTIMS_PER_PLAN: Final = 100

@@ -69,7 +69,7 @@ class PartitionSettings(Settings):
     root: QueueSettings
     node_sort: str = "fair"
     resource_weights: Mapping[str, float] = msgspec.field(default_factory=lambda: {"vcore": 1.0, "memory": 1.0})
-    preemption_enabled: bool = False
+    preemption_enabled: bool = True
     placement_rules: tuple[PlacementRule, ...] = ()
     limits: tuple[Limit, ...] = ()
     # Nothing is preempted while less than this part of the cluster is in use, in per cent.

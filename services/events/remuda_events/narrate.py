@@ -132,13 +132,6 @@ def preemption_ended(fact: log_pb2.PreemptionEnded, at_ns: int) -> Records:
     )  # fmt: skip
 
 
-def preemption_refused(fact: log_pb2.PreemptionRefused, at_ns: int) -> Records:
-    yield request(
-        fact.allocation_key, Record.NONE, Record.DETAILS_NONE, at_ns,
-        reference=fact.application_id, message=f"nothing is preempted for it: {fact.reason}", resource=fact.resource,
-    )  # fmt: skip
-
-
 # Allocations
 
 
@@ -323,11 +316,11 @@ TABLE: Final[dict[str, Callable[[Any, int], Records]]] = {
     "release_overdue": release_overdue,
     "preemption_started": preemption_started,
     "preemption_ended": preemption_ended,
-    "preemption_refused": preemption_refused,
 }
 
 # Nothing is told of these, and why.
 SILENT: Final = {
+    "preemption_refused": "the ask goes on waiting; why it does is told by ask_waiting, and not four times a minute",
     "rm_registered": "no type of record names a resource manager",
     "registration_refused": "no type of record names a resource manager; the RM has the reason as its reply",
     "configuration_applied": "told by the facts about partitions and queues before it",

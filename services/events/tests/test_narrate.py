@@ -106,10 +106,6 @@ TOLD: list[tuple[Message, list[str]]] = [
         ["REQUEST NONE - k1 app-1 'preemption has not helped: node n1 was removed'"],
     ),
     (
-        log_pb2.PreemptionRefused(allocation_key="k1", reason="no node would do", resource=ROOM, **APP),
-        ["REQUEST NONE - k1 app-1 [memory=10 vcore=1] 'nothing is preempted for it: no node would do'"],
-    ),
-    (
         log_pb2.ReleaseOverdue(
             allocation_key="k1", uuid="u-1", node_id="n1", termination_type=si.PREEMPTED_BY_SCHEDULER, **APP
         ),

@@ -169,7 +169,9 @@ class NodeSortPolicy(Keys):
 
 
 class Preemption(Keys):
-    enabled: Flag = False
+    enabled: Flag = True
+    threshold: Count = 0
+    interval: Text = ""
 
 
 class Partition(Keys):

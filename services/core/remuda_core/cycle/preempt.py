@@ -6,6 +6,7 @@ A plan is a value. It changes nothing; it can be confirmed or refused before it 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import itemgetter
 
 import msgspec
 
@@ -64,7 +65,7 @@ def plan(
         return "no queue inside its preemption fence has more than its guaranteed of what it needs"
     best = best_node(partition, pending, Ground(terms, over, now_ms), refused)
     if best is None:
-        return "no node would have room for it, whatever may be preempted"
+        return "no node that is not set aside for another ask would have room for it, whatever may be preempted"
     node, victims = best
     if not victims:
         return "it needs no preemption: there is room, or there will be when releases under way are confirmed"
@@ -115,23 +116,29 @@ def best_node(
     partition: Partition, pending: PendingAsk, ground: Ground, refused: frozenset[str]
 ) -> tuple[Node, tuple[Allocation, ...]] | None:
     """The node on which it takes the fewest victims, and none that opted out or started its application if that can
-    be; then by node ID. A node is only worked out if the least it could take might be better than what was found."""
+    be; then by node ID. Where least is lacking is looked first, and so many nodes that could do are enough."""
     need = pending.ask.resource
-    promising: list[tuple[int, str, Node, Lack, list[Allocation]]] = []
     others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
-    for node_id, node in sorted(partition.nodes.items()):
+    nodes: list[tuple[float, str, Node, Lack]] = []
+    for node_id, node in partition.nodes.items():
         if not node.schedulable or node in others or node_id in refused or node_id in pending.refused:
             continue
         lack = lack_of(need, node)
+        if lack is not None:
+            nodes.append((sum(short / (need.get(name) or 1) for name, short in lack.items()), node_id, node, lack))
+    nodes.sort(key=itemgetter(0, 1))
+    worked_out = 0
+    best: tuple[tuple[object, ...], Node, tuple[Allocation, ...]] | None = None
+    for _, node_id, node, lack in nodes:
+        if worked_out >= NODES_PER_PLAN:
+            break
         candidates = ground.on(node) if lack else []
         least = least_victims(lack, candidates)
-        if least is not None:
-            promising.append((least, node_id, node, lack, candidates))
-    promising.sort(key=lambda entry: entry[:2])
-    best: tuple[tuple[object, ...], Node, tuple[Allocation, ...]] | None = None
-    for least, node_id, node, lack, candidates in promising[:NODES_PER_PLAN]:
+        if least is None:
+            continue
+        worked_out += 1
         if best is not None and best[0] <= (False, False, least, node_id):
-            break
+            continue
         victims = ground.choose(node, lack, candidates)
         if victims is not None:
             opted_out = any(not victim.fact.allow_preempt_self for victim in victims)
@@ -169,6 +176,8 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
             if maximum is not None and amount and above.allocated.get(name, 0) + amount > maximum:
                 return f"queue {above.path} is at its maximum of {name}"
     lack = lack_of(pending.ask.resource, node)
+    if lack is None:
+        return f"node {node.id} is too small for it"
     if not lack:
         return "it needs no preemption: there is room on its required node"
     everyone: Mapping[Queue, Terms] = {

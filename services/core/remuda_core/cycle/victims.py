@@ -102,19 +102,21 @@ def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, int, int
     return (opted_out, originator, victim.fact.priority, *age)  # type: ignore[return-value]
 
 
-def lack_of(need: Resource, node: Node) -> Lack:
-    """What has to become free on the node for the ask to fit; nothing, and it fits. Where more of a resource is taken
-    than there is, nothing fits, whether it asks for it or not."""
+def lack_of(need: Resource, node: Node) -> Lack | None:
+    """What has to become free on the node for the ask to fit; nothing, and it fits; None, and it never does. Where more
+    of a resource is taken than there is, nothing fits, whether it asks for it or not."""
     capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
     lack: Lack = {}
     for name, amount in need.items():
-        have = capacity.get(name, 0) - occupied.get(name, 0) - allocated.get(name, 0)
+        room = capacity.get(name, 0) - occupied.get(name, 0) if occupied else capacity.get(name, 0)
+        if amount > room:
+            return None
+        have = room - allocated.get(name, 0)
         if amount > have:
             lack[name] = amount - have
     for name, used in allocated.items():
-        have = capacity.get(name, 0) - occupied.get(name, 0) - used
-        if have < 0 and name not in need:
-            lack[name] = -have
+        if name not in need and used > capacity.get(name, 0) - occupied.get(name, 0):
+            lack[name] = used + occupied.get(name, 0) - capacity.get(name, 0)
     if lack:
         for allocation in going(node):
             lessen(lack, allocation.fact.resource)
@@ -124,8 +126,9 @@ def lack_of(need: Resource, node: Node) -> Lack:
 def going(node: Node) -> Iterator[Allocation]:
     """What will be free there before long."""
     for allocation in node.allocations.values():
-        if allocation.releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER) and not allocation.overdue:
-            yield allocation
+        if allocation.releasing and allocation.releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER):
+            if not allocation.overdue:
+                yield allocation
 
 
 def lessen(lack: Lack, freed: Resource) -> None:
@@ -275,4 +278,5 @@ def _allocations(queue: Queue) -> Iterator[Allocation]:
 
 
 def _part_of(victim: Allocation, lack: Lack) -> float:
-    return max((victim.fact.resource.get(name, 0) / short for name, short in lack.items()), default=0.0)
+    """How much of what is lacking it brings; as many as there are resources lacking, and it is enough by itself."""
+    return sum(min(1.0, victim.fact.resource.get(name, 0) / short) for name, short in lack.items())
