@@ -87,8 +87,12 @@ def allocations(node_id: str) -> st.SearchStrategy[Allocated]:
             PARTITION, app, "", "", node_id, resource, priority,
             {"si/requiredNode": node_id} if bound else {}, originator=originator, allow_preempt_self=own,
         ),
-        st.sampled_from((*LEAVES[1:], *LEAVES)), amounts, st.sampled_from((-1, 0, 0, 1, 2, 4)), st.sampled_from((True, True, True, False, None)),
-        st.sampled_from((False, False, True)), st.sampled_from((False, False, False, True)),
+        st.sampled_from((*LEAVES[1:], *LEAVES)),
+        amounts,
+        st.sampled_from((-1, 0, 0, 1, 2, 4)),
+        st.sampled_from((True, True, True, False, None)),
+        st.sampled_from((False, False, True)),
+        st.sampled_from((False, False, False, True)),
     )  # fmt: skip
 
 

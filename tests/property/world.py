@@ -5,7 +5,7 @@ from __future__ import annotations
 from remuda_core.check import check, check_decision, digest
 from remuda_core.commands import Command, Schedule
 from remuda_core.core import Core
-from remuda_core.facts import Allocated, Fact, NodeReserved, PredicateAsked
+from remuda_core.facts import Allocated, Fact, NodeReserved, PredicateAsked, PreemptionStarted
 from remuda_core.state import Partition, State
 from remuda_core.wire import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
@@ -48,7 +48,8 @@ class World:
         for partition in self.state.partitions.values():
             made = len(steps(partition, facts))
             assert made <= limit
-            assert made == limit or self._next(partition) is None, "an ask that fits everywhere was left"
+            left = None if preempted(partition, facts) else self._next(partition)
+            assert made == limit or left is None, "an ask that fits everywhere was left"
         return facts
 
     def _next(self, partition: Partition) -> Next | None:
@@ -93,7 +94,19 @@ class World:
 
 
 def steps(partition: Partition, facts: list[Fact]) -> list[Allocated | PredicateAsked | NodeReserved]:
-    return [f for f in facts if isinstance(f, (*PLACED, NodeReserved)) and f.partition == partition.name]
+    """What was placed or reserved before anything was preempted, which is the last step of a pass."""
+    made: list[Allocated | PredicateAsked | NodeReserved] = []
+    for fact in facts:
+        if isinstance(fact, PreemptionStarted) and fact.partition == partition.name:
+            break
+        if isinstance(fact, (*PLACED, NodeReserved)) and fact.partition == partition.name:
+            made.append(fact)
+    return made
+
+
+def preempted(partition: Partition, facts: list[Fact]) -> bool:
+    """A node may have been given back for another: there may be something to do again."""
+    return any(isinstance(fact, PreemptionStarted) and fact.partition == partition.name for fact in facts)
 
 
 def over(fact: Fact) -> Fact:

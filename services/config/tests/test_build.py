@@ -61,7 +61,8 @@ def test_base_units_and_absence():
 
 
 def test_partition_settings():
-    text = "preemption: {enabled: false, threshold: 80, interval: 1m30s}\nnodesortpolicy: {type: binpacking, resourceweights: {gpu: 2, memory: -0.0}}\n"
+    text = "preemption: {enabled: false, threshold: 80, interval: 1m30s}\n"
+    text += "nodesortpolicy: {type: binpacking, resourceweights: {gpu: 2, memory: -0.0}}\n"
     built = remuda_config.load(partition(text + "queues: [{name: root}]")).partitions[0]
     assert not built.preemption_enabled
     assert (built.preemption_threshold, built.preemption_interval_ms) == (80, 90_000)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from .. import facts
 from ..facts import Fact
 from ..limits import ALLOCATIONS_PER_MS_OF_REST, PREEMPTION_WORK_PER_PASS, PREEMPTIONS_PER_PASS
-from ..state import Partition, PendingAsk, State
+from ..state import NEVER_MS, Node, Partition, PendingAsk, State
 from .claimants import Claimants
 from .preempt import Plan, plan
 from .required_node import required_node
+from .reserve import unreserved
 
 
 def preempt(state: State, partition: Partition, claimants: Claimants, budget: int, now_ms: int) -> Iterator[Fact]:
@@ -28,13 +29,14 @@ def preempt(state: State, partition: Partition, claimants: Claimants, budget: in
         found = plan(state, partition, pending, now_ms)
         if isinstance(found, Plan):
             budget -= 1
-            yield from carry_out(partition, found)
+            yield from carry_out(partition, found, state.reservation_delay_ms < NEVER_MS)
         else:
             yield refused(partition, pending, found)
 
 
-def carry_out(partition: Partition, found: Plan) -> Iterator[Fact]:
-    """Ask the RM to release the victims; they count until it confirms (semantics section 15)."""
+def carry_out(partition: Partition, found: Plan, reserves: bool) -> Iterator[Fact]:
+    """Ask the RM to release the victims, and keep the node for the ask. They count until the RM confirms (semantics
+    section 15). `reserves`: off where the RM wants no reservations."""
     ask, queue = found.pending.ask, found.pending.application.queue
     uuids = tuple(victim.fact.uuid for victim in found.victims)
     yield facts.PreemptionStarted(
@@ -51,6 +53,18 @@ def carry_out(partition: Partition, found: Plan) -> Iterator[Fact]:
             facts.PREEMPTED_BY_SCHEDULER,
             message,
         )
+    if reserves and found.node.reservation is not found.pending:
+        yield from keep(partition, found.pending, found.node)
+
+
+def keep(partition: Partition, pending: PendingAsk, node: Node) -> Iterator[Fact]:
+    """An ask has a reservation per repeat: without a free one, the node it had is exchanged for this one."""
+    ask = pending.ask
+    if node.reservation is not None:
+        yield unreserved(partition, node.reservation, node, f"{ask.allocation_key} has to be on this node")
+    if not pending.free:
+        yield unreserved(partition, pending, partition.nodes[pending.reservations[0]], f"{node.id} is kept instead")
+    yield facts.NodeReserved(partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource)
 
 
 def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:

@@ -245,6 +245,9 @@ class Index:
         demand = self.demand_of(ask)
         demand.reserved[node] = None
         self.nodes.withdraw(node)
+        self.reservations.changed[node] = (
+            None  # it may fit: preemption reserves for asks that a maximum holds back, too
+        )
         if demand.open:
             self.reservations.demand_opened(demand)
         line = ask.line

@@ -121,7 +121,9 @@ def best_node(
     others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
     nodes: list[tuple[float, str, Node, Lack]] = []
     for node_id, node in partition.nodes.items():
-        if not node.schedulable or node in others or node_id in refused or node_id in pending.refused:
+        if not node.schedulable or node in others or node.reservation not in (None, pending):
+            continue
+        if node_id in refused or node_id in pending.refused:
             continue
         lack = lack_of(need, node)
         if lack is not None:
@@ -167,6 +169,8 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
     node = partition.nodes.get(required_node(pending.ask.tags))
     if node is None or not node.schedulable:
         return "its required node does not exist or takes nothing new"
+    if node.reservation not in (None, pending) and required_node(node.reservation.ask.tags):
+        return f"node {node.id} is reserved for another ask that has to be there"
     if pending.preempted_at_ms:
         return "it has preempted others before"
     queue = pending.application.queue

@@ -126,9 +126,9 @@ def lack_of(need: Resource, node: Node) -> Lack | None:
 def going(node: Node) -> Iterator[Allocation]:
     """What will be free there before long."""
     for allocation in node.allocations.values():
-        if allocation.releasing and allocation.releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER):
-            if not allocation.overdue:
-                yield allocation
+        releasing = allocation.releasing
+        if releasing and releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER) and not allocation.overdue:
+            yield allocation
 
 
 def lessen(lack: Lack, freed: Resource) -> None:

@@ -119,6 +119,10 @@ def drain(
 
 
 def release_reservation(partition: Partition, node: Node, reason: str) -> Iterator[Fact]:
+    """Nor is anything preempted any more so that an ask fits there."""
+    for preemption in [p for p in partition.preemptions.values() if p.node is node]:
+        ask = preemption.pending.ask
+        yield facts.PreemptionEnded(partition.name, ask.application_id, ask.allocation_key, reason)
     if node.reservation is not None:
         yield unreserved(partition, node.reservation, node, reason)
 
@@ -140,11 +144,6 @@ def decommission(
     assert node is not None, "update_node checks"
     if not node.draining:
         yield facts.NodeDraining(partition.name, node.id)
-    for preemption in [p for p in partition.preemptions.values() if p.node is node]:
-        ask = preemption.pending.ask
-        yield facts.PreemptionEnded(
-            partition.name, ask.application_id, ask.allocation_key, f"node {node.id} was removed"
-        )
     yield from release_reservation(partition, node, "the node was removed")
     for allocation in list(node.allocations.values()):
         message = f"node {node.id} was removed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
+from ..cycle.reserve import unreserved
 from ..facts import Fact
 from ..limits import RELEASE_OVERDUE_MS
 from ..state import Alarm, Application, Partition, State
@@ -42,4 +43,7 @@ def preemption_over(
         return
     late = sum(1 for uuid in preemption.uuids if uuid in partition.allocations)
     what = f"{late} of {len(preemption.uuids)} releases have not come" if late else "the ask could not be allocated"
+    node = preemption.node
     yield facts.PreemptionEnded(partition.name, application.id, alarm.key, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
+    if node.reservation is preemption.pending:
+        yield unreserved(partition, preemption.pending, node, "preemption has not helped")
