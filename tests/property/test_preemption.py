@@ -21,10 +21,12 @@ LEAVES = ("root.a", "root.b.x", "root.b.y", "root.c")
 NODES = ("n1", "n2", "n3")
 
 amounts = st.fixed_dictionaries({"memory": st.integers(1, 6)}, optional={"vcore": st.integers(0, 4)})
-guaranteed = st.one_of(
+guaranteed: st.SearchStrategy[dict[str, int]] = st.one_of(
     st.just({}), st.fixed_dictionaries({"memory": st.integers(0, 6)}, optional={"vcore": st.integers(0, 4)})
 )
-maxima = st.one_of(st.just({}), st.just({}), st.just({}), st.fixed_dictionaries({"memory": st.integers(6, 25)}))
+maxima: st.SearchStrategy[dict[str, int]] = st.one_of(
+    st.just({}), st.just({}), st.just({}), st.fixed_dictionaries({"memory": st.integers(6, 25)})
+)
 policies = st.fixed_dictionaries(
     {},
     optional={
