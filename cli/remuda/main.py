@@ -173,6 +173,35 @@ def explain(
     show(nats, rm, application, key, json)
 
 
+@cli.command()
+def applications(
+    rm: Annotated[str, typer.Argument(help="rmID.")],
+    queue: Annotated[str | None, typer.Option(help="Only of this queue: its full path.")] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Applications: their state, what they hold and ask for; for some days those that ended or were rejected, too."""
+    from .listings import applications as show
+
+    show(nats, rm, queue, json)
+
+
+@cli.command()
+def nodes(rm: Annotated[str, typer.Argument(help="rmID.")], nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Nodes: their state, what is used of them, for which ask they are kept."""
+    from .listings import nodes as show
+
+    show(nats, rm, json)
+
+
+@cli.command()
+def usage(rm: Annotated[str, typer.Argument(help="rmID.")], nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """What users and groups use of each queue, and what they may use."""
+    from .listings import usage as show
+
+    show(nats, rm, json)
+
+
 @config.command()
 def check(
     file: Annotated[Path, typer.Argument(help="The queues.yaml.")],

@@ -38,6 +38,15 @@ async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
         assert code == 0
         assert "no node has room" in text
         assert f"go before it in {last['queue']}" in text.replace("\n", " ")
+
+        code, text = await finished("applications", "rm-1", "--nats", url)
+        assert code == 0, text
+        assert all(f"app-000{n}" in text for n in range(3))
+        code, text = await finished("nodes", "rm-1", "--nats", url, "--json")
+        assert [node["status"] for node in json.loads(text)] == ["Schedulable"], text
+        code, text = await finished("usage", "rm-1", "--nats", url)
+        assert code == 0, text
+        assert "user " in text
         assert await stopped(process) == 0
     finally:
         if process.returncode is None:

@@ -12,7 +12,7 @@ from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.limits import PAGE_BYTES
-from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 from remuda_core.shell.queries import Queries
 
 PARTITION = "[rm-1]default"
@@ -149,3 +149,34 @@ def test_what_preemption_does_for_an_ask_is_explained() -> None:
     (row,) = rows(Queries(core).explain, "asks")
     assert [constraint["constraint"] for constraint in row["constraints"]] == ["node", "preemption"]
     assert "no queue inside its preemption fence" in row["constraints"][1]["reason"]
+
+
+def test_what_users_and_groups_have_and_may_have() -> None:
+    core = Core("rm-1")
+    limits = (
+        Limit(users=("ann",), max_resources={"vcore": 5}, max_applications=2),
+        Limit(groups=("dev",), max_resources={"vcore": 3}),
+    )
+    below = (QueueSettings("a", limits=limits), QueueSettings("b"))
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=below)
+    core.handle(commands.Register("rm-1", Configuration("sum", (PartitionSettings("default", root),))), NOW_MS)
+    core.handle(commands.UpdateNode(PARTITION, "n1", "CREATE", {}, {"vcore": 9}), NOW_MS)
+    for name, queue, user, groups in (("1", "a", "ann", ()), ("2", "b", "ann", ()), ("3", "a", "bob", ("dev",))):
+        core.handle(commands.SubmitApplication(PARTITION, name, f"root.{queue}", user, groups), NOW_MS)
+        core.handle(commands.SubmitAsk(Ask(PARTITION, name, "k", {"vcore": int(name)})), NOW_MS)
+    core.handle(commands.Schedule(10), NOW_MS)
+    found = {
+        (row.get("user"), row.get("group"), row["queue"]): row for row in rows(Queries(core).usage, "usage", limit=2)
+    }
+    assert {who: row["used"] for who, row in found.items()} == {
+        ("ann", None, "root"): {"vcore": 3},
+        ("ann", None, "root.a"): {"vcore": 1},
+        ("ann", None, "root.b"): {"vcore": 2},
+        ("bob", None, "root"): {"vcore": 3},
+        ("bob", None, "root.a"): {"vcore": 3},
+        (None, "dev", "root.a"): {"vcore": 3},
+    }
+    ann, dev = found["ann", None, "root.a"], found[None, "dev", "root.a"]
+    assert (ann["max"], ann["max_applications"], ann["running_applications"]) == ({"vcore": 5}, 2, 1)
+    assert (dev["max"], dev["applications"]) == ({"vcore": 3}, 1)
+    assert {row["queue"] for row in rows(Queries(core).usage, "usage", group="dev")} == {"root.a"}

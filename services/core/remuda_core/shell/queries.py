@@ -25,6 +25,7 @@ from ..rules.resource import items_of
 from ..state import Application, Partition, PendingAsk, State
 from . import views
 from .pages import page
+from .usage import usage_of
 
 Request = Mapping[str, Any]
 
@@ -38,6 +39,7 @@ class Queries:
             "applications": self.applications,
             "rejections": self.rejections,
             "allocations": self.allocations,
+            "usage": self.usage,
             "explain": self.explain,
             "stats": self.stats,
         }
@@ -110,6 +112,18 @@ class Queries:
             if wanted in (None, allocation.application.id) and node_id in (None, allocation.node.id)
         )
         return page(request, "allocations", rows, self._head())
+
+    def usage(self, request: Request) -> object:
+        """What each user has in each queue, and each group where a limit counts for it; of one `user`, one `group`."""
+        wanted = [("user", request.get("user")), ("group", request.get("group"))]
+        asked_for = {(kind, name) for kind, name in wanted if name is not None}
+        rows = (
+            ([name, usage.kind, usage.name, usage.queue], partial(views.usage, name, usage))
+            for name, partition in self._partitions()
+            for usage in usage_of(partition)
+            if not asked_for or (usage.kind, usage.name) in asked_for
+        )
+        return page(request, "usage", rows, self._head())
 
     def explain(self, request: Request) -> object:
         """Of all pending asks, of those of a `queue` or an `application`, or of one (`key`): everything that is in the

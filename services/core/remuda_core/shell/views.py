@@ -9,6 +9,7 @@ from ..facts import Constraint
 from ..rules import lifecycle
 from ..settings import QueueSettings
 from ..state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
+from .usage import Usage
 
 View = dict[str, object]
 
@@ -65,6 +66,19 @@ def tracker(tracker: Tracker) -> View:
     }
 
 
+def usage(name: str, usage: Usage) -> View:
+    return {
+        "partition": name,
+        usage.kind: usage.name,
+        "queue": usage.queue,
+        "used": amounts(usage.used),
+        "applications": usage.applications,
+        "running_applications": usage.running,
+        "max": usage.limit.max_resources if usage.limit else {},
+        "max_applications": usage.limit.max_applications if usage.limit else 0,
+    }
+
+
 def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
     """Per resource the smallest maximum from here up, and never more than there is."""
     least = dict(partition.total)
@@ -106,6 +120,7 @@ def application(name: str, application: Application) -> View:
         "pending": amounts(application.pending),
         "asks": sum(ask.pending for ask in application.asks.values()),
         "allocations": len(application.allocations),
+        "counts_as_running": application.runs,
         "reservations": [
             {"key": ask.ask.allocation_key, "nodes": ask.reservations}
             for ask in application.asks.values()

@@ -1,0 +1,48 @@
+"""Who uses how much of which queue: of users all they have, of groups what a limit counts for them. Added up when
+somebody asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..rules.resource import Sums, sums
+from ..settings import Limit
+from ..state import Partition
+
+
+@dataclass(slots=True)
+class Usage:
+    """`kind`: user or group; `queue`: with all below it."""
+
+    kind: str
+    name: str
+    queue: str
+    used: Sums
+    applications: int = 0
+    running: int = 0
+    limit: Limit | None = None
+
+
+def usage_of(partition: Partition) -> list[Usage]:
+    """By kind, name and queue."""
+    found: dict[tuple[str, str, str], Usage] = {}
+    for application in partition.applications.values():
+        if application.terminal:
+            continue
+        for queue in application.queue.lineage:
+            key = ("user", application.user, queue.path)
+            usage = found.get(key)
+            if usage is None:
+                usage = found[key] = Usage(*key, sums())
+            usage.applications += 1
+            usage.running += application.runs
+            for name, amount in application.allocated.items():
+                usage.used[name] += amount
+    for queue in partition.queues.values():
+        for tracker in queue.trackers.values():
+            key = (tracker.kind, tracker.name, queue.path)
+            usage = found.get(key)
+            if usage is None:
+                usage = found[key] = Usage(*key, tracker.used, tracker.members, tracker.running)
+            usage.limit = tracker.limit
+    return [usage for _, usage in sorted(found.items())]
