@@ -433,6 +433,9 @@ class Notes:
                 for number, q in partition.questions.items()
                 if name in ("*", f"{q.fact.application_id}/{q.fact.allocation_key}")
             ]
+            asked += [
+                p.question for ids, p in partition.preemptions.items() if p.question and name in ("*", "/".join(ids))
+            ]
             for number in asked if name == "*" else asked[:1]:
                 yield commands.AnswerPredicate(partition.name, number, word == "yes", reason)
 

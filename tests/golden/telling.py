@@ -90,6 +90,14 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.PredicateAsked: (ALWAYS, lambda f: f"Asked {f.kind} {key(f)} {f.node_id}"),
     facts.PredicateRefused: (ALWAYS, lambda f: f"Refused {key(f)} {f.node_id}: {f.reason}"),
     facts.PredicateWithdrawn: (ALWAYS, lambda f: f"Not asked any more {key(f)} {f.node_id}: {f.reason}"),
+    facts.PreemptionAsked: (
+        ALWAYS,
+        lambda f: f"Asked preempt {key(f)} {f.node_id} for {','.join(f.victim_keys)}",
+    ),
+    facts.PreemptionAnswered: (
+        ALWAYS,
+        lambda f: f"{'Allowed' if f.success else 'Refused'} preemption {key(f)} {f.node_id}: {f.reason or 'yes'}",
+    ),
     facts.RefusalsForgotten: (ALWAYS, lambda f: f"Forgotten what was refused {key(f)}"),
     facts.ReleaseOverdue: (
         ALWAYS,

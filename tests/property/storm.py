@@ -28,6 +28,7 @@ RULES = (
     ),
     (PlacementRule("provided"), PlacementRule("fixed", create=True, value="root.a.dyn")),
 )
+DECLARATIONS = ("predicates", "preemption_predicates")
 JUMPS_MS = (1, 1_000, 1_000, 5_000, 31_000, 301_000, 86_400_000 * 3 + 1)
 
 
@@ -42,7 +43,8 @@ class Storm:
         self.room = random.choice((1, 3))
         self.limited = random.choice((0.0, 0.2, 0.6))  # of the queues
         self.wild = random.choice((0.0, 0.02, 0.1))  # of configurations and registrations
-        self.declared = {"predicates": "true"} if random.random() < 0.3 else {}
+        declared = random.choice(((), (), (), ("predicates",), ("preemption_predicates",), DECLARATIONS))
+        self.declared = dict.fromkeys(declared, "true")
         self.made = 0
 
     def run(self, steps: int) -> Iterator[Command]:
@@ -135,7 +137,8 @@ class Storm:
 
     def answer(self) -> Command:
         partition = self.partition()
-        question = self.random.choice(list(partition.questions) or [self.random.randint(0, 99)])
+        open_ones = [*partition.questions, *(p.question for p in partition.preemptions.values())]
+        question = self.random.choice(open_ones or [self.random.randint(0, 99)])
         return commands.AnswerPredicate(partition.name, question, self.random.random() < 0.6, "no")
 
     def release(self) -> Command:

@@ -17,7 +17,7 @@ import msgspec
 from .check_index import check_index
 from .evolve import mapped_priority
 from .facts import Allocated, Fact, PredicateAsked
-from .limits import REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
+from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from .rules import lifecycle, limits
 from .rules.resource import Items, Resource, items_of, show, total_of
 from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State
@@ -67,7 +67,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         },
         "questions": [question.fact for _, question in sorted(partition.questions.items())],
         "preemptions": sorted(
-            (app_id, key, p.node.id, p.uuids, p.at_ms) for (app_id, key), p in partition.preemptions.items()
+            (app_id, key, p.node.id, p.uuids, p.at_ms, p.question) for (app_id, key), p in partition.preemptions.items()
         ),
         "preemption_refused_ms": partition.preemption_refused_ms,
     }
@@ -414,7 +414,11 @@ def _check_preemption(state: State, partition: Partition) -> None:
         assert pending.preempted_at_ms == preemption.at_ms, f"{name}: the ask knows of another time"
         assert partition.nodes.get(preemption.node.id) is preemption.node, f"{name}: its node is not there"
         due_ms = preemption.at_ms + RELEASE_OVERDUE_MS
-        assert Alarm(due_ms, "preemption", partition.name, app_id, key) in alarms, f"{name}: nothing ends it"
+        alarm = Alarm(due_ms, "preemption", partition.name, app_id, key)
+        if preemption.question:
+            due_ms = preemption.at_ms + ANSWER_WITHIN_MS
+            alarm = Alarm(due_ms, "predicate", partition.name, app_id, str(preemption.question))
+        assert alarm in alarms or due_ms <= state.now_ms, f"{name}: nothing ends it"
     for uuid, a in partition.allocations.items():
         alarm = Alarm(a.releasing_ms + RELEASE_OVERDUE_MS, "release", partition.name, a.application.id, uuid)
         assert not a.releasing or a.overdue or alarm in alarms, f"allocation {uuid}: nothing tells if it is overdue"

@@ -452,8 +452,7 @@ def allocated(state: State, fact: facts.Allocated) -> None:
         else:
             _prioritise(application, priority, -1)
     if pending.preemption is not None:
-        allocation.by_preemption = True
-        _preemption_over(partition, pending)
+        _allocated_by_preemption(partition, pending, allocation)
     if fact.execution_timeout_ms > 0:
         _set_execution_alarm(state, fact)
     if partition.index is not None:
@@ -564,6 +563,16 @@ def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
     partition.preemption_refused_ms = state.now_ms
 
 
+def _allocated_by_preemption(partition: Partition, pending: PendingAsk, allocation: Allocation) -> None:
+    """Unless the RM is still being asked: then nothing was preempted for it."""
+    preemption = pending.preemption
+    assert preemption is not None, "it is under way"
+    allocation.by_preemption = not preemption.question
+    _preemption_over(partition, pending)
+    if preemption.question:
+        pending.preempted_at_ms = 0
+
+
 def _preemption_over(partition: Partition, pending: PendingAsk) -> None:
     del partition.preemptions[pending.ask.application_id, pending.ask.allocation_key]
     pending.preemption = None
@@ -601,8 +610,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
     pending.asked -= 1
     if pending.preemption is not None:
-        allocation.by_preemption = True
-        _preemption_over(partition, pending)
+        _allocated_by_preemption(partition, pending, allocation)
     if not pending.pending and not pending.asked:
         del application.asks[fact.allocation_key]
         partition.refused.pop(pending, None)
@@ -614,13 +622,19 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
 def predicate_refused(state: State, fact: facts.PredicateRefused) -> None:
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    _refused(state, partition, pending, fact)
+    _pending_again(partition, pending, partition.questions.pop(fact.question))
+
+
+def _refused(
+    state: State, partition: Partition, pending: PendingAsk, fact: facts.PredicateRefused | facts.PreemptionAnswered
+) -> None:
     pending.refused |= {fact.node_id}
     pending.refusal = f"{fact.node_id}: {fact.reason}"
     pending.refused_at_ms = state.now_ms
     partition.refused[pending] = None
     at_ms = state.now_ms + REFUSALS_LAST_MS
     state.timers.set(at_ms, "refusals", fact.partition, fact.application_id, fact.allocation_key)
-    _pending_again(partition, pending, partition.questions.pop(fact.question))
 
 
 def predicate_withdrawn(state: State, fact: facts.PredicateWithdrawn) -> None:
@@ -634,6 +648,29 @@ def refusals_forgotten(state: State, fact: facts.RefusalsForgotten) -> None:
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     del partition.refused[pending]
     _set_refused(partition, pending, NO_NODES)
+
+
+def preemption_asked(state: State, fact: facts.PreemptionAsked) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    node = partition.nodes[fact.node_id]
+    state.next_question = fact.question + 1
+    pending.preempted_at_ms = state.now_ms
+    pending.preemption = Preemption(pending, node, fact.uuids, state.now_ms, fact.question)
+    partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
+    state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
+
+
+def preemption_answered(state: State, fact: facts.PreemptionAnswered) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    _preemption_over(partition, pending)
+    pending.preempted_at_ms = 0
+    if not fact.success:
+        _refused(state, partition, pending, fact)
+        _set_refused(partition, pending, pending.refused)
+    if partition.index is not None:
+        partition.index.may_preempt(pending)
 
 
 def _pending_again(partition: Partition, pending: PendingAsk, question: Question) -> None:
@@ -728,6 +765,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.PredicateRefused: predicate_refused,
     facts.PredicateWithdrawn: predicate_withdrawn,
     facts.RefusalsForgotten: refusals_forgotten,
+    facts.PreemptionAsked: preemption_asked,
+    facts.PreemptionAnswered: preemption_answered,
     facts.ReleaseOverdue: release_overdue,
     facts.PreemptionStarted: preemption_started,
     facts.PreemptionEnded: preemption_ended,

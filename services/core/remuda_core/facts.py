@@ -465,6 +465,32 @@ class PreemptionRefused(Fact):
     reason: str
 
 
+class PreemptionAsked(Fact):
+    """Would the ask start on the node if these went away? Nothing is asked of anybody else before the RM answers."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    uuids: tuple[str, ...]
+    victim_keys: tuple[str, ...]
+    question: int
+    answer_by_ms: int
+
+
+class PreemptionAnswered(Fact):
+    """By the RM, or by its silence. The ask stands where it stood before the question; after a no, without this
+    node."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    question: int
+    success: bool
+    reason: str
+
+
 # si.TerminationType, by number: facts carry the number so that the rules need no protobuf.
 STOPPED_BY_RM = 1
 TIMEOUT = 2

@@ -126,12 +126,14 @@ class PendingAsk(msgspec.Struct, eq=False):
 
 
 class Preemption(msgspec.Struct, eq=False):
-    """Under way: until the ask is allocated or goes, or it turns out not to help."""
+    """Under way: until the ask is allocated or goes, or it turns out not to help. Where the RM declares predicates for
+    it, it begins with a `question` (0: there is none, or it has been answered)."""
 
     pending: PendingAsk
     node: Node
     uuids: tuple[str, ...]
     at_ms: int
+    question: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -372,7 +374,15 @@ class State:
     @property
     def predicates(self) -> bool:
         """Whether the RM is asked before anything is placed."""
-        return self.registered is not None and self.registered.extra_config.get("predicates", "").lower() == "true"
+        return self._declares("predicates")
+
+    @property
+    def preemption_predicates(self) -> bool:
+        """Whether the RM is asked before anything is preempted."""
+        return self._declares("preemption_predicates")
+
+    def _declares(self, name: str) -> bool:
+        return self.registered is not None and self.registered.extra_config.get(name, "").lower() == "true"
 
     def next_uuid(self) -> str:
         """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID and a number that

@@ -165,6 +165,8 @@ class Fact(_message.Message):
     PREDICATE_REFUSED_FIELD_NUMBER: _builtins.int
     PREDICATE_WITHDRAWN_FIELD_NUMBER: _builtins.int
     REFUSALS_FORGOTTEN_FIELD_NUMBER: _builtins.int
+    PREEMPTION_ASKED_FIELD_NUMBER: _builtins.int
+    PREEMPTION_ANSWERED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm_registered(self) -> Global___RmRegistered: ...
     @_builtins.property
@@ -255,6 +257,10 @@ class Fact(_message.Message):
     def predicate_withdrawn(self) -> Global___PredicateWithdrawn: ...
     @_builtins.property
     def refusals_forgotten(self) -> Global___RefusalsForgotten: ...
+    @_builtins.property
+    def preemption_asked(self) -> Global___PreemptionAsked: ...
+    @_builtins.property
+    def preemption_answered(self) -> Global___PreemptionAnswered: ...
     def __init__(
         self,
         *,
@@ -303,12 +309,14 @@ class Fact(_message.Message):
         predicate_refused: Global___PredicateRefused | None = ...,
         predicate_withdrawn: Global___PredicateWithdrawn | None = ...,
         refusals_forgotten: Global___RefusalsForgotten | None = ...,
+        preemption_asked: Global___PreemptionAsked | None = ...,
+        preemption_answered: Global___PreemptionAnswered | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1894,3 +1902,90 @@ class RefusalsForgotten(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RefusalsForgotten: _TypeAlias = RefusalsForgotten  # noqa: Y015
+
+@_typing.final
+class PreemptionAsked(_message.Message):
+    """The RM is asked whether the ask would start on the node if these allocations went away."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    UUIDS_FIELD_NUMBER: _builtins.int
+    VICTIM_KEYS_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    question: _builtins.int
+    """Counted together with those of PredicateAsked."""
+    answer_by_ms: _builtins.int
+    """No answer until then counts as a refusal."""
+    @_builtins.property
+    def uuids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The allocations, and the keys of their asks, in the order in which they would go."""
+
+    @_builtins.property
+    def victim_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        uuids: _abc.Iterable[_builtins.str] | None = ...,
+        victim_keys: _abc.Iterable[_builtins.str] | None = ...,
+        question: _builtins.int = ...,
+        answer_by_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "uuids", b"uuids", "victim_keys", b"victim_keys"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionAsked: _TypeAlias = PreemptionAsked  # noqa: Y015
+
+@_typing.final
+class PreemptionAnswered(_message.Message):
+    """After success, the preemption is planned once more and begins if the plan is still the same. Otherwise the ask goes on without this node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    SUCCESS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    question: _builtins.int
+    success: _builtins.bool
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        question: _builtins.int = ...,
+        success: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "reason", b"reason", "success", b"success"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionAnswered: _TypeAlias = PreemptionAnswered  # noqa: Y015

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..facts import Fact
-from ..limits import ALLOCATIONS_PER_MS_OF_REST, PREEMPTION_WORK_PER_PASS, PREEMPTIONS_PER_PASS
+from ..limits import ALLOCATIONS_PER_MS_OF_REST, ANSWER_WITHIN_MS, PREEMPTION_WORK_PER_PASS, PREEMPTIONS_PER_PASS
 from ..state import NEVER_MS, Node, Partition, PendingAsk, State
 from .claimants import Claimants
 from .preempt import Plan, plan
@@ -29,14 +29,32 @@ def preempt(state: State, partition: Partition, claimants: Claimants, budget: in
         found = plan(state, partition, pending, now_ms)
         if isinstance(found, Plan):
             budget -= 1
-            yield from carry_out(partition, found, state.reservation_delay_ms < NEVER_MS)
+            if state.preemption_predicates:
+                yield ask_rm(state, found, now_ms)
+            else:
+                yield from carry_out(state, partition, found)
         else:
             yield refused(partition, pending, found)
 
 
-def carry_out(partition: Partition, found: Plan, reserves: bool) -> Iterator[Fact]:
+def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
+    """A plan has no more victims than it needs, so the RM is asked about all of them going."""
+    ask = found.pending.ask
+    return facts.PreemptionAsked(
+        ask.partition,
+        ask.application_id,
+        ask.allocation_key,
+        found.node.id,
+        tuple(victim.fact.uuid for victim in found.victims),
+        tuple(victim.fact.allocation_key for victim in found.victims),
+        state.next_question,
+        now_ms + ANSWER_WITHIN_MS,
+    )
+
+
+def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]:
     """Ask the RM to release the victims, and keep the node for the ask. They count until the RM confirms (semantics
-    section 15). `reserves`: off where the RM wants no reservations."""
+    section 15)."""
     ask, queue = found.pending.ask, found.pending.application.queue
     uuids = tuple(victim.fact.uuid for victim in found.victims)
     yield facts.PreemptionStarted(
@@ -53,6 +71,7 @@ def carry_out(partition: Partition, found: Plan, reserves: bool) -> Iterator[Fac
             facts.PREEMPTED_BY_SCHEDULER,
             message,
         )
+    reserves = state.reservation_delay_ms < NEVER_MS
     if reserves and found.node.reservation is not found.pending:
         yield from keep(partition, found.pending, found.node)
 

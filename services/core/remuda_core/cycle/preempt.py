@@ -179,6 +179,8 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
             maximum = above.settings.max.get(name)
             if maximum is not None and amount and above.allocated.get(name, 0) + amount > maximum:
                 return f"queue {above.path} is at its maximum of {name}"
+    if node.id in pending.refused:
+        return f"the RM refuses {pending.refusal}"
     lack = lack_of(pending.ask.resource, node)
     if lack is None:
         return f"node {node.id} is too small for it"

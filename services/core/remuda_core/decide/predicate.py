@@ -1,4 +1,4 @@
-"""AnswerPredicate (000, Predicates; semantics section 10): what the RM says to a question that a cycle has asked it.
+"""AnswerPredicate (000, Predicates; semantics sections 10, 13): what the RM says to a question that a cycle has asked.
 
 Between question and answer the world goes on: what was asked about may have been withdrawn (then the answer finds no
 question and means nothing), or may fit no more where it was to go.
@@ -10,18 +10,23 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..commands import AnswerPredicate
+from ..cycle.attempt import carry_out
 from ..cycle.place import allocate
+from ..cycle.preempt import Plan, plan
 from ..cycle.states import start
 from ..facts import Fact
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
 from ..rules import lifecycle
-from ..state import Alarm, Application, Node, Partition, Question, State
+from ..state import Alarm, Application, Node, Partition, Preemption, Question, State
 
 
 def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
     partition = state.partitions.get(command.partition)
-    question = partition.questions.get(command.question) if partition is not None else None
-    if partition is None or question is None:
+    if partition is None:
+        return
+    question = partition.questions.get(command.question)
+    if question is None:
+        yield from answer_preemption(state, partition, command, now_ms)
         return
     if not command.success:
         yield refused(question, command.reason or "the RM gave no reason")
@@ -34,6 +39,35 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     if application.state != lifecycle.RUNNING:
         yield from start(partition, application, now_ms)
     yield allocate(state, application.asks[fact.allocation_key].ask, fact.node_id, fact.question)
+
+
+def answer_preemption(state: State, partition: Partition, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
+    """After a yes, planned again: what has happened meanwhile may have made it needless, or another choice the better
+    one. Then the RM is asked anew when it is the ask's turn."""
+    asked = preemption_asked(partition, command.question)
+    if asked is None:
+        return
+    yield preemption_answered(partition, asked, command.success, command.reason)
+    if command.success and asked.pending.pending:
+        found = plan(state, partition, asked.pending, now_ms)
+        if isinstance(found, Plan) and (found.node, uuids_of(found)) == (asked.node, asked.uuids):
+            yield from carry_out(state, partition, found)
+
+
+def preemption_asked(partition: Partition, question: int) -> Preemption | None:
+    """The preemption the question is about."""
+    return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)
+
+
+def uuids_of(found: Plan) -> tuple[str, ...]:
+    return tuple(victim.fact.uuid for victim in found.victims)
+
+
+def preemption_answered(partition: Partition, asked: Preemption, success: bool, reason: str) -> Fact:
+    ask = asked.pending.ask
+    return facts.PreemptionAnswered(
+        partition.name, ask.application_id, ask.allocation_key, asked.node.id, asked.question, success, reason
+    )
 
 
 def problem_of(question: Question) -> str | None:
@@ -64,9 +98,12 @@ def unanswered(
     state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
 ) -> Iterator[Fact]:
     """Time is up for a question."""
+    reason = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
     question = partition.questions.get(int(alarm.key))
     if question is not None:
-        yield refused(question, f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s")
+        yield refused(question, reason)
+    elif asked := preemption_asked(partition, int(alarm.key)):
+        yield preemption_answered(partition, asked, False, reason)
 
 
 def refusals_old(
