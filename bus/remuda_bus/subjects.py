@@ -51,6 +51,11 @@ def predicates(rm_id: str) -> str:
     return f"si.v1.rm.{rm_id}.predicates"
 
 
+def preemption_predicates(rm_id: str) -> str:
+    """Requests to the RM: would this ask start on that node if these allocations went away?"""
+    return f"si.v1.rm.{rm_id}.preemption_predicates"
+
+
 def rm_of(subject: str) -> str:
     """The rmID in any subject that names one: si.v1.rm.<rm>..., remuda.{inbox,log,dead}.<rm>."""
     parts = subject.split(".")

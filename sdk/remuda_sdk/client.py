@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -18,7 +18,8 @@ from remuda_sdk.inflow import Inflow
 from remuda_sdk.outflow import Outflow
 from remuda_sdk.session import Callback, RegistrationFailed, Releasable, Session, read, sized
 
-PREDICATES = "predicates"  # in extraConfig: the RM wants to be asked
+PREDICATES = "predicates"  # in extraConfig: the RM wants to be asked before anything is placed
+PREEMPTION_PREDICATES = "preemption_predicates"  # ... before anything is preempted
 INVALID = 400
 REFUSED = 409
 OUTAGE = 503
@@ -31,7 +32,7 @@ class ResourceManager(HandlersOfRm):
     the same time.
 
     Callbacks come by `callbacks()` or to handlers (`on_allocation` and so on), not both. Questions of the scheduler are
-    answered by `on_predicates`.
+    answered by `on_predicates` and `on_preemption_predicates`.
     """
 
     def __init__(self, url: str, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
@@ -222,19 +223,30 @@ class ResourceManager(HandlersOfRm):
     async def _answer_questions(self, bus: NatsBus) -> None:
         """Only an RM that declares predicates is asked. Where it has no handler for them, nothing is against it."""
         declared = self._registration.extraConfig
-        if self._predicates is not None:
-            declared[PREDICATES] = "true"
-        if declared.get(PREDICATES, "").lower() == "true":
-            await bus.serve(subjects.predicates(self.rm_id), self._answer_predicates, "predicates")
+        for name, handler, subject, answer in (
+            (PREDICATES, self._predicates, subjects.predicates, self._answer_predicates),
+            (
+                PREEMPTION_PREDICATES,
+                self._preemption_predicates,
+                subjects.preemption_predicates,
+                self._answer_preemption_predicates,
+            ),
+        ):
+            if handler is not None:
+                declared[name] = "true"
+            if declared.get(name, "").lower() == "true":
+                await bus.serve(subject(self.rm_id), answer, name)
 
     async def _answer_predicates(self, message: Message) -> bytes:
         if self._predicates is not None:
-            reason = self._predicates(si.PredicatesArgs.FromString(message.payload))
-            if inspect.isawaitable(reason):
-                reason = await reason
-            if reason:
-                raise Refused(str(reason), REFUSED)
+            await _refuse_with(self._predicates(si.PredicatesArgs.FromString(message.payload)))
         return b""
+
+    async def _answer_preemption_predicates(self, message: Message) -> bytes:
+        args = si.PreemptionPredicatesArgs.FromString(message.payload)
+        if self._preemption_predicates is not None:
+            await _refuse_with(self._preemption_predicates(args))
+        return si.PreemptionPredicatesResponse(success=True, index=args.startIndex).SerializeToString()
 
     def _check_undeclared(self) -> None:
         if self._bus is not None:
@@ -286,6 +298,14 @@ class ResourceManager(HandlersOfRm):
         if self._bus is None:
             raise RuntimeError("not connected: use `async with ResourceManager.connect(...) as rm`")
         return self._bus
+
+
+async def _refuse_with(reason: Awaitable[str | None] | str | None) -> None:
+    """Raises Refused unless there is no reason."""
+    if inspect.isawaitable(reason):
+        reason = await reason
+    if reason:
+        raise Refused(str(reason), REFUSED)
 
 
 def _acting(nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> Iterable[si.NodeInfo]:

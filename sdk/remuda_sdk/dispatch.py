@@ -10,7 +10,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.session import Callback, DeadLetter
 
 Handler = TypeVar("Handler", bound=Callable[[Any], Any])
-Predicates = TypeVar("Predicates", bound=Callable[[si.PredicatesArgs], Awaitable[str | None] | str | None])
+Predicates = TypeVar("Predicates", bound=Callable[[Any], Awaitable[str | None] | str | None])
 
 
 class Handlers:
@@ -46,6 +46,7 @@ class HandlersOfRm:
     def __init__(self) -> None:
         self._handlers = Handlers()
         self._predicates: Callable[[Any], Any] | None = None
+        self._preemption_predicates: Callable[[Any], Any] | None = None
 
     def on_allocation(self, handler: Handler) -> Handler:
         """`handler(si.AllocationResponse)`: new, released, releasedAsks, rejected, rejectedAllocations, in this
@@ -79,6 +80,15 @@ class HandlersOfRm:
             raise ValueError(f"predicates have a handler already: {self._predicates!r}")
         self._check_undeclared()
         self._predicates = handler
+        return handler
+
+    def on_preemption_predicates(self, handler: Predicates) -> Predicates:
+        """`handler(si.PreemptionPredicatesArgs)`: would the ask start on the node if all of `preemptAllocationKeys`
+        went away? Otherwise as `on_predicates`."""
+        if self._preemption_predicates is not None:
+            raise ValueError(f"preemption predicates have a handler already: {self._preemption_predicates!r}")
+        self._check_undeclared()
+        self._preemption_predicates = handler
         return handler
 
     def _check_undeclared(self) -> None:

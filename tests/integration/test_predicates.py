@@ -95,6 +95,40 @@ async def test_any_client_may_answer(system: System) -> None:
     assert heard == [("n1", "app-1", "default"), ("n2", "app-1", "default")]
 
 
+async def test_preemption_is_confirmed_too(system: System) -> None:
+    queues = """
+partitions:
+  - name: default
+    preemption: {enabled: true}
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - {name: a}
+          - {name: b, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}
+"""
+    rm = ResourceManager.connect(system.url, "rm-1", config=queues)
+    asked: list[tuple[str, list[str]]] = []
+
+    @rm.on_preemption_predicates
+    def would_start(question: si.PreemptionPredicatesArgs) -> str | None:
+        asked.append((question.nodeID, sorted(question.preemptAllocationKeys)))
+        return "no disk" if question.nodeID == "n1" else None
+
+    async with rm:
+        placed = Placed(rm, 5)
+        await rm.report_nodes([node("n1", vcore=4_000), node("n2", vcore=4_000)])
+        await rm.submit(application("app-a", queue="root.a", user="u"), application("app-b", queue="root.b", user="u"))
+        await rm.ask([ask("app-a", f"a{i}", vcore=2_000) for i in range(4)])
+        await rm.ask([ask("app-b", "b", vcore=4_000, preemption=si.PreemptionPolicy(allowPreemptOther=True))])
+        await asyncio.wait_for(placed.enough.wait(), 30)
+    on_n1, on_n2 = (
+        sorted(key for key, node_id in placed.on.items() if node_id == n and key != "b") for n in ("n1", "n2")
+    )
+    assert asked == [("n1", on_n1), ("n2", on_n2)]
+    assert placed.on["b"] == "n2"
+
+
 async def test_core_and_rmproxy_may_die_while_the_rm_thinks(system: System) -> None:
     rm = ResourceManager.connect(system.url, "rm-1", config=QUEUES)
     thinking = asyncio.Event()

@@ -19,9 +19,10 @@ from remuda_rmproxy.partitions import PlainNames
 from remuda_rmproxy.tellings import RESPONSES, TELLINGS, Telling
 
 MAX_ITEMS = 2_000  # in one message: an RM works on the first while the next are on their way
-QUESTION = "predicate_asked"
+QUESTIONS = ("predicate_asked", "preemption_asked")
 INDEPENDENT = "application"  # the kind whose order matters only per application
 
+Question = log_pb2.PredicateAsked | log_pb2.PreemptionAsked
 Item = tuple[Telling, Any]
 
 
@@ -64,7 +65,7 @@ def callbacks_of(
     rm_id: str,
     limit: int,
     after_fact: int = -1,
-    questions: list[log_pb2.PredicateAsked] | None = None,
+    questions: list[Question] | None = None,
 ) -> Iterator[Callback]:
     """What the RM is told of a commit beyond the fact `after_fact`, each message at most `limit` bytes. What it is
     asked is put into `questions`."""
@@ -73,7 +74,7 @@ def callbacks_of(
         yield from _messages(run.kind, run.items, run.indexes, names, limit)
 
 
-def _runs(commit: log_pb2.Commit, after_fact: int, questions: list[log_pb2.PredicateAsked]) -> Iterator[_Run]:
+def _runs(commit: log_pb2.Commit, after_fact: int, questions: list[Question]) -> Iterator[_Run]:
     run = _Run("")
     index = -1
     for decision in commit.decisions:
@@ -82,8 +83,8 @@ def _runs(commit: log_pb2.Commit, after_fact: int, questions: list[log_pb2.Predi
             name = fact.WhichOneof("fact") or ""
             telling = TELLINGS.get(name)
             if telling is None or index <= after_fact:
-                if name == QUESTION:
-                    questions.append(fact.predicate_asked)
+                if name in QUESTIONS:
+                    questions.append(getattr(fact, name))
                 continue
             told = getattr(fact, name)
             if telling.is_told is not None and not telling.is_told(told, decision):

@@ -10,12 +10,14 @@ import asyncio
 from collections.abc import Sequence
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, Headers, Refused
+from remuda_bus.bus import Bus, BusError, Headers, Message, Refused
 from remuda_bus.log import LogEntry
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy.callbacks import Question
 from remuda_rmproxy.partitions import PlainNames
 
 log = structlog.get_logger()
@@ -24,8 +26,6 @@ ASKED_AT_ONCE = 256  # an RM answers them one after the other or side by side: m
 ANSWERS_IN_MESSAGE = 500
 MAX_REASON_CHARACTERS = 500  # it is kept in the log and told to people
 AGAIN_S = 0.2  # while nobody listens: the RM may be about to connect
-
-Question = log_pb2.PredicateAsked
 
 
 class Asker:
@@ -76,23 +76,44 @@ class Asker:
 
     async def _reason_against(self, question: Question, headers: Headers, left_s: float) -> str | None:
         """Empty: nothing is against it. None: the RM has not answered."""
-        subject, payload = subjects.predicates(self._rm_id), predicates_args(question).SerializeToString()
+        subject, payload = request_of(question, self._rm_id)
         about = {**about_of(question, self._rm_id), **trace_of(headers)}
         until = asyncio.get_running_loop().time() + left_s
         while (left_s := until - asyncio.get_running_loop().time()) > 0:
             try:
-                await self._bus.request(subject, payload, about, left_s)
+                reply = await self._bus.request(subject, payload, about, left_s)
             except Refused as refusal:
                 return refusal.reason or "the RM gave no reason"
             except BusError:
                 await asyncio.sleep(min(AGAIN_S, left_s))
             else:
-                return ""
+                return reason_in(reply, question)
         return None
 
 
-def predicates_args(question: Question) -> si.PredicatesArgs:
-    return si.PredicatesArgs(allocationKey=question.allocation_key, nodeID=question.node_id, allocate=True)
+def request_of(question: Question, rm_id: str) -> tuple[str, bytes]:
+    """Subject and payload."""
+    if isinstance(question, log_pb2.PredicateAsked):
+        may = si.PredicatesArgs(allocationKey=question.allocation_key, nodeID=question.node_id, allocate=True)
+        return subjects.predicates(rm_id), may.SerializeToString()
+    would = si.PreemptionPredicatesArgs(
+        allocationKey=question.allocation_key,
+        nodeID=question.node_id,
+        preemptAllocationKeys=question.victim_keys,
+        startIndex=len(question.victim_keys) - 1,  # it takes all of them
+    )
+    return subjects.preemption_predicates(rm_id), would.SerializeToString()
+
+
+def reason_in(reply: Message, question: Question) -> str:
+    """Empty: nothing is against it. An answer to PredicatesArgs has no content."""
+    if isinstance(question, log_pb2.PredicateAsked):
+        return ""
+    try:
+        response = si.PreemptionPredicatesResponse.FromString(reply.payload)
+    except DecodeError as error:
+        return f"the answer is not a PreemptionPredicatesResponse: {error}"
+    return "" if response.success else "the RM says it would not start there even then"
 
 
 def about_of(question: Question, rm_id: str) -> dict[str, str]:

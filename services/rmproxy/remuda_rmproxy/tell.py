@@ -17,7 +17,7 @@ from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError, Outgoing, Unreadable
 from remuda_bus.log import HEADER_ROOM_BYTES, LogEntry, LogReader, Position
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_rmproxy.callbacks import callbacks_of
+from remuda_rmproxy.callbacks import Question, callbacks_of
 
 log = structlog.get_logger()
 
@@ -27,7 +27,7 @@ APPEND_WITHIN_S = 10.0
 RETRY_S = 0.5
 
 OnDecision = Callable[[str, log_pb2.Decision], Awaitable[None]]
-OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, log_pb2.PredicateAsked]]], None]
+OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, Question]]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Teller:
     async def _tell(self, entries: list[LogEntry]) -> None:
         batch: list[Outgoing] = []
         size = 0
-        questions: list[tuple[LogEntry, log_pb2.PredicateAsked]] = []
+        questions: list[tuple[LogEntry, Question]] = []
         with ExitStack() as spans:
             for entry in entries:
                 for decision in entry.commit.decisions:
@@ -104,11 +104,11 @@ class Teller:
                 await self._append(batch)
 
     def _callbacks(
-        self, entry: LogEntry, questions: list[tuple[LogEntry, log_pb2.PredicateAsked]], spans: ExitStack
+        self, entry: LogEntry, questions: list[tuple[LogEntry, Question]], spans: ExitStack
     ) -> list[Outgoing]:
         rm_id, seq = self._rm_id, str(entry.seq)
         after_fact = self._told.fact if entry.seq == self._told.log_seq else -1
-        asked: list[log_pb2.PredicateAsked] = []
+        asked: list[Question] = []
         callbacks = list(callbacks_of(entry.commit, rm_id, self._limit, after_fact, asked))
         questions.extend((entry, question) for question in asked)
         if not callbacks:

@@ -8,7 +8,7 @@ from remuda_bus.log import LogEntry, Position
 from remuda_bus.memory import MemoryBus
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.callbacks import callbacks_of
+from remuda_rmproxy.callbacks import Question, callbacks_of
 from remuda_rmproxy.predicates import ANSWERS_IN_MESSAGE, Asker
 
 PARTITION = "[rm-1]default"
@@ -71,6 +71,35 @@ async def test_a_question_and_its_answers() -> None:
     assert (no.question, no.success, no.reason) == (2, False, "no disk")
 
 
+async def test_preemption_has_a_subject_and_a_reply_of_its_own() -> None:
+    bus = MemoryBus()
+    asked = []
+
+    async def rm(message: Message) -> bytes:
+        args = si.PreemptionPredicatesArgs.FromString(message.payload)
+        asked.append((args.allocationKey, args.nodeID, list(args.preemptAllocationKeys), args.startIndex))
+        if args.nodeID == "n3":
+            return b"\xff"
+        return si.PreemptionPredicatesResponse(success=args.nodeID == "n1", index=1).SerializeToString()
+
+    await bus.serve(subjects.preemption_predicates("rm-1"), rm, "preemption_predicates")
+    questions = [
+        log_pb2.PreemptionAsked(
+            partition=PARTITION, application_id="app-1", allocation_key="k", node_id=f"n{number}",
+            uuids=["u-1", "u-2"], victim_keys=["a", "b"], question=number, answer_by_ms=NOW_MS + 5_000,
+        )
+        for number in (1, 2, 3)
+    ]  # fmt: skip
+    one = entry()
+    async with asking(bus) as asker:
+        asker.ask([one], [(one, each) for each in questions])
+        yes, no, unclear = sorted(await answers(bus, 3), key=lambda answer: answer.question)
+    assert asked == [("k", f"n{number}", ["a", "b"], 1) for number in (1, 2, 3)]
+    assert (yes.success, no.success, unclear.success) == (True, False, False)
+    assert no.reason == "the RM says it would not start there even then"
+    assert "not a PreemptionPredicatesResponse" in unclear.reason
+
+
 async def test_many_answers_travel_together() -> None:
     bus = MemoryBus()
 
@@ -131,6 +160,6 @@ async def test_what_is_over_is_not_asked_again() -> None:
 
 def test_questions_are_no_callbacks_and_are_found_whatever_was_told() -> None:
     commit = entry(question(1), question(2)).commit
-    found: list[log_pb2.PredicateAsked] = []
+    found: list[Question] = []
     assert not list(callbacks_of(commit, "rm-1", 1_000_000, 5, found))
     assert [one.question for one in found] == [1, 2]

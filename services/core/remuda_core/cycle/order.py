@@ -293,10 +293,12 @@ class LeafOrder(QueueOrder):
         return (application.seq, -application.priority)
 
     def application_changed(self, application: Application) -> None:
-        """Its share or priority changed."""
+        """Its share or priority changed: another ask may be first in its lanes."""
         for line in self.lines.get(application, {}).values():
             line.lane.contest.touch(line)
             line.lane.touch()
+            if not line.lane.open:
+                self.index.look_again(line.lane)
 
     # What stands in an application's way
 
