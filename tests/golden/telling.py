@@ -82,6 +82,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         ALWAYS,
         lambda f: f"Waiting {key(f)}{f' and {f.asks - 1} more' if f.asks > 1 else ''}: {f.reason}",
     ),
+    facts.AskOutstanding: ("asks", lambda f: f"Outstanding {key(f)}"),
     facts.Allocated: (ALWAYS, lambda f: f"Allocated {key(f)} {f.node_id}"),
     facts.AllocationRecovered: (ALWAYS, lambda f: f"Recovered {key(f.allocation)} {f.allocation.node_id}"),
     facts.AllocationRejected: (ALWAYS, lambda f: f"Rejected allocation {key(f)}: {f.reason}"),

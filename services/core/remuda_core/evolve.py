@@ -755,6 +755,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.AskRejected: nothing,
     facts.AskReleased: ask_released,
     facts.AskWaiting: ask_waiting,
+    facts.AskOutstanding: nothing,
     facts.Allocated: allocated,
     facts.AllocationRecovered: allocation_recovered,
     facts.AllocationRejected: nothing,

@@ -303,6 +303,15 @@ class AskWaiting(Fact):
 # Allocations
 
 
+class AskOutstanding(Fact):
+    """It may run, and there is no node for it: one more piece of what an AskWaiting told of another ask like it."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    reason: str
+
+
 class Allocated(Fact):
     partition: str
     application_id: str

@@ -62,6 +62,12 @@ REFUSAL_KEPT_MS: Final = 3_600_000
 # The RM has this long to confirm a release that it was asked for: graceful termination takes 30 s, seldom minutes.
 RELEASE_OVERDUE_MS: Final = 300_000
 
+# So many asks for which there is no node are told of one by one in a tick: an RM hears of a large backlog within
+# minutes, and the log hardly grows by it.
+OUTSTANDING_PER_TICK: Final = 1_000
+# Of an application's asks that are alike so many are told of: nobody adds nodes for more at once.
+OUTSTANDING_LOOKS: Final = 10_000
+
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 

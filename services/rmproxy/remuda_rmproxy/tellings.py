@@ -109,6 +109,13 @@ def _waiting(told: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.AskWa
     told.reason = fact.reason
 
 
+def _outstanding(told: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.AskOutstanding, _: PlainNames) -> None:
+    told.applicartionID = fact.application_id
+    told.allocationKey = fact.allocation_key
+    told.state = si.UpdateContainerSchedulingStateRequest.FAILED
+    told.reason = fact.reason
+
+
 def _reserved(told: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.NodeReserved, _: PlainNames) -> None:
     told.applicartionID = fact.application_id
     told.allocationKey = fact.allocation_key
@@ -168,6 +175,7 @@ TELLINGS: dict[str, Telling] = {
     "node_rejected": Telling("node", _rejected_node, "rejected"),
     "node_added": Telling("node", _accepted_node, "accepted"),
     "ask_waiting": Telling("container", _waiting, message=si.UpdateContainerSchedulingStateRequest),
+    "ask_outstanding": Telling("container", _outstanding, message=si.UpdateContainerSchedulingStateRequest),
     "node_reserved": Telling("container", _reserved, message=si.UpdateContainerSchedulingStateRequest),
     "configuration_refused": Telling(
         "dead_letter", _copy, message=si.EventRecord, is_told=_is_request, context=_refused_update

@@ -151,6 +151,7 @@ class Fact(_message.Message):
     ASK_RELEASED_FIELD_NUMBER: _builtins.int
     ASK_WAITING_FIELD_NUMBER: _builtins.int
     REJECTION_FORGOTTEN_FIELD_NUMBER: _builtins.int
+    ASK_OUTSTANDING_FIELD_NUMBER: _builtins.int
     ALLOCATED_FIELD_NUMBER: _builtins.int
     ALLOCATION_RELEASED_FIELD_NUMBER: _builtins.int
     RELEASE_REQUESTED_FIELD_NUMBER: _builtins.int
@@ -230,6 +231,8 @@ class Fact(_message.Message):
     @_builtins.property
     def rejection_forgotten(self) -> Global___RejectionForgotten: ...
     @_builtins.property
+    def ask_outstanding(self) -> Global___AskOutstanding: ...
+    @_builtins.property
     def allocated(self) -> Global___Allocated: ...
     @_builtins.property
     def allocation_released(self) -> Global___AllocationReleased: ...
@@ -295,6 +298,7 @@ class Fact(_message.Message):
         ask_released: Global___AskReleased | None = ...,
         ask_waiting: Global___AskWaiting | None = ...,
         rejection_forgotten: Global___RejectionForgotten | None = ...,
+        ask_outstanding: Global___AskOutstanding | None = ...,
         allocated: Global___Allocated | None = ...,
         allocation_released: Global___AllocationReleased | None = ...,
         release_requested: Global___ReleaseRequested | None = ...,
@@ -312,11 +316,11 @@ class Fact(_message.Message):
         preemption_asked: Global___PreemptionAsked | None = ...,
         preemption_answered: Global___PreemptionAnswered | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_draining", b"queue_draining", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "rm_registered", b"rm_registered"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1394,6 +1398,38 @@ class AskWaiting(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AskWaiting: _TypeAlias = AskWaiting  # noqa: Y015
+
+@_typing.final
+class AskOutstanding(_message.Message):
+    """It may run, and there is no node for it. AskWaiting tells this of one of an application's identical asks, and why; this
+    of each other one, once: who adds nodes has to know how many are wanted.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    reason: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "partition", b"partition", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskOutstanding: _TypeAlias = AskOutstanding  # noqa: Y015
 
 @_typing.final
 class Allocated(_message.Message):

@@ -86,6 +86,17 @@ def limit_constraints(pending: PendingAsk) -> list[Constraint]:
     return [found for tracker in pending.application.trackers for found in _over_limit(tracker, pending.ask.resource)]
 
 
+def pieces_allowed(pending: PendingAsk) -> int | None:
+    """How many like it fit what limits and maxima leave; None: any number."""
+    limits = [(tracker.limit.max_resources, tracker.used) for tracker in pending.application.trackers]
+    limits += [(queue.settings.max, queue.allocated) for queue in pending.application.queue.lineage]
+    need = {name: amount for name, amount in pending.ask.resource.items() if amount > 0}
+    pieces = [
+        (most[name] - used.get(name, 0)) // need[name] for most, used in limits for name in need.keys() & most.keys()
+    ]
+    return max(0, min(pieces)) if pieces else None
+
+
 def _over_limit(tracker: Tracker, resource: Resource) -> list[Constraint]:
     found = []
     for name, most in sorted(tracker.limit.max_resources.items()):

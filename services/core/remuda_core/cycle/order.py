@@ -457,7 +457,7 @@ class Line:
     """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the
     front."""
 
-    __slots__ = ("application", "best", "by_priority", "dirty", "lane", "told", "version")
+    __slots__ = ("announced", "application", "best", "by_priority", "dirty", "lane", "looked_at", "told", "version")
 
     def __init__(self, application: Application, lane: Lane) -> None:
         self.application = application
@@ -466,6 +466,9 @@ class Line:
         self.best: deque[PendingAsk] = deque()  # the one of the highest priority
         # Why it waited (Constraint.key of the first), and when somebody was last told so.
         self.told: dict[tuple[str, str, str], int] = {}
+        # By priority: the age of the last ask that was told to be outstanding; and what there was to look at then.
+        self.announced: dict[int, int] = {}
+        self.looked_at: tuple[int, int] = (0, 0)
         self.version = 0
         self.dirty = False
 
@@ -493,6 +496,19 @@ class Line:
     def count(self) -> int:
         """How many asks wait in it."""
         return sum(1 for asks in self.by_priority.values() for ask in asks if ask.free)
+
+    def unannounced(self, most: int) -> list[PendingAsk]:
+        """Of the first `most` asks those that came after the last announced; `most` counts pieces."""
+        found: list[PendingAsk] = []
+        for priority in sorted(self.by_priority, reverse=True):
+            announced = self.announced.get(priority, 0)
+            for ask in self.by_priority[priority]:
+                if most <= 0:
+                    return found
+                most -= ask.free
+                if ask.free and ask.seq > announced:
+                    found.append(ask)
+        return found
 
     def oldest(self) -> PendingAsk | None:
         first = (next((ask for ask in asks if ask.free), None) for asks in self.by_priority.values())

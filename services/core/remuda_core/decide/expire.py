@@ -7,8 +7,9 @@ from typing import Final
 
 from .. import facts
 from ..commands import Tick
-from ..cycle.explain import OF_NODES, node_constraints, standing_constraints
+from ..cycle.explain import OF_NODES, node_constraints, pieces_allowed, standing_constraints
 from ..cycle.index import Index
+from ..cycle.order import Line
 from ..cycle.states import occasion
 from ..facts import Fact
 from ..limits import (
@@ -16,9 +17,11 @@ from ..limits import (
     EXPLAIN_AGAIN_MS,
     EXPLAIN_LINES_PER_TICK,
     EXPLAIN_NODES_PER_TICK,
+    OUTSTANDING_LOOKS,
+    OUTSTANDING_PER_TICK,
 )
 from ..rules import lifecycle
-from ..state import Alarm, Application, Partition, State
+from ..state import Alarm, Application, Partition, PendingAsk, State
 from . import predicate
 from .allocation import idle, release_requested
 from .ask import withdraw
@@ -59,7 +62,7 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:
     """Why asks wait: when that is another reason than they were told, and not the same one again within a minute
     (semantics section 17). One ask stands for all of its application that are like it."""
-    looks = 0
+    looks, untold = 0, OUTSTANDING_PER_TICK
     for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
         line = index.unexplained.popleft()
         ask = line.head()
@@ -70,6 +73,10 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
             continue
         demand, known = line.lane.demand, set(ask.waiting or ())
         constraints = standing_constraints(ask)
+        if not demand.open and not constraints and (known or line.told) and untold > 0:
+            for found in outstanding(partition, line, ask, untold):
+                untold -= 1
+                yield found
         of_nodes = {key for key in known if key[0] in OF_NODES}
         if (
             not demand.required_node
@@ -93,6 +100,25 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
             partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),
             ask.ask.resource, tuple(constraints),
         )  # fmt: skip
+
+
+def outstanding(partition: Partition, line: Line, head: PendingAsk, most: int) -> Iterator[Fact]:
+    """Asks like the head, of which it was told that no node has room: as many as quotas allow. So whoever adds nodes
+    knows how many are wanted."""
+    allowed = pieces_allowed(head)
+    looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
+    there_is = (max(asks[-1].seq for asks in line.by_priority.values() if asks), looks)
+    if line.looked_at == there_is:
+        return
+    found = line.unannounced(looks)
+    if len(found) <= most:
+        line.looked_at = there_is
+    for ask in found[:most]:
+        line.announced[ask.ask.priority] = ask.seq
+        if not ask.waiting:
+            yield facts.AskOutstanding(
+                partition.name, ask.application.id, ask.ask.allocation_key, "no node has room for it"
+            )
 
 
 def execution_ended(
