@@ -28,7 +28,7 @@ CLEAN_QUEUES_MS: Final = 10_000
 EXPLAIN_AGAIN_MS: Final = 60_000
 # An ask that waits for less than this is not worth a word: it is only in the queue.
 EXPLAIN_AFTER_MS: Final = 1_000
-# So many lines of asks are looked at in one tick, and for so many of them the nodes: looking through 10,000 nodes takes
+# So many lines of asks are looked at in one tick, and for so many sizes of asks the nodes: looking through 10,000 takes
 # some 10 ms.
 EXPLAIN_LINES_PER_TICK: Final = 200
 EXPLAIN_NODES_PER_TICK: Final = 5

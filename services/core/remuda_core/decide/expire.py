@@ -9,9 +9,10 @@ from .. import facts
 from ..commands import Tick
 from ..cycle.explain import OF_NODES, node_constraints, pieces_allowed, standing_constraints
 from ..cycle.index import Index
+from ..cycle.nodes import Demand
 from ..cycle.order import Line
 from ..cycle.states import occasion
-from ..facts import Fact
+from ..facts import Constraint, Fact
 from ..limits import (
     EXPLAIN_AFTER_MS,
     EXPLAIN_AGAIN_MS,
@@ -62,7 +63,8 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:
     """Why asks wait: when that is another reason than they were told, and not the same one again within a minute
     (semantics section 17). One ask stands for all of its application that are like it."""
-    looks, untold = 0, OUTSTANDING_PER_TICK
+    untold = OUTSTANDING_PER_TICK
+    looked: dict[Demand, list[Constraint]] = {}  # what the nodes say, the same for all asks of a demand
     for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
         line = index.unexplained.popleft()
         ask = line.head()
@@ -85,11 +87,14 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
         ):
             continue  # as it was
         if not demand.open:
-            if not demand.required_node:
-                looks += 1
-            if looks > EXPLAIN_NODES_PER_TICK:
-                continue  # in another tick
-            constraints += node_constraints(partition, ask)
+            of_nodes_now = looked.get(demand)
+            if of_nodes_now is None:
+                if len(looked) >= EXPLAIN_NODES_PER_TICK and not demand.required_node:
+                    continue  # in another tick
+                of_nodes_now = node_constraints(partition, ask)
+                if not demand.required_node:
+                    looked[demand] = of_nodes_now
+            constraints += of_nodes_now
         if not constraints or {c.key for c in constraints} == known:
             continue
         first = constraints[0]
