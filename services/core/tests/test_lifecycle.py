@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_diagram_in_the_documents_is_the_tables() -> None:
-    command = [sys.executable, ROOT / "docs/diagram.py", "--check"]
+    command = [sys.executable, str(ROOT / "docs/diagram.py"), "--check"]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
 
