@@ -137,6 +137,7 @@ def _application(application: Application) -> dict[str, Any]:
         "priorities": sorted(application.priorities.items()),
         "priority": application.priority,
         "runs": application.runs,
+        "claims": application.claims,
     }
 
 
@@ -361,7 +362,10 @@ def _check_limits(partition: Partition) -> None:
         gates = [queue for queue in lineage if queue.settings.max_applications]
         gated = [t for t in application.trackers if t.limit.max_applications]
         assert application.gates == (*gates, *gated), f"{what}: its gates are others"
-        assert application.runs or not application.allocations, f"{what} has allocations and does not count as running"
+        claims = sum(len(ask.reservations) + ask.asked for ask in application.asks.values())
+        assert application.claims == claims, f"{what} has {application.claims} claims, counted anew {claims}"
+        holds = application.claims or application.allocations
+        assert application.runs or not holds, f"{what} holds something and does not count as running"
         assert not application.runs or application.state != lifecycle.COMPLETING, f"{what} is Completing and running"
         for tracker in application.trackers:
             assert tracker.queue.trackers.get((tracker.kind, tracker.name)) is tracker, f"{what}: a tracker is lost"

@@ -194,6 +194,7 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     pending.free -= 1
     if partition.index is not None:
         partition.index.reserved(pending, node)
+    _claims(partition, pending.application, 1)
 
 
 def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
@@ -205,6 +206,7 @@ def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
     pending.free += 1
     if partition.index is not None:
         partition.index.unreserved(pending, node)
+    _claims(partition, pending.application, -1)
 
 
 # Applications
@@ -273,6 +275,20 @@ def _begins_running(partition: Partition, application: Application) -> None:
     count_running(application, True)
     if partition.index is not None and application.gates:
         partition.index.began_running(application)
+
+
+def _claims(partition: Partition, application: Application, by: int) -> None:
+    """A node was reserved, or a question asked, or that is over. With its last claim an application that has started
+    nothing gives its slots back."""
+    application.claims += by
+    if by > 0 and not application.runs:
+        _begins_running(partition, application)
+    elif (
+        application.runs
+        and application.state == lifecycle.ACCEPTED
+        and not (application.claims or application.allocations)
+    ):
+        _ends_running(partition, application)
 
 
 def _ends_running(partition: Partition, application: Application) -> None:
@@ -598,8 +614,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
     state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
     if partition.index is not None:
         partition.index.allocated(pending, node)
-    if not application.runs:
-        _begins_running(partition, application)
+    _claims(partition, application, 1)
 
 
 def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
@@ -609,6 +624,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
     pending.asked -= 1
+    _claims(partition, application, -1)
     if pending.preemption is not None:
         _allocated_by_preemption(partition, pending, allocation)
     if not pending.pending and not pending.asked:
@@ -698,14 +714,11 @@ def _questions_dropped(partition: Partition, application: Application, pending: 
 
 
 def _free(partition: Partition, question: Question) -> None:
-    """What was held is held no more; an application that has not started gives its slots back with it."""
-    application = question.application
-    _book_allocated(application, question.node, question.fact.resource, -1)
+    """What was held is held no more."""
+    _book_allocated(question.application, question.node, question.fact.resource, -1)
     if partition.index is not None:
-        partition.index.released(question.node, application)
-    others = (other for other in partition.questions.values() if other.application is application)
-    if application.state == lifecycle.ACCEPTED and not application.allocations and not any(others):
-        _ends_running(partition, application)
+        partition.index.released(question.node, question.application)
+    _claims(partition, question.application, -1)
 
 
 def _refusals_lifted(partition: Partition, node: Node) -> None:

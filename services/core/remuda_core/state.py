@@ -159,8 +159,10 @@ class Application:
     # Priority -> how many pending asks have it.
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
-    # It counts as a running application: from its first allocation until it is Completing, or has ended.
+    # It counts as a running application: from its first allocation until it is Completing, or has ended. `claims`: as
+    # many nodes are reserved for it, and questions to the RM open; they count like allocations.
     runs: bool = False
+    claims: int = 0
     # Where limits apply to it; and of these and of its queues, those that limit how many applications run.
     trackers: tuple[Tracker, ...] = ()
     gates: tuple[Queue | Tracker, ...] = ()

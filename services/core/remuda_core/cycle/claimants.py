@@ -114,6 +114,8 @@ class Claimants:
         self._waiting: list[tuple[int, Kind]] = []
         self._ready: list[Kind] = []
         self.limited: Waiting[Kind] = Waiting()
+        # Kinds of one application, by its ID.
+        self._alone: dict[str, dict[Kind, None]] = {}
 
     def add(self, ask: PendingAsk) -> None:
         if not may_claim(ask):
@@ -123,6 +125,8 @@ class Claimants:
         group = self.groups.get(kind)
         if group is None:
             group = self.groups[kind] = Group(kind, queue)
+            if kind.application_id:
+                self._alone.setdefault(kind.application_id, {})[kind] = None
             heappush(self._ready, kind)  # looked at once, to learn when it is due
         elif group.queue is not queue:  # one of that name is new
             group.queue = queue
@@ -143,8 +147,7 @@ class Claimants:
             group = self.groups[ready[0]]
             head = group.head()
             if head is None:
-                self.limited.leave(ready[0])
-                del self.groups[heappop(ready)]
+                self._forget(heappop(ready))
             elif (limit := what_limits(head)) is not None:
                 self.limited.wait(heappop(ready), limit)
             elif (when_ms := group.when_ms(head, interval_ms)) > now_ms:
@@ -157,8 +160,25 @@ class Claimants:
     def wake(self, limit: Queue | Tracker | Application) -> None:
         """Who waits there may go on."""
         for kind in self.limited.at(limit):
-            self.limited.leave(kind)
-            heappush(self._ready, kind)
+            self._go_on(kind)
+
+    def wake_application(self, application: Application) -> None:
+        """Other limits stand in its way, or none."""
+        for kind in self._alone.get(application.id, ()):
+            if kind in self.limited:
+                self._go_on(kind)
+
+    def _go_on(self, kind: Kind) -> None:
+        self.limited.leave(kind)
+        heappush(self._ready, kind)
+
+    def _forget(self, kind: Kind) -> None:
+        del self.groups[kind]
+        if kind.application_id:
+            others = self._alone[kind.application_id]
+            del others[kind]
+            if not others:
+                del self._alone[kind.application_id]
 
     def began_running(self, application: Application) -> None:
         """What waited for it to be let in is in: it has begun to run without having asked, by recovery."""

@@ -312,6 +312,8 @@ class Index:
         leaf = application.queue.order
         if isinstance(leaf, LeafOrder):
             leaf.state_changed(application)
+        if self.claimants is not None and not application.asks:
+            self.claimants.wake_application(application)
 
     def stopped_asking(self, application: Application) -> None:
         """For now it asks for nothing any more."""

@@ -310,6 +310,8 @@ class LeafOrder(QueueOrder):
 
     def regroup(self, application: Application) -> None:
         """Its standing is another: so are the lanes of its lines."""
+        if self.index.claimants is not None:
+            self.index.claimants.wake_application(application)
         lines = self.lines.get(application)
         if not lines:
             return
@@ -326,8 +328,6 @@ class LeafOrder(QueueOrder):
                 new.touch()
                 old.touch()
         self.enter()
-        if self.index.claimants is not None:
-            self.index.claimants.wake(application)
 
     def settle_turns(self) -> None:
         if self.turns is not None:
