@@ -180,14 +180,6 @@ class Claimants:
             if not others:
                 del self._alone[kind.application_id]
 
-    def began_running(self, application: Application) -> None:
-        """What waited for it to be let in is in: it has begun to run without having asked, by recovery."""
-        for gate in application.gates:
-            for kind in self.limited.at(gate):
-                if kind.application_id == application.id:
-                    self.limited.leave(kind)
-                    heappush(self._ready, kind)
-
     def _wait(self, group: Group, due_ms: int) -> None:
         group.due_ms = due_ms
         heappush(self._waiting, (due_ms, group.kind))

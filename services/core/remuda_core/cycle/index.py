@@ -329,8 +329,6 @@ class Index:
         self._leaf(application).regroup(application)
         stalled = [node for node in self.stalled.all() if node.reservation in application.asks.values()]
         self._wake_stalled(stalled)
-        if self.claimants is not None:
-            self.claimants.began_running(application)
 
     def _wake_stalled(self, nodes: list[Node]) -> None:
         for node in nodes:
