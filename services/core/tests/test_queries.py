@@ -156,6 +156,7 @@ def test_what_users_and_groups_have_and_may_have() -> None:
     limits = (
         Limit(users=("ann",), max_resources={"vcore": 5}, max_applications=2),
         Limit(groups=("dev",), max_resources={"vcore": 3}),
+        Limit(users=("zoe", "*"), max_resources={"vcore": 4}),
     )
     below = (QueueSettings("a", limits=limits), QueueSettings("b"))
     root = QueueSettings("root", parent=True, submit_acl="*", queues=below)
@@ -175,7 +176,10 @@ def test_what_users_and_groups_have_and_may_have() -> None:
         ("bob", None, "root"): {"vcore": 3},
         ("bob", None, "root.a"): {"vcore": 3},
         (None, "dev", "root.a"): {"vcore": 3},
+        ("zoe", None, "root.a"): {},
+        ("*", None, "root.a"): {},
     }
+    assert found["bob", None, "root.a"]["max"] == found["zoe", None, "root.a"]["max"] == {"vcore": 4}
     ann, dev = found["ann", None, "root.a"], found[None, "dev", "root.a"]
     assert (ann["max"], ann["max_applications"], ann["running_applications"]) == ({"vcore": 5}, 2, 1)
     assert (dev["max"], dev["applications"]) == ({"vcore": 3}, 1)

@@ -1,5 +1,5 @@
-"""Who uses how much of which queue: of users all they have, of groups what a limit counts for them. Added up when
-somebody asks."""
+"""Who uses how much of which queue: of users all they have, of groups what a limit counts for them; and who may use how
+much and uses nothing. Added up when somebody asks."""
 
 from __future__ import annotations
 
@@ -45,4 +45,9 @@ def usage_of(partition: Partition) -> list[Usage]:
             if usage is None:
                 usage = found[key] = Usage(*key, tracker.used, tracker.members, tracker.running)
             usage.limit = tracker.limit
+        for limit in queue.settings.limits:
+            for kind, names in (("user", limit.users), ("group", limit.groups)):
+                for name in names:
+                    usage = found.setdefault((kind, name, queue.path), Usage(kind, name, queue.path, sums()))
+                    usage.limit = usage.limit or limit
     return [usage for _, usage in sorted(found.items())]
