@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace as changed
 
 from remuda_core import commands
-from remuda_core.facts import Allocated, Ask, Fact
+from remuda_core.facts import Allocated, Ask, Fact, PlaceholderReplaced
 from remuda_core.settings import (
     ChildTemplate,
     Configuration,
@@ -296,6 +296,8 @@ class Notes:
     def _do(self, command: commands.Command) -> list[Fact]:
         facts = self.world.handle(command)
         for fact in facts:
+            if isinstance(fact, PlaceholderReplaced):
+                fact = fact.allocation
             if isinstance(fact, Allocated):
                 self._uuids.setdefault(f"{fact.application_id}/{fact.allocation_key}", []).append(fact.uuid)
         return facts
@@ -343,7 +345,10 @@ class Notes:
         application, key = self._key(line, line.one("app/key"))
         uuid, node_id, partition = line.take("uuid", f"u-{key}"), line.take("node", node_id), self.partition(line)
         self._uuids.setdefault(f"{application}/{key}", []).append(uuid)
-        found = Allocated(partition, application, key, uuid, node_id, line.resource())
+        group, placeholder = line.take("group"), line.flag("placeholder")
+        found = Allocated(
+            partition, application, key, uuid, node_id, line.resource(), task_group=group, placeholder=placeholder
+        )
         line.done()
         return found
 
@@ -362,8 +367,9 @@ class Notes:
         partition, queue, user = self.partition(line), line.take("queue"), line.take("user", "alice")
         groups = tuple(filter(None, line.take("groups").split(",")))
         tags, timeout_ms = line.with_prefix("tag."), self._timeout_ms(line)
+        gang, style = line.resource("gang."), line.take("style")
         for application in line.one("list of applications").split(","):
-            yield commands.SubmitApplication(partition, application, queue, user, groups, tags, timeout_ms)
+            yield commands.SubmitApplication(partition, application, queue, user, groups, tags, timeout_ms, gang, style)
 
     def remove(self, line: Line) -> Iterator[commands.Command]:
         yield commands.RemoveApplication(self.partition(line), line.one("application"))
@@ -376,15 +382,15 @@ class Notes:
         if line.names and line.names[-1].startswith("x"):
             count = int(line.names.pop()[1:])
         application, keys = self._key(line, line.one("app/key"))
-        timeout_ms = self._timeout_ms(line)
+        timeout_ms, group, placeholder = self._timeout_ms(line), line.take("group"), line.flag("placeholder")
         preemptable, preempts, originator = line.take("preemptable"), line.flag("preempts"), line.flag("originator")
         allow_self = None if not preemptable and not preempts else preemptable == "true"
         resource = line.resource()
         for key in keys.split(","):
             yield commands.SubmitAsk(
                 Ask(
-                    partition, application, key, resource, count, priority, timeout_ms, tags, originator=originator,
-                    allow_preempt_self=allow_self, allow_preempt_other=None if allow_self is None else preempts,
+                    partition, application, key, resource, count, priority, timeout_ms, tags, group, placeholder,
+                    originator, allow_self, None if allow_self is None else preempts,
                 )
             )  # fmt: skip
 

@@ -83,7 +83,16 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Waiting {key(f)}{f' and {f.asks - 1} more' if f.asks > 1 else ''}: {f.reason}",
     ),
     facts.AskOutstanding: ("asks", lambda f: f"Outstanding {key(f)}"),
-    facts.Allocated: (ALWAYS, lambda f: f"Allocated {key(f)} {f.node_id}"),
+    facts.Allocated: (ALWAYS, lambda f: f"Allocated {key(f)} {f.node_id}{' placeholder' if f.placeholder else ''}"),
+    facts.ReplacementStarted: (
+        ALWAYS,
+        lambda f: f"Replacing {f.placeholder_key} by {key(f.allocation)} on {f.allocation.node_id}",
+    ),
+    facts.PlaceholderReplaced: (
+        ALWAYS,
+        lambda f: f"Allocated {key(f.allocation)} {f.allocation.node_id} in place of {f.placeholder_key}",
+    ),
+    facts.ReplacementCancelled: (ALWAYS, lambda f: f"Not replacing by {key(f)}: {f.reason}"),
     facts.AllocationRecovered: (ALWAYS, lambda f: f"Recovered {key(f.allocation)} {f.allocation.node_id}"),
     facts.AllocationRejected: (ALWAYS, lambda f: f"Rejected allocation {key(f)}: {f.reason}"),
     facts.AllocationReleased: (ALWAYS, released),

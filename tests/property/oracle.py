@@ -1,4 +1,4 @@
-"""Sections 9 to 11 of the semantics, word for word and slowly: who is next, and where is best.
+"""Sections 9 to 12 of the semantics, word for word and slowly: who is next, and where is best.
 
 Looks at the state only, never at the index, and shares no code with the cycle.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from remuda_core.facts import Allocated, Fact, NodeReserved
+from remuda_core.facts import Allocated, Fact, NodeReserved, ReplacementStarted
 from remuda_core.rules.resource import Resource, items_of
 from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
-from remuda_core.state import Application, Node, Partition, PendingAsk, Queue
+from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -32,17 +32,19 @@ class Next:
 
 def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> Next | None:
     """None if nothing fits and nobody may reserve a node."""
-    asks = [
-        ask for ask in in_order(partition, partition.root) if may_run(ask) and fits_limits(ask) and fits_maxima(ask)
-    ]
+    everyone = list(in_order(partition, partition.root))
+    asks = [ask for ask in everyone if may_run(ask) and fits_limits(ask) and fits_maxima(ask)]
     for own in (True, False):
         for ask in asks:
             nodes = reserved_nodes(partition, ask) if own else best_nodes(partition, ask)
             if ask.reservations and nodes:
                 return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
+    for ask in everyone:
+        if ask.free and awaits_place(ask) and (nodes := places(partition, ask)):
+            return Next(ReplacementStarted, ask.application.id, ask.ask.allocation_key, nodes)
     too_young = set()
     for ask in asks:
-        if not ask.free or not has_its_turn(ask.application):
+        if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
             continue
         if nodes := best_nodes(partition, ask):
             return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
@@ -65,6 +67,54 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
             fits = bound and has_room(partition.nodes[bound], ask.ask.resource)
             return Next(Allocated if fits else NodeReserved, ask.application.id, ask.ask.allocation_key, nodes)
     return None
+
+
+def awaits_place(pending: PendingAsk) -> bool:
+    """A placeholder of its task group can be taken, is being taken, or is still to come."""
+    ask, application = pending.ask, pending.application
+    if ask.placeholder or not ask.task_group:
+        return False
+    return any(a.ask.placeholder and a.ask.task_group == ask.task_group for a in application.asks.values()) or any(
+        a.fact.placeholder and a.fact.task_group == ask.task_group and (a.replacement or can_be_taken(a))
+        for a in application.allocations.values()
+    )
+
+
+def can_be_taken(placeholder: Allocation) -> bool:
+    """Not if it is on its way out, except that of a gang that resumes one may still be taken."""
+    resuming = placeholder.application.state == "Resuming" and placeholder.releasing in (0, 2)
+    return placeholder.replacement is None and (not placeholder.releasing or resuming)
+
+
+def places(partition: Partition, pending: PendingAsk) -> set[str]:
+    ask = pending.ask
+    free = [
+        a
+        for a in pending.application.allocations.values()
+        if a.fact.placeholder and a.fact.task_group == ask.task_group and can_be_taken(a) and not smaller(a, pending)
+    ]
+    bound_to = ask.tags.get("si/requiredNode") or ask.tags.get("yunikorn.apache.org/requiredNode", "")
+    same = {a.node.id for a in free if a.node.schedulable and bound_to in ("", a.node.id)}
+    same -= pending.refused
+    return same or (best_nodes(partition, pending) if free else set())
+
+
+def smaller(placeholder: Allocation, pending: PendingAsk) -> bool:
+    return any(amount > placeholder.fact.resource.get(name, 0) for name, amount in pending.ask.resource.items())
+
+
+def something_is_too_small(partition: Partition) -> bool:
+    """A cycle gives up places that are too small for an ask, which then is an ask like all others."""
+    return any(
+        placeholder.fact.placeholder
+        and placeholder.fact.task_group == pending.ask.task_group
+        and can_be_taken(placeholder)
+        and smaller(placeholder, pending)
+        for application in partition.applications.values()
+        for pending in application.asks.values()
+        if awaits_place(pending)
+        for placeholder in application.allocations.values()
+    )
 
 
 # Who is next
@@ -182,7 +232,7 @@ def may_run(ask: PendingAsk) -> bool:
 def fits_limits(ask: PendingAsk) -> bool:
     for limit, others in limits_of(ask.application):
         for name, maximum in limit.max_resources.items():
-            used = sum(other.allocated.get(name, 0) for other in others)
+            used = sum(o.allocated.get(name, 0) + o.allocated_placeholder.get(name, 0) for o in others)
             if ask.ask.resource.get(name, 0) > maximum - used:
                 return False
     return True

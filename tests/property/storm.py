@@ -123,12 +123,17 @@ class Storm:
             need = self.resource(0, 9)
         tags = {"si/requiredNode": self.some(list(partition.nodes), "n")} if random.random() < 0.05 else {}
         priority, timeout_ms = random.choice((0, 0, 0, 1, 2, -1)), random.choice((0, 0, 0, 0, 5_000, -1))
+        group, placeholder = "", False
+        if application is not None and application.placeholder_ask and random.random() < 0.8:
+            group, placeholder = random.choice(("tg-1", "tg-2", "")), random.random() < 0.5
+            need = {"vcore": 2, "memory": 2} if random.random() < 0.8 else need
+        count = random.choice((1, 1, 1, 2, 5, 0))
         willing = random.choice((None, (False, False), (True, False), (True, True), (True, True), (False, True)))
         allow_self, allow_other = willing or (None, None)
         return commands.SubmitAsk(
             Ask(
-                partition.name, app_id, key, need, random.choice((1, 1, 1, 2, 5, 0)), priority, timeout_ms, tags,
-                originator=random.random() < 0.1, allow_preempt_self=allow_self, allow_preempt_other=allow_other,
+                partition.name, app_id, key, need, count, priority, timeout_ms, tags, group, placeholder,
+                random.random() < 0.1, allow_self, allow_other,
             )
         )  # fmt: skip
 
@@ -165,8 +170,9 @@ class Storm:
 
     def running(self, partition: Partition, node_id: str) -> Allocated:
         return Allocated(
-            partition.name, self.application(partition), self.new("r"), self.new("uuid-"), node_id, self.resource(0, 4)
-        )
+            partition.name, self.application(partition), self.new("r"), self.new("uuid-"), node_id, self.resource(0, 4),
+            task_group=self.random.choice(("", "", "tg-1")), placeholder=self.random.random() < 0.2,
+        )  # fmt: skip
 
     def submit(self) -> Command:
         partition, random = self.partition(), self.random
@@ -180,6 +186,7 @@ class Storm:
         if random.random() < 0.1:
             tags["namespace.resourcequota"] = json.dumps({"resources": {"vcore": {"value": random.randint(-1, 20)}}})
         app_id, timeout_ms = f"app-{random.randint(0, 9)}", random.choice((0, 0, 0, 60_000, -1))
+        gang = {"vcore": 2 * random.randint(1, 4), "memory": 2 * random.randint(1, 4)} if random.random() < 0.5 else {}
         return commands.SubmitApplication(
             partition.name,
             app_id,
@@ -188,6 +195,8 @@ class Storm:
             tuple(random.sample(("dev", "ops", "qa"), random.choice((0, 1, 2)))),
             tags,
             timeout_ms,
+            gang,
+            random.choice(("Hard", "Soft")),
         )
 
     def remove(self) -> Command:

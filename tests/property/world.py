@@ -5,16 +5,14 @@ from __future__ import annotations
 from remuda_core.check import check, check_decision, digest
 from remuda_core.commands import Command, Schedule
 from remuda_core.core import Core
-from remuda_core.facts import Allocated, Fact, NodeReserved, PredicateAsked, PreemptionStarted
+from remuda_core.facts import Allocated, Fact, NodeReserved, PredicateAsked, PreemptionStarted, ReplacementStarted
 from remuda_core.state import Partition, State
 from remuda_core.wire import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
 
-from .oracle import Next, next_step
+from .oracle import Next, next_step, something_is_too_small
 
 RM = "rm-1"
-# What a cycle does with an ask: where the RM declares predicates, it is asked first.
-PLACED = (Allocated, PredicateAsked)
 
 
 class World:
@@ -57,14 +55,17 @@ class World:
 
     def schedule_one(self) -> list[Fact]:
         """The next step of each partition, which is the one that a plain reading of the semantics finds."""
-        expected = [(partition, self._next(partition)) for partition in self.state.partitions.values()]
+        expected = [
+            (partition, self._next(partition))
+            for partition in self.state.partitions.values()
+            if not something_is_too_small(partition)
+        ]
         facts = self._handle(Schedule(1))
         for partition, step in expected:
             made = steps(partition, facts)
             assert (step is None) == (not made), f"expected {step}, got {made}"
             if step is not None:
-                got = made[0]
-                kind = NodeReserved if isinstance(got, NodeReserved) else Allocated
+                kind, got = made[0]
                 what = (kind, got.application_id, got.allocation_key)
                 assert what == (step.kind, step.application_id, step.allocation_key), f"next is {step}, got {got}"
                 assert got.node_id in step.nodes, f"best nodes are {sorted(step.nodes)}, got {got}"
@@ -93,15 +94,23 @@ class World:
         check(self.state)
 
 
-def steps(partition: Partition, facts: list[Fact]) -> list[Allocated | PredicateAsked | NodeReserved]:
-    """What was placed or reserved before anything was preempted, which is the last step of a pass."""
-    made: list[Allocated | PredicateAsked | NodeReserved] = []
+Done = Allocated | PredicateAsked | NodeReserved
+
+
+def steps(partition: Partition, facts: list[Fact]) -> list[tuple[type[Fact], Done]]:
+    """What was done, and for whom, before anything was preempted, which is the last step of a pass. A question is asked
+    for an allocation."""
+    made: list[tuple[type[Fact], Done]] = []
     for fact in facts:
         if isinstance(fact, PreemptionStarted) and fact.partition == partition.name:
             break
-        if isinstance(fact, (*PLACED, NodeReserved)) and fact.partition == partition.name:
-            made.append(fact)
-    return made
+        if isinstance(fact, ReplacementStarted):
+            made.append((ReplacementStarted, fact.allocation))
+        elif isinstance(fact, NodeReserved):
+            made.append((NodeReserved, fact))
+        elif isinstance(fact, Allocated | PredicateAsked):
+            made.append((Allocated, fact))
+    return [(kind, fact) for kind, fact in made if fact.partition == partition.name]
 
 
 def preempted(partition: Partition, facts: list[Fact]) -> bool:

@@ -16,11 +16,11 @@ import msgspec
 
 from .check_index import check_index
 from .evolve import mapped_priority
-from .facts import Allocated, Fact, PredicateAsked
+from .facts import PLACEHOLDER_REPLACED, Allocated, Fact, PredicateAsked, ReplacementStarted
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from .rules import lifecycle, limits
 from .rules.resource import Items, Resource, items_of, show, total_of
-from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State
+from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State, TaskGroup
 
 # A state as values
 
@@ -62,6 +62,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
                 "releasing_ms": a.releasing_ms,
                 "overdue": a.overdue,
                 "by_preemption": a.by_preemption,
+                "replaced": a.replaced,
             }
             for uuid, a in partition.allocations.items()
         },
@@ -100,6 +101,7 @@ def _node(node: Node) -> dict[str, Any]:
         "draining": node.draining,
         "allocated": _sum(node.allocated),
         "allocations": sorted(node.allocations),
+        "arriving": sorted(node.arriving),
     }
 
 
@@ -133,6 +135,15 @@ def _application(application: Application) -> dict[str, Any]:
         },
         "allocations": sorted(application.allocations),
         "allocated": _sum(application.allocated),
+        "allocated_placeholder": _sum(application.allocated_placeholder),
+        "placeholders": application.placeholders,
+        "placeholders_until_ms": application.placeholders_until_ms,
+        "task_groups": {name: _task_group(group) for name, group in application.task_groups.items()},
+        "replacements": {
+            uuid: {"fact": r.fact, "placeholder": r.placeholder.fact.uuid, "ask": _ask(r.pending)}
+            for uuid, r in application.replacements.items()
+        },
+        "resumed": application.resumed,
         "pending": _sum(application.pending),
         "priorities": sorted(application.priorities.items()),
         "priority": application.priority,
@@ -143,6 +154,22 @@ def _application(application: Application) -> dict[str, Any]:
 
 def _refused(ask: PendingAsk) -> dict[str, Any]:
     return {"refused": sorted(ask.refused), "refusal": ask.refusal, "refused_at_ms": ask.refused_at_ms}
+
+
+def _ask(pending: PendingAsk) -> dict[str, Any]:
+    return {"ask": pending.ask, "seq": pending.seq, "at_ms": pending.at_ms}
+
+
+def _task_group(group: TaskGroup) -> dict[str, Any]:
+    return {
+        "min_resource": group.min_resource,
+        "count": group.count,
+        "replaced": group.replaced,
+        "timed_out": group.timed_out,
+        "coming": group.coming,
+        "leaving": group.leaving,
+        "free": list(group.free),
+    }
 
 
 def _sum(resource: Resource) -> Items:
@@ -162,6 +189,7 @@ def check(state: State) -> None:
         _check_applications(partition)
         _check_allocations(partition)
         _check_questions(state, partition)
+        _check_gangs(partition)
         _check_sums(partition)
         _check_priorities(partition)
         _check_limits(partition)
@@ -221,7 +249,7 @@ def _check_applications(partition: Partition) -> None:
             assert application.queue.applications.get(app_id) is application, (
                 f"application {app_id} is not in its queue {path}"
             )
-        idle = not application.asks and not application.allocations
+        idle = not application.asks and len(application.allocations) == application.placeholders
         assert application.state != lifecycle.COMPLETING or idle, f"application {app_id} is Completing and not idle"
         for key, pending in application.asks.items():
             name = f"ask {app_id}/{key}"
@@ -302,20 +330,73 @@ def _held(partition: Partition, on: Node | Application) -> Iterator[Resource]:
     return (q.fact.resource for q in partition.questions.values() if on in (q.node, q.application))
 
 
+def _check_gangs(partition: Partition) -> None:
+    """What is kept about placeholders is what the allocations and asks say."""
+    for node in partition.nodes.values():
+        for uuid, arriving in node.arriving.items():
+            known = arriving.placeholder.application.replacements.get(uuid)
+            assert known is arriving and arriving.node is node and arriving.elsewhere, (
+                f"node {node.id}: {uuid} does not arrive there"
+            )
+    for application in partition.applications.values():
+        name = f"application {application.id}"
+        for uuid, replacement in application.replacements.items():
+            placeholder = replacement.placeholder
+            assert replacement.fact.uuid == uuid and uuid not in partition.allocations, f"{name}: {uuid} is there"
+            assert placeholder.replacement is replacement, f"{name}: the placeholder of {uuid} is another's"
+            assert application.allocations.get(placeholder.fact.uuid) is placeholder, f"{name}: {uuid} has no place"
+            assert placeholder.releasing == PLACEHOLDER_REPLACED, f"{name}: {uuid} waits for a release nobody asked for"
+            assert partition.nodes.get(replacement.fact.node_id) is replacement.node, f"{name}: {uuid} has no node"
+            assert not replacement.elsewhere or uuid in replacement.node.arriving, f"{name}: {uuid} has no room kept"
+        for group in application.task_groups.values():
+            _check_task_group(application, group, f"{name}, task group {group.name}")
+        for allocation in application.allocations.values():
+            replacing = allocation.replacement
+            assert replacing is None or application.replacements.get(replacing.fact.uuid) is replacing, (
+                f"{name}: {allocation.fact.uuid} is replaced by nothing"
+            )
+        assert bool(application.placeholders_until_ms) == bool(application.placeholders), (
+            f"{name}: {application.placeholders} placeholders until {application.placeholders_until_ms}"
+        )
+
+
+def _check_task_group(application: Application, group: TaskGroup, what: str) -> None:
+    placeholders = [
+        a for a in application.allocations.values() if a.fact.placeholder and a.fact.task_group == group.name
+    ]
+    asks = [a for a in application.asks.values() if a.ask.placeholder and a.ask.task_group == group.name]
+    coming = sum(ask.pending + ask.asked for ask in asks)
+    assert group.coming == coming, f"{what}: {group.coming} are coming, counted anew {coming}"
+    leaving = sum(1 for a in placeholders if a.replacement is not None)
+    assert group.leaving == leaving, f"{what}: {group.leaving} are leaving, counted anew {leaving}"
+    for uuid, allocation in group.free.items():
+        assert application.allocations.get(uuid) is allocation, f"{what}: {uuid} is not there"
+        assert allocation.replacement is None, f"{what}: {uuid} is being replaced"
+    lost = [a.fact.uuid for a in placeholders if not a.releasing and a.fact.uuid not in group.free]
+    assert not lost, f"{what}: nothing can replace {lost}"
+
+
 def _check_sums(partition: Partition) -> None:
     _same(partition.total, total_of(node.capacity for node in partition.nodes.values()), f"{partition.name}: total")
     for node in partition.nodes.values():
-        allocations = (a.fact.resource for a in node.allocations.values())
-        _same(node.allocated, total_of([*allocations, *_held(partition, node)]), f"node {node.id}: allocated")
+        standing = (*node.allocations.values(), *node.arriving.values())
+        held = [*(a.fact.resource for a in standing), *_held(partition, node)]
+        _same(node.allocated, total_of(held), f"node {node.id}: allocated")
     for application in partition.applications.values():
-        allocations = (a.fact.resource for a in application.allocations.values())
-        held = total_of([*allocations, *_held(partition, application)])
-        _same(application.allocated, held, f"application {application.id}: allocated")
+        real = [a.fact.resource for a in application.allocations.values() if not a.fact.placeholder]
+        held = [*real, *_held(partition, application)]
+        _same(application.allocated, total_of(held), f"application {application.id}: allocated")
+        placeholders = [a.fact.resource for a in application.allocations.values() if a.fact.placeholder]
+        _same(application.allocated_placeholder, total_of(placeholders), f"application {application.id}: placeholders")
+        assert application.placeholders == len(placeholders), (
+            f"application {application.id}: {application.placeholders} placeholders, counted anew {len(placeholders)}"
+        )
         asked = total_of(_times(a.ask.resource, a.pending) for a in application.asks.values())
         _same(application.pending, asked, f"application {application.id}: pending")
     for queue in partition.queues.values():
         members: tuple[Application | Queue, ...] = (*queue.applications.values(), *queue.children.values())
-        _same(queue.allocated, total_of(m.allocated for m in members), f"queue {queue.path}: allocated")
+        allocated = [m.allocated for m in members] + [a.allocated_placeholder for a in queue.applications.values()]
+        _same(queue.allocated, total_of(allocated), f"queue {queue.path}: allocated")
         _same(queue.pending, total_of(m.pending for m in members), f"queue {queue.path}: pending")
 
 
@@ -364,9 +445,10 @@ def _check_limits(partition: Partition) -> None:
         assert application.gates == (*gates, *gated), f"{what}: its gates are others"
         claims = sum(len(ask.reservations) + ask.asked for ask in application.asks.values())
         assert application.claims == claims, f"{what} has {application.claims} claims, counted anew {claims}"
-        holds = application.claims or application.allocations
+        completing = application.state == lifecycle.COMPLETING  # what it holds then are placeholders nobody wants
+        holds = application.claims or (application.allocations and not completing)
         assert application.runs or not holds, f"{what} holds something and does not count as running"
-        assert not application.runs or application.state != lifecycle.COMPLETING, f"{what} is Completing and running"
+        assert not application.runs or not completing, f"{what} is Completing and running"
         for tracker in application.trackers:
             assert tracker.queue.trackers.get((tracker.kind, tracker.name)) is tracker, f"{what}: a tracker is lost"
             members[tracker.queue.path, tracker.kind, tracker.name].append(application)
@@ -380,17 +462,24 @@ def _check_limits(partition: Partition) -> None:
             )
             running = sum(a.runs for a in counted)
             assert tracker.running == running, f"{what}: {tracker.running} running, counted anew {running}"
-            _same(tracker.used, total_of(a.allocated for a in counted), f"{what}: used")
+            used = [r for a in counted for r in (a.allocated, a.allocated_placeholder)]
+            _same(tracker.used, total_of(used), f"{what}: used")
     assert not members, f"trackers that are in no queue: {sorted(members)}"
 
 
 def _check_timers(state: State, partition: Partition) -> None:
     alarms = state.timers.alarms()
     for application in partition.applications.values():
-        if application.state in lifecycle.TIMEOUTS:
+        completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for these, then
+        if application.state in lifecycle.TIMEOUTS and not completing:
             due_ms = application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing)
             assert Alarm(due_ms, "state", partition.name, application.id, "") in alarms, (
                 f"application {application.id}: no timer ends {application.state} at {due_ms}"
+            )
+        due_ms = application.placeholders_until_ms
+        if due_ms > state.now_ms:
+            assert Alarm(due_ms, "placeholder", partition.name, application.id, "") in alarms, (
+                f"application {application.id}: nothing ends its placeholders at {due_ms}"
             )
         due_ms = application.state_at_ms + application.execution_limit_ms
         if application.state == lifecycle.RUNNING and application.execution_limit_ms and due_ms > state.now_ms:
@@ -443,6 +532,8 @@ def check_decision(state: State, facts: Iterable[Fact]) -> None:
     for fact in facts:
         if isinstance(fact, Allocated | PredicateAsked):
             _check_allocated(state.partitions[fact.partition], fact)
+        elif isinstance(fact, ReplacementStarted):
+            _check_place(state.partitions[fact.allocation.partition], fact)
 
 
 def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> None:
@@ -465,3 +556,15 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
                 f"{what}: {tracker.kind} {tracker.name} now has {name}={used} in queue {tracker.queue.path}, "
                 f"the limit is {maximum}"
             )
+
+
+def _check_place(partition: Partition, fact: ReplacementStarted) -> None:
+    """Nothing has to be free on the placeholder's own node."""
+    real, placeholder = fact.allocation, partition.allocations[fact.placeholder]
+    what = f"replacement {real.application_id}/{real.allocation_key}"
+    node = partition.nodes[real.node_id]
+    assert node.schedulable, f"{what} was placed on {node.id}, which takes nothing new"
+    assert placeholder.fact.task_group == real.task_group, f"{what}: the place is of another task group"
+    for name, amount in real.resource.items():
+        assert amount <= placeholder.fact.resource.get(name, 0), f"{what} is larger than its place: {name}={amount}"
+        assert node is placeholder.node or node.available().get(name, 0) >= 0, f"{what}: {node.id} lacks {name}"

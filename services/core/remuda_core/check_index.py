@@ -7,14 +7,14 @@ never changes what it says.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .cycle.admission import limit_of
 from .cycle.contest import Contest
 from .cycle.fit_list import Vector, covers
 from .cycle.index import Index
 from .cycle.nodes import Demand
-from .cycle.order import Lane, LeafOrder, Line, ParentOrder, Standing
+from .cycle.order import Asks, Lane, LeafOrder, ParentOrder, Standing
 from .cycle.required_node import required_node
 from .cycle.turns import SORT_POLICY, STATE_AWARE
 from .rules import lifecycle
@@ -33,16 +33,21 @@ def check_index(partition: Partition, index: Index) -> None:
     leaves = dict(_leaves(partition.root, index))
     for queue, leaf in leaves.items():
         _check_leaf(queue, leaf, index)
+        _check_gangs(queue, leaf, index)
+        _check_serving(leaf)
     lanes = [lane for leaf in leaves.values() for lane in leaf.lanes.values()]
     _check_demands(partition, index, lanes)
     assert index.parked.all().keys() <= set(lanes), f"{partition.name}: lanes are parked that are gone"
     if not index._total_changed:
         for queue, leaf in leaves.items():
             _check_leaf_ranks(queue, leaf)
+            _check_contest(leaf.gangs, f"gangs of queue {queue.path}")
         for queue in _parents(partition.root):
             assert isinstance(queue.order, ParentOrder)
             _check_members(queue, queue.order)
             _check_contest(queue.order.contest, f"queue {queue.path}")
+            _check_contest(queue.order.gangs, f"gangs below queue {queue.path}")
+            _check_serving(queue.order)
     for queue, leaf in leaves.items():
         _check_wake_ups(queue, leaf, index)
 
@@ -101,6 +106,8 @@ def _check_leaf(queue: Queue, leaf: LeafOrder, index: Index) -> None:
     for application in queue.applications.values():
         standing = _standing(queue, application)
         for ask in sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq)):
+            if waits_for_place(ask):
+                continue
             if ask.free:
                 want = (items_of(ask.ask.resource), required_node(dict(ask.ask.tags)), ask.refused, standing)
                 expected[want][application.id].append(ask)
@@ -139,11 +146,60 @@ def _held_back(queue: Queue, application: Application) -> bool:
     return starting or application is not min(accepted, key=lambda a: a.seq, default=None)
 
 
+# Gangs
+
+# Task group, and what an ask wants.
+Place = tuple[str, tuple[Items, str, frozenset[str]]]
+
+
+def waits_for_place(pending: PendingAsk) -> bool:
+    """For that of a placeholder, and for no other."""
+    ask = pending.ask
+    group = pending.application.task_groups.get(ask.task_group)
+    return bool(pending.free and ask.task_group) and not ask.placeholder and group is not None and group.awaited
+
+
+def _check_gangs(queue: Queue, leaf: LeafOrder, index: Index) -> None:
+    for application in queue.applications.values():
+        what, gang = f"application {application.id}", application.gang
+        expected: defaultdict[Place, list[PendingAsk]] = defaultdict(list)
+        for ask in sorted(application.asks.values(), key=lambda a: (-a.ask.priority, a.seq)):
+            if waits_for_place(ask):
+                want = (items_of(ask.ask.resource), required_node(ask.ask.tags), ask.refused)
+                expected[ask.ask.task_group, want].append(ask)
+        awaited = {group.name for group in application.task_groups.values() if group.awaited}
+        if gang is None:
+            assert not awaited, f"{what}: nothing waits for {awaited}"
+            continue
+        assert gang.waiting.keys() == awaited, f"{what}: waits for {set(gang.waiting)}, there is {awaited}"
+        lines = {(name, want): line for name, lines in gang.waiting.items() for want, line in lines.items()}
+        found = {where: list(_asks(line)) for where, line in lines.items()}
+        assert found == expected, f"{what}: {_waiting(found)} wait for places, expected {_waiting(expected)}"
+        ready = {name for name, _ in expected if application.task_groups[name].free}
+        assert set(gang.ready) == ready, f"{what}: ready are {set(gang.ready)}, counted anew {ready}"
+        serving = gang in leaf.gangs.members
+        assert serving == (bool(ready) and gang not in index.blocked), f"{what}: takes part is {serving}"
+    gone = [g.application.id for g in leaf.gangs.members if g.application.id not in queue.applications]
+    assert not gone, f"queue {queue.path}: {gone} take part and are not there"
+
+
+def _waiting(lines: Mapping[Place, list[PendingAsk]]) -> dict[Place, list[str]]:
+    return {where: [ask.ask.allocation_key for ask in asks] for where, asks in lines.items()}
+
+
+def _check_serving(order: LeafOrder | ParentOrder) -> None:
+    """A queue is among those with gangs to serve exactly while it has any."""
+    serves = order.serving is not None
+    assert serves == bool(order.gangs.members) or order.above is None, f"queue {order.queue.path}: serves is {serves}"
+    if order.serving is not None and order.above is not None:
+        assert order.serving in order.above.gangs.members, f"queue {order.queue.path}: has gangs and takes no part"
+
+
 def _lines(lane: Lane) -> dict[str, list[PendingAsk]]:
     return {line.application.id: list(_asks(line)) for line in lane.contest.members}
 
 
-def _asks(line: Line) -> Iterator[PendingAsk]:
+def _asks(line: Asks) -> Iterator[PendingAsk]:
     """In the order in which the line gives them out."""
     seen: set[int] = set()
     head = line.head()
@@ -152,7 +208,7 @@ def _asks(line: Line) -> Iterator[PendingAsk]:
             if ask.free and ask.line is line and ask.ask.priority == priority and ask.seq not in seen:
                 seen.add(ask.seq)
                 assert len(seen) > 1 or ask is head, (
-                    f"line of {line.application.id}: {ask.ask.allocation_key} is first, it gives out another"
+                    f"line of {ask.application.id}: {ask.ask.allocation_key} is first, it gives out another"
                 )
                 yield ask
 

@@ -26,7 +26,9 @@ from .state import (
     Question,
     Queue,
     RejectedApplication,
+    Replacement,
     State,
+    TaskGroup,
 )
 from .tracking import book, count_running, track, track_again, untrack
 
@@ -245,8 +247,12 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     application.state = fact.state
     application.state_at_ms = fact.at_ms
     application.log.append((fact.at_ms, fact.state))
+    if fact.state == lifecycle.RESUMING:
+        application.resumed = True
     if application.runs and (fact.state == lifecycle.COMPLETING or application.terminal):
         _ends_running(partition, application)
+    elif application.placeholders and not application.runs and fact.state != lifecycle.COMPLETING:
+        _begins_running(partition, application)  # it was completing and held placeholders all the same
     if application.terminal:
         _leave_queue(application)
     if partition.index is not None:
@@ -313,8 +319,9 @@ def ask_accepted(state: State, fact: facts.AskAccepted) -> None:
     application = partition.applications[ask.application_id]
     state.next_seq = seq = state.next_seq + 1
     pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)
-    application.asks[ask.allocation_key] = pending
     _ask_comes(partition, application, pending)
+    if ask.placeholder:
+        application.task_groups[ask.task_group].count += ask.max_allocations
 
 
 def ask_changed(state: State, fact: facts.AskChanged) -> None:
@@ -322,16 +329,21 @@ def ask_changed(state: State, fact: facts.AskChanged) -> None:
     partition = state.partitions[ask.partition]
     application = partition.applications[ask.application_id]
     was = application.asks[ask.allocation_key]
+    if was.ask.placeholder:
+        application.task_groups[was.ask.task_group].count -= was.pending + was.asked
     _ask_goes(partition, application, was)
     pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, was.seq, was.at_ms)
-    application.asks[ask.allocation_key] = pending
     _ask_comes(partition, application, pending)
+    if ask.placeholder:
+        application.task_groups[ask.task_group].count += ask.max_allocations
 
 
 def ask_released(state: State, fact: facts.AskReleased) -> None:
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]
     pending = application.asks[fact.allocation_key]
+    if pending.ask.placeholder and fact.termination_type == facts.TIMEOUT:
+        application.task_groups[pending.ask.task_group].timed_out += pending.pending + pending.asked
     _ask_goes(partition, application, pending)
 
 
@@ -342,16 +354,26 @@ def ask_waiting(state: State, fact: facts.AskWaiting) -> None:
 
 
 def _ask_comes(partition: Partition, application: Application, pending: PendingAsk) -> None:
-    _book_pending(application, pending.ask.resource, pending.pending)
-    _prioritise(application, pending.ask.priority, 1)
+    ask = pending.ask
+    application.asks[ask.allocation_key] = pending
+    _book_pending(application, ask.resource, pending.pending)
+    _prioritise(application, ask.priority, 1)
     if partition.index is not None:
         partition.index.ask_added(pending)
+    if ask.placeholder:
+        group = application.task_groups.setdefault(ask.task_group, TaskGroup(ask.task_group, ask.resource))
+        group.coming += pending.pending
+        _group_changed(partition, application, group)
 
 
 def _ask_goes(partition: Partition, application: Application, pending: PendingAsk) -> None:
     """All of what is still pending of an ask is not asked any more, nor is the RM asked about it."""
     del application.asks[pending.ask.allocation_key]
     partition.refused.pop(pending, None)
+    if pending.ask.placeholder:
+        group = application.task_groups[pending.ask.task_group]
+        group.coming -= pending.pending + pending.asked
+        _group_changed(partition, application, group)
     if pending.asked:
         _questions_dropped(partition, application, pending)
     if pending.preemption is not None:
@@ -449,6 +471,10 @@ def allocated(state: State, fact: facts.Allocated) -> None:
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
     asked, held, on_node, books = application.pending, application.allocated, node.allocated, application.queue.books
+    if fact.placeholder:
+        held = application.allocated_placeholder
+        application.task_groups[fact.task_group].coming -= 1
+        _placeholder_comes(state, partition, allocation)
     for name, amount in fact.resource.items():
         asked[name] -= amount
         held[name] += amount
@@ -493,9 +519,11 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
     partition.allocations[allocation.uuid] = application.allocations[allocation.uuid] = node.allocations[
         allocation.uuid
     ] = booked
-    _book_allocated(application, node, allocation.resource, 1)
+    _book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
     if not application.runs:
         _begins_running(partition, application)
+    if allocation.placeholder:
+        _placeholder_comes(state, partition, booked)
     index = partition.index
     if index is not None and index.knows(allocation.resource):
         index.booked(node, application)
@@ -505,20 +533,37 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
 
 def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
     partition = state.partitions[fact.partition]
-    allocation = partition.allocations.pop(fact.uuid)
-    application, node = allocation.application, allocation.node
-    del application.allocations[fact.uuid], node.allocations[fact.uuid]
-    _book_allocated(application, node, allocation.fact.resource, -1)
+    allocation = _allocation_goes(partition, fact.uuid)
+    if allocation.fact.placeholder and allocation.releasing != facts.TIMEOUT:  # those were counted when they were asked
+        allocation.application.task_groups[allocation.fact.task_group].timed_out += 1
+    if partition.index is not None:
+        partition.index.released(allocation.node, allocation.application)
+
+
+def _allocation_goes(partition: Partition, uuid: str) -> Allocation:
+    allocation = partition.allocations.pop(uuid)
+    application, fact = allocation.application, allocation.fact
     if allocation.preempting:
         _book_preempting(allocation, -1)
-    if partition.index is not None:
-        partition.index.released(node, application)
+    del application.allocations[uuid], allocation.node.allocations[uuid]
+    _book_allocated(application, allocation.node, fact.resource, -1, placeholder=fact.placeholder)
+    if fact.placeholder:
+        application.placeholders -= 1
+        if not application.placeholders:
+            application.placeholders_until_ms = 0
+        group = application.task_groups[fact.task_group]
+        if group.free.pop(uuid, None) is not None:
+            _group_changed(partition, application, group)
+    return allocation
 
 
-def _book_allocated(application: Application, node: Node, resource: Resource, times: int) -> None:
+def _book_allocated(
+    application: Application, node: Node, resource: Resource, times: int, *, placeholder: bool = False
+) -> None:
+    held = application.allocated_placeholder if placeholder else application.allocated
     for name, amount in resource.items():
         amount *= times
-        application.allocated[name] += amount
+        held[name] += amount
         node.allocated[name] += amount
         for _, queue_allocated in application.queue.books:
             queue_allocated[name] += amount
@@ -526,9 +571,12 @@ def _book_allocated(application: Application, node: Node, resource: Resource, ti
 
 
 def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
-    allocation = state.partitions[fact.partition].allocations[fact.uuid]
+    partition = state.partitions[fact.partition]
+    allocation = partition.allocations[fact.uuid]
     if allocation.preempting:
         _book_preempting(allocation, -1)
+    if allocation.fact.placeholder:
+        _placeholder_goes(partition, allocation, fact.termination_type)
     allocation.releasing, allocation.releasing_ms, allocation.overdue = fact.termination_type, state.now_ms, False
     if allocation.preempting:
         _book_preempting(allocation, 1)
@@ -594,6 +642,125 @@ def _preemption_over(partition: Partition, pending: PendingAsk) -> None:
     pending.preemption = None
 
 
+# Gangs
+
+
+def _placeholder_comes(state: State, partition: Partition, placeholder: Allocation) -> None:
+    """The clock runs as long as the application holds any."""
+    application, fact = placeholder.application, placeholder.fact
+    application.placeholders += 1
+    if application.placeholders == 1:
+        lasts_ms = (
+            application.execution_timeout_ms if application.execution_timeout_ms > 0 else state.timing.placeholder_ms
+        )
+        application.placeholders_until_ms = state.now_ms + lasts_ms
+        state.timers.set(application.placeholders_until_ms, "placeholder", partition.name, application.id)
+    group = application.task_groups.setdefault(fact.task_group, TaskGroup(fact.task_group, fact.resource))
+    group.free[fact.uuid] = placeholder
+    _group_changed(partition, application, group)
+
+
+def _placeholder_goes(partition: Partition, placeholder: Allocation, termination_type: int) -> None:
+    """The RM is asked to release it. While a gang resumes, a real ask may still take what comes first."""
+    application = placeholder.application
+    group = application.task_groups[placeholder.fact.task_group]
+    if termination_type == facts.TIMEOUT and placeholder.releasing != facts.TIMEOUT:
+        group.timed_out += 1
+    if application.state != lifecycle.RESUMING and group.free.pop(placeholder.fact.uuid, None) is not None:
+        _group_changed(partition, application, group)
+
+
+def _group_changed(partition: Partition, application: Application, group: TaskGroup) -> None:
+    if partition.index is not None:
+        partition.index.group_changed(application, group)
+
+
+def replacement_started(state: State, fact: facts.ReplacementStarted) -> None:
+    real = fact.allocation
+    partition = state.partitions[real.partition]
+    application, node = partition.applications[real.application_id], partition.nodes[real.node_id]
+    placeholder, pending = partition.allocations[fact.placeholder], application.asks[real.allocation_key]
+    state.next_allocation += 1
+    replacement = Replacement(real, placeholder, pending, node)
+    placeholder.replacement = application.replacements[real.uuid] = replacement
+    group = application.task_groups[placeholder.fact.task_group]
+    del group.free[fact.placeholder]
+    group.leaving += 1
+    _book_pending(application, real.resource, -1)
+    pending.pending -= 1
+    pending.free -= 1
+    if not pending.pending:
+        if not pending.asked:
+            del application.asks[real.allocation_key]
+            partition.refused.pop(pending, None)
+        _prioritise(application, pending.ask.priority, -1)
+    if pending.preemption is not None:
+        _preemption_over(partition, pending)
+    if replacement.elsewhere:
+        node.arriving[real.uuid] = replacement
+        _book_arriving(partition, replacement, 1)
+    if partition.index is not None:
+        partition.index.replacement_started(pending, group)
+    _asked_for(partition, application)
+
+
+def _book_arriving(partition: Partition, replacement: Replacement, times: int) -> None:
+    for name, amount in replacement.fact.resource.items():
+        replacement.node.allocated[name] += amount * times
+    if partition.index is not None:
+        partition.index.node_changed(replacement.node)
+
+
+def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> None:
+    real = fact.allocation
+    partition = state.partitions[real.partition]
+    application = partition.applications[real.application_id]
+    replacement = _replacement_ends(partition, application, real.uuid)
+    pending = replacement.pending
+    placeholder = _allocation_goes(partition, fact.placeholder)
+    group = application.task_groups[placeholder.fact.task_group]
+    group.replaced += 1
+    node = replacement.node
+    allocation = Allocation(real, node, application, state.now_ms, pending.seq, replaced=fact.placeholder)
+    partition.allocations[real.uuid] = application.allocations[real.uuid] = node.allocations[real.uuid] = allocation
+    _book_allocated(application, node, real.resource, 1)
+    if real.execution_timeout_ms > 0:
+        _set_execution_alarm(state, real)
+    if partition.index is not None:
+        partition.index.released(placeholder.node, application)
+        partition.index.node_changed(node)
+
+
+def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> None:
+    """One of the ask's allocations is pending again: of the ask that is there under this key now, or else of the one
+    that was."""
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
+    was = _replacement_ends(partition, application, fact.uuid).pending
+    there = application.asks.get(fact.allocation_key)
+    if there is None:
+        _ask_comes(partition, application, PendingAsk(was.ask, application, 1, 1, was.seq, was.at_ms))
+        return
+    _one_more_pending(partition, there)
+    if there.ask.placeholder:  # under this key something else is asked for now
+        group = application.task_groups[there.ask.task_group]
+        group.coming += 1
+        group.count += 1
+        _group_changed(partition, application, group)
+
+
+def _replacement_ends(partition: Partition, application: Application, uuid: str) -> Replacement:
+    replacement = application.replacements.pop(uuid)
+    replacement.placeholder.replacement = None
+    if replacement.elsewhere:
+        del replacement.node.arriving[uuid]
+        _book_arriving(partition, replacement, -1)
+    group = application.task_groups[replacement.placeholder.fact.task_group]
+    group.leaving -= 1
+    _group_changed(partition, application, group)
+    return replacement
+
+
 # Questions to the RM: what is asked about is booked like an allocation, so that nothing else is placed in its room
 
 
@@ -623,6 +790,12 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     application, node = question.application, question.node
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
+    if fact.placeholder:  # from now on it counts as one
+        for name, amount in fact.resource.items():
+            application.allocated[name] -= amount
+            application.allocated_placeholder[name] += amount
+        application.task_groups[fact.task_group].coming -= 1
+        _placeholder_comes(state, partition, allocation)
     pending.asked -= 1
     _claims(partition, application, -1)
     if pending.preemption is not None:
@@ -690,13 +863,16 @@ def preemption_answered(state: State, fact: facts.PreemptionAnswered) -> None:
 
 
 def _pending_again(partition: Partition, pending: PendingAsk, question: Question) -> None:
-    application = question.application
-    before = pending.pending
     pending.asked -= 1
+    _free(partition, question)
+    _one_more_pending(partition, pending)
+
+
+def _one_more_pending(partition: Partition, pending: PendingAsk) -> None:
+    application, before = pending.application, pending.pending
     pending.pending += 1
     pending.free += 1
-    _free(partition, question)
-    _book_pending(application, question.fact.resource, 1)
+    _book_pending(application, pending.ask.resource, 1)
     if not before:
         _prioritise(application, pending.ask.priority, 1)
     if partition.index is not None:
@@ -785,4 +961,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.PreemptionStarted: preemption_started,
     facts.PreemptionEnded: preemption_ended,
     facts.PreemptionRefused: preemption_refused,
+    facts.ReplacementStarted: replacement_started,
+    facts.PlaceholderReplaced: placeholder_replaced,
+    facts.ReplacementCancelled: replacement_cancelled,
 }

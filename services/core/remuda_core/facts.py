@@ -387,6 +387,39 @@ class ReleaseIgnored(Fact):
     message: str
 
 
+# Gangs
+
+
+class ReplacementStarted(Fact):
+    """`allocation` takes over the place of an allocated placeholder, which the RM is asked to release. It is not told
+    of the allocation yet; on another node than the placeholder's its place is kept."""
+
+    allocation: Allocated
+    placeholder: str
+    placeholder_key: str
+
+
+class PlaceholderReplaced(Fact):
+    """The placeholder is gone, the allocation is there: one step."""
+
+    allocation: Allocated
+    placeholder: str
+    placeholder_key: str
+    placeholder_node: str
+    placeholder_resource: Resource
+
+
+class ReplacementCancelled(Fact):
+    """The ask is pending again."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    uuid: str
+    placeholder: str
+    reason: str
+
+
 # Questions to the RM
 
 

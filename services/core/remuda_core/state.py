@@ -3,7 +3,7 @@
 The primary state is what the facts say. Two kinds of derived things are kept beside it and compared with rebuilt ones
 by `check`: sums (`allocated`, `pending`, counts of priorities), kept by `evolve`, and the scheduling index
 (`cycle.index`), which exists only where somebody schedules: a standby, a query or an auditor never pays for it. The
-slots named `order`, `line`, `demand` and `group` belong to the index.
+slots named `order`, `line`, `demand`, `group` and `gang` belong to the index.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from .rules.resource import Items, Resource, Sums, sums
 from .settings import Limit, PartitionSettings, QueueSettings, Timing
 
 if TYPE_CHECKING:
+    from .cycle.gang import Gang
     from .cycle.index import Index
     from .cycle.nodes import Demand, NodeGroup
-    from .cycle.order import LeafOrder, Line, ParentOrder
+    from .cycle.order import Asks, LeafOrder, ParentOrder
 
 
 # What makes asks of a queue alike to preemption: resource, required node, priority.
@@ -42,6 +43,8 @@ class Node:
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # The ask it is kept for.
     reservation: PendingAsk | None = None
+    # uuid -> what is about to replace a placeholder on another node; counts in `allocated`.
+    arriving: dict[str, Replacement] = field(default_factory=dict)
     group: NodeGroup | None = None
 
     @property
@@ -80,11 +83,50 @@ class Allocation(msgspec.Struct, eq=False):
     overdue: bool = False
     # Others had to go for it.
     by_preemption: bool = False
+    # Of a placeholder: what takes its place once the RM has released it.
+    replacement: Replacement | None = None
+    # UUID of the placeholder whose place it took.
+    replaced: str = ""
 
     @property
     def preempting(self) -> bool:
         """Counts as being preempted."""
         return self.releasing == facts.PREEMPTED_BY_SCHEDULER and not self.overdue
+
+
+class Replacement(msgspec.Struct, eq=False):
+    """A real ask that is about to take a placeholder's place (semantics section 12). `pending`: the ask as it was."""
+
+    fact: facts.Allocated
+    placeholder: Allocation
+    pending: PendingAsk
+    node: Node
+
+    @property
+    def elsewhere(self) -> bool:
+        """On another node than the placeholder, where its place is kept meanwhile."""
+        return self.node is not self.placeholder.node
+
+
+@dataclass(slots=True, eq=False)
+class TaskGroup:
+    """The placeholders of one task group of an application. `count` were asked for; of these `replaced` were replaced,
+    and `timed_out` were given up."""
+
+    name: str
+    min_resource: Resource
+    count: int = 0
+    replaced: int = 0
+    timed_out: int = 0
+    # Asked for and not allocated yet; being replaced; and those that can be replaced, by UUID, the oldest first.
+    coming: int = 0
+    leaving: int = 0
+    free: dict[str, Allocation] = field(default_factory=dict)
+
+    @property
+    def awaited(self) -> bool:
+        """Real asks of the group are for its placeholders' places, not for any other. (No name, no group.)"""
+        return bool(self.name) and (self.coming > 0 or self.leaving > 0 or bool(self.free))
 
 
 class Question(msgspec.Struct, eq=False):
@@ -110,7 +152,7 @@ class PendingAsk(msgspec.Struct, eq=False):
     at_ms: int
     # IDs of the nodes reserved for it, the oldest reservation first.
     reservations: tuple[str, ...] = ()
-    line: Line | None = None
+    line: Asks | None = None
     demand: Demand | None = None
     # So many more are held until the RM answers.
     asked: int = 0
@@ -154,8 +196,19 @@ class Application:
     log: list[tuple[int, str]] = field(default_factory=list)
     asks: dict[str, PendingAsk] = field(default_factory=dict)
     allocations: dict[str, Allocation] = field(default_factory=dict)
+    # What it holds without placeholders, and how much those hold.
     allocated: Sums = field(default_factory=sums)
+    allocated_placeholder: Sums = field(default_factory=sums)
     pending: Sums = field(default_factory=sums)
+    # How many of the allocations are placeholders; and when their time is over, 0 without any.
+    placeholders: int = 0
+    placeholders_until_ms: int = 0
+    task_groups: dict[str, TaskGroup] = field(default_factory=dict)
+    # By the UUID that the real allocation will have.
+    replacements: dict[str, Replacement] = field(default_factory=dict)
+    # A gang that did not come together in time and goes on as a normal application.
+    resumed: bool = False
+    gang: Gang | None = None
     # Priority -> how many pending asks have it.
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
@@ -170,6 +223,11 @@ class Application:
     @property
     def terminal(self) -> bool:
         return self.state in lifecycle.TERMINAL
+
+    @property
+    def reserving(self) -> bool:
+        """A gang that has not come together yet."""
+        return self.state == lifecycle.ACCEPTED and not self.resumed and any(self.placeholder_ask.values())
 
     @property
     def execution_limit_ms(self) -> int:

@@ -27,11 +27,13 @@ def track(application: Application) -> None:
         *(tracker for tracker in found if tracker.limit.max_applications),
     )
     book(application, application.allocated, 1)
+    book(application, application.allocated_placeholder, 1)
 
 
 def untrack(application: Application) -> None:
     """The opposite. A tracker that nobody counts in goes."""
     book(application, application.allocated, -1)
+    book(application, application.allocated_placeholder, -1)
     for tracker in application.trackers:
         tracker.members -= 1
         tracker.running -= application.runs

@@ -404,6 +404,12 @@ def write_allocation(fact: facts.Allocated, message: si.Allocation) -> None:
         message.allocationTags.update(fact.tags)
 
 
+def written_allocated(fact: facts.Allocated) -> log_pb2.Allocated:
+    message = log_pb2.Allocated()
+    write_allocated(fact, message)
+    return message
+
+
 def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
     a = message.allocation
     return facts.Allocated(
@@ -461,6 +467,7 @@ CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]]
     "PartitionSettings": (write_partition, read_partition),
     "Timing": (write_timing, read_timing),
     "tuple[Constraint, ...]": (write_constraints, read_constraints),
+    "Allocated": (written_allocated, read_allocated),
     "QueueSettings": (write_queue, read_queue),
 }
 

@@ -178,6 +178,19 @@ def allocation_released(fact: log_pb2.AllocationReleased, at_ns: int) -> Records
         )
 
 
+def placeholder_replaced(fact: log_pb2.PlaceholderReplaced, at_ns: int) -> Records:
+    real, resource = fact.allocation.allocation, fact.placeholder_resource
+    yield app(
+        real.applicationID, Record.REMOVE, Record.ALLOC_REPLACED, at_ns,
+        reference=fact.placeholder, resource=resource, message=f"replaced by {real.allocationKey}",
+    )  # fmt: skip
+    yield node(
+        fact.placeholder_node, Record.REMOVE, Record.NODE_ALLOC, at_ns,
+        reference=fact.placeholder_key, resource=resource,
+    )  # fmt: skip
+    yield from allocated(fact.allocation, at_ns)
+
+
 # Nodes
 
 
@@ -316,6 +329,7 @@ TABLE: Final[dict[str, Callable[[Any, int], Records]]] = {
     "release_overdue": release_overdue,
     "preemption_started": preemption_started,
     "preemption_ended": preemption_ended,
+    "placeholder_replaced": placeholder_replaced,
 }
 
 # Nothing is told of these, and why.
@@ -338,4 +352,6 @@ SILENT: Final = {
     "refusals_forgotten": "the ask goes on",
     "preemption_asked": "nothing is preempted yet; told when it is",
     "preemption_answered": "told when something is preempted, or cannot be",
+    "replacement_started": "nothing is allocated yet; told when it is",
+    "replacement_cancelled": "nothing was allocated; the ask is as it was",
 }

@@ -119,6 +119,18 @@ TOLD: list[tuple[Message, list[str]]] = [
         log_pb2.AllocationRecovered(allocation=ALLOCATION),
         ["NODE ADD NODE_ALLOC n1 k1 [memory=10 vcore=1]", "APP ADD APP_ALLOC app-1 u-1 [memory=10 vcore=1]"],
     ),
+    (
+        log_pb2.PlaceholderReplaced(
+            allocation=log_pb2.Allocated(allocation=ALLOCATION), placeholder="u-0", placeholder_key="p0",
+            placeholder_node="n0", placeholder_resource=ROOM,
+        ),
+        [
+            "APP REMOVE ALLOC_REPLACED app-1 u-0 [memory=10 vcore=1] 'replaced by k1'",
+            "NODE REMOVE NODE_ALLOC n0 p0 [memory=10 vcore=1]",
+            "NODE ADD NODE_ALLOC n1 k1 [memory=10 vcore=1]",
+            "APP ADD APP_ALLOC app-1 u-1 [memory=10 vcore=1]",
+        ],
+    ),
     *(
         (
             release(kind),

@@ -51,6 +51,10 @@ def _allocated(told: si.Allocation, fact: log_pb2.Allocated, names: PlainNames) 
     told.partitionName = names[allocation.partitionName]
 
 
+def _replaced(told: si.Allocation, fact: log_pb2.PlaceholderReplaced, names: PlainNames) -> None:
+    _allocated(told, fact.allocation, names)
+
+
 def _release(told: si.AllocationRelease, fact: Any, names: PlainNames) -> None:
     """AllocationReleased, ReleaseRequested and ReleaseIgnored look the same to an RM."""
     told.partitionName = names[fact.partition]
@@ -161,6 +165,7 @@ def dead_letter_record(reason: str, request_seq: int, timestamp_ns: int) -> si.E
 
 TELLINGS: dict[str, Telling] = {
     "allocated": Telling("allocation", _allocated, "new"),
+    "placeholder_replaced": Telling("allocation", _replaced, "new"),
     "allocation_released": Telling("allocation", _release, "released", is_told=lambda fact, _: bool(fact.told)),
     "release_requested": Telling("allocation", _release, "released"),
     "release_ignored": Telling("allocation", _release, "released", is_told=_is_the_rms),

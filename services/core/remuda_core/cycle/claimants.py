@@ -59,7 +59,7 @@ class Group:
     def head(self) -> PendingAsk | None:
         while self.seqs:
             ask = self.asks.get(self.seqs[0])
-            if ask is not None and ask.pending and not ask.preempted_at_ms:
+            if ask is not None and ask.pending and not ask.preempted_at_ms and not awaits_place(ask):
                 return ask
             self.asks.pop(heappop(self.seqs), None)
         return None
@@ -76,6 +76,11 @@ def delay_ms(ask: PendingAsk) -> int:
     if required_node(ask.ask.tags):
         return 0
     return duration_ms(ask.application.queue.settings.properties.get("preemption.delay", ""), DELAY_MS)
+
+
+def awaits_place(ask: PendingAsk) -> bool:
+    """That of a placeholder: nobody has to go for it. (It is added again when it waits for a node.)"""
+    return ask.application.gang is not None and ask.application.gang.waits(ask)
 
 
 def may_claim(ask: PendingAsk) -> bool:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ..limits import RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
+from . import gang
 from .claimants import Claimants
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
+from .gang import Awaiting, Gang
 from .nodes import Demand, NodeIndex
 from .order import UNLIMITED, Lane, LeafOrder, Line, ParentOrder
 from .required_node import required_node
@@ -25,7 +27,7 @@ from .reserve import Reservations
 from .waiting import Waiting
 
 if TYPE_CHECKING:
-    from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
+    from ..state import Application, Node, Partition, PendingAsk, Queue, TaskGroup, Tracker
 
 
 class Index:
@@ -64,11 +66,18 @@ class Index:
         # Lines whose waiting may have to be explained, the longest untold first.
         self.unexplained: deque[Line] = deque()
         self.claimants = Claimants() if partition.settings.preemption_enabled else None
+        # Gangs for which there was no place on any node, until one may have some.
+        self.blocked: dict[Gang, None] = {}
         self.root = self._order(partition.root, None)
         for application in partition.applications.values():
             if not application.terminal:
                 self.state_changed(application)
+        self.gangs_to_serve = self.root.gangs.members
         for application in sorted(partition.applications.values(), key=lambda a: a.seq):
+            application.gang = None
+            for group in application.task_groups.values():
+                if group.awaited:
+                    self._gang(application).waiting[group.name] = {}
             for ask in application.asks.values():
                 self.ask_added(ask)
         for node in partition.nodes.values():
@@ -113,6 +122,27 @@ class Index:
             for demand in self._demands.values():
                 demand.weight = weight(demand.resource, self.scales)
             self.root.total_changed()
+
+    def next_gang(self) -> Gang | None:
+        """Whose turn it is to replace a placeholder."""
+        if self._total_changed:
+            self.measure()
+        return gang.first(self.root)
+
+    def best_node(self, ask: PendingAsk) -> Node | None:
+        """For one that stands in no lane."""
+        resource = ask.ask.resource
+        items = items_of(resource)
+        if any(name not in self.names for name, _ in items):
+            return None
+        return self.nodes.best(
+            Demand(resource, items, required_node(ask.ask.tags), ask.refused, self.nodes.vector(resource), 0, 0)
+        )
+
+    def block(self, waiting: Gang) -> None:
+        """No node has a place for it now."""
+        self.blocked[waiting] = None
+        gang.leave(waiting)
 
     def anything_fits(self, room: Vector) -> bool:
         """A headroom so small that not even the smallest amounts asked for fit needs no looking at lanes."""
@@ -233,6 +263,9 @@ class Index:
         if not ask.pending:  # the RM is asked about all of it
             ask.demand = None
             return
+        if ask.ask.task_group and self._gang_of(ask) is not None:
+            self._await_place(ask)
+            return
         ask.demand = demand = self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused)
         if ask.free:
             self.leaf_of(ask).add(ask, demand, ask.pending * demand.weight)
@@ -240,6 +273,32 @@ class Index:
             self.leaf_of(ask).enter(ask.pending * demand.weight)
         if self.claimants is not None and (ask.ask.allow_preempt_other or demand.required_node):
             self.claimants.add(ask)
+
+    def _await_place(self, ask: PendingAsk) -> None:
+        """For nodes that are reserved for repeats of it, it has a demand all the same."""
+        ask.demand = (
+            self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused) if ask.reservations else None
+        )
+        self.leaf_of(ask).enter(ask.pending * self._weight(ask))
+        if ask.free:
+            self._line_up(ask)
+
+    def _weight(self, ask: PendingAsk) -> int:
+        return weight(ask.ask.resource, self.scales) if ask.demand is None else ask.demand.weight
+
+    def _line_up(self, ask: PendingAsk) -> None:
+        """Repeats of it are free: they wait for a node, or for the place of a placeholder."""
+        gang = self._gang_of(ask)
+        if gang is None:
+            self.leaf_of(ask).add(ask, self.demand_of(ask), 0)
+        else:
+            gang.add(ask)
+            gang.settle(ask.ask.task_group)
+
+    def _gang_of(self, ask: PendingAsk) -> Gang | None:
+        """What it waits with for the place of a placeholder, if it does."""
+        gang = ask.application.gang
+        return gang if gang is not None and gang.waits(ask) else None
 
     def reserved(self, ask: PendingAsk, node: Node) -> None:
         demand = self.demand_of(ask)
@@ -251,7 +310,7 @@ class Index:
         if demand.open:
             self.reservations.demand_opened(demand)
         line = ask.line
-        if not ask.free and line is not None:
+        if not ask.free and isinstance(line, Line):
             line.remove(ask)
             line.lane.leaf.taken(line)
 
@@ -262,24 +321,33 @@ class Index:
         self.stalled.leave(node)
         self.node_changed(node)
         if ask.free == 1:  # it was in no line
-            self.leaf_of(ask).add(ask, demand, 0)
+            self._line_up(ask)
+        if not ask.reservations and self._gang_of(ask) is not None:
+            ask.demand = None
+            self._forget_unused(demand)
 
     def ask_gone(self, ask: PendingAsk, pending: int) -> None:
         """It was released, or is about to be added with other values. `pending`: so many were still to be allocated."""
         line, ask.line = ask.line, None
-        if line is not None:
+        if isinstance(line, Awaiting):
+            line.gang.settle(line.group.name)
+            line.gang.leaf.changed(pending * self._weight(ask))
+        elif isinstance(line, Line):
             leaf, demand = line.lane.leaf, line.lane.demand
             leaf.taken(line)
             leaf.changed(pending * demand.weight)
 
     def ask_moved(self, ask: PendingAsk, before: int) -> None:
         """More of it is pending, or other nodes are refused. `before`: so many were pending."""
-        was, line, ask.line = ask.demand, ask.line, None
+        was, line, weighed = ask.demand, ask.line, self._weight(ask)
         if line is not None:
             line.remove(ask)
-            line.lane.leaf.taken(line)
-        if was is not None and before:
-            self.leaf_of(ask).changed(before * was.weight)
+            if isinstance(line, Awaiting):
+                line.gang.settle(line.group.name)
+            elif isinstance(line, Line):
+                line.lane.leaf.taken(line)
+        if before:
+            self.leaf_of(ask).changed(before * weighed)
         self.ask_added(ask)
         for node_id in ask.reservations:
             node = self.partition.nodes[node_id]
@@ -291,8 +359,10 @@ class Index:
             self._forget_unused(was)
 
     def allocated(self, ask: PendingAsk, node: Node) -> None:
-        line = ask.line
-        assert line is not None, "what is allocated was in a line"
+        line: Line = ask.line  # type: ignore[assignment]
+        if type(line) is not Line:
+            self._allocated_aside(ask, node)
+            return
         lane = line.lane
         leaf = lane.leaf
         self.nodes.book(node, lane.demand)
@@ -302,6 +372,16 @@ class Index:
         elif leaf.fair:
             leaf.taken(line)
         leaf.changed(lane.demand.weight)
+
+    def _allocated_aside(self, ask: PendingAsk, node: Node) -> None:
+        """It waits for the place of a placeholder, and yet was allocated: a node was reserved for it before."""
+        line = ask.line
+        assert isinstance(line, Awaiting), "what is allocated was in a line"
+        self.nodes.place(node)
+        if not ask.free:
+            line.remove(ask)
+        line.gang.settle(line.group.name)
+        line.gang.leaf.changed(self._weight(ask))
 
     def may_preempt(self, ask: PendingAsk) -> None:
         """It may again."""
@@ -398,6 +478,8 @@ class Index:
     def node_changed(self, node: Node) -> None:
         """Capacity, available or state changed: closed demands that fit it now open, and its own reservation may be
         fulfilled."""
+        if self.blocked:
+            self._unblock()
         group = self.nodes.place(node)
         if node.reservation is not None:
             self.reservations.node_changed(node)
@@ -423,6 +505,12 @@ class Index:
         for demand in list(islice(self._beyond_total, RESERVATION_WAKES)):
             self._start_reserving(demand)
 
+    def _unblock(self) -> None:
+        blocked, self.blocked = self.blocked, {}
+        for waiting in blocked:
+            if waiting.ready:
+                gang.enter(waiting)
+
     def open(self, demand: Demand) -> None:
         self._forget_closed(demand)
         if not demand.live:
@@ -447,6 +535,67 @@ class Index:
                 self._closed_bound.pop(demand.required_node, None)
         self._unserved.pop(demand, None)
         self._beyond_total.pop(demand, None)
+
+    # Gangs
+
+    def _gang(self, application: Application) -> Gang:
+        if application.gang is None:
+            leaf = application.queue.order
+            assert isinstance(leaf, LeafOrder), "applications are in leaf queues"
+            application.gang = Gang(application, leaf)
+        return application.gang
+
+    def group_changed(self, application: Application, group: TaskGroup) -> None:
+        """Placeholders of a task group were asked for, allocated, taken or released. Its real asks wait for them if
+        there are any, and otherwise are asks like all others."""
+        waits = application.gang is not None and group.name in application.gang.waiting
+        if waits != group.awaited:
+            if group.awaited:
+                moving = self._leave_lanes(application, group)
+                self._gang(application).waiting[group.name] = {}
+            else:
+                moving = self._wait_no_longer(self._gang(application), group)
+            for ask in moving:
+                self.ask_added(ask)
+        if application.gang is not None:
+            application.gang.settle(group.name)
+
+    def _leave_lanes(self, application: Application, group: TaskGroup) -> list[PendingAsk]:
+        by_line: dict[Line, list[PendingAsk]] = {}
+        for ask in application.asks.values():
+            line = ask.line
+            if ask.ask.task_group == group.name and not ask.ask.placeholder and isinstance(line, Line):
+                by_line.setdefault(line, []).append(ask)
+        for line, asks in by_line.items():
+            leaf, demand = line.lane.leaf, line.lane.demand
+            line.leave({ask.ask.allocation_key for ask in asks})
+            leaf.taken(line)
+            leaf.changed(sum(ask.pending for ask in asks) * demand.weight)
+            for ask in asks:
+                ask.line = None
+        return [ask for asks in by_line.values() for ask in asks]
+
+    def _wait_no_longer(self, waiting: Gang, group: TaskGroup) -> list[PendingAsk]:
+        lines = waiting.waiting.pop(group.name)
+        moving = [
+            ask
+            for line in lines.values()
+            for asks in line.by_priority.values()
+            for ask in asks
+            if ask.free and ask.line is line
+        ]
+        for ask in moving:
+            self.ask_gone(ask, ask.pending)
+        waiting.settle(group.name)
+        return moving
+
+    def replacement_started(self, ask: PendingAsk, group: TaskGroup) -> None:
+        line = ask.line
+        assert isinstance(line, Awaiting), "what takes a place waited for it"
+        if not ask.free:
+            line.remove(ask)
+        line.gang.settle(group.name)
+        line.gang.leaf.changed(self._weight(ask))
 
     # Demands
 

@@ -27,6 +27,7 @@ from .turns import SORT_POLICY, STATE_AWARE, Turns
 
 if TYPE_CHECKING:
     from ..state import Application, Node, PendingAsk, Queue, Tracker
+    from .gang import Gang
     from .index import Index
     from .nodes import Demand
 
@@ -43,7 +44,8 @@ def parent_by_priority(queue: Queue) -> bool:
 
 
 class QueueOrder:
-    """What parents and leaves have in common: a place in the contest above, and a headroom."""
+    """What parents and leaves have in common: a place in the contest above, and a headroom. `serving`: a place among
+    those above that have gangs whose placeholders can be replaced, while there are any below."""
 
     __slots__ = (
         "above",
@@ -55,6 +57,7 @@ class QueueOrder:
         "maxima",
         "parked",
         "queue",
+        "serving",
         "stalled",
         "version",
         "weight",
@@ -71,6 +74,7 @@ class QueueOrder:
         self.limited = bool(queue.settings.max)
         # (place in a vector, name, amount)
         self.maxima = tuple((index.names[name], name, most) for name, most in queue.settings.max.items())
+        self.serving: Serving | None = None
         # Who below here gave up under a headroom that this queue's maximum may have made.
         self.parked: dict[QueueOrder, None] = {}
         # Reserved nodes whose asks its maximum leaves no room for.
@@ -104,6 +108,8 @@ class QueueOrder:
         self.weight = weight(self.queue.pending, self.index.scales)
         if self.above is not None:
             self.above.contest.touch(cast("ParentOrder | LeafOrder", self))
+            if self.serving is not None:
+                self.above.gangs.touch(self.serving)
 
     def headroom(self, outer: Vector | None) -> Vector:
         """max - allocated, no more than what the queues above leave."""
@@ -121,6 +127,8 @@ class QueueOrder:
         while (above := order.above) is not None:
             order.weight += more
             above.contest.enter(order)
+            if order.serving is not None:
+                above.gangs.touch(order.serving)
             order = above
 
     def changed(self, less: int = 0) -> None:
@@ -129,6 +137,8 @@ class QueueOrder:
         while (above := order.above) is not None:
             order.weight -= less
             above.contest.touch(order)
+            if order.serving is not None:
+                above.gangs.touch(order.serving)
             order = above
 
     def released(self) -> None:
@@ -153,13 +163,28 @@ class QueueOrder:
             order = order.above
 
 
+class Serving:
+    """The part of a queue in the contest of those with gangs to serve."""
+
+    __slots__ = ("dirty", "order", "version")
+
+    def __init__(self, order: ParentOrder | LeafOrder) -> None:
+        self.order = order
+        self.version = 0
+        self.dirty = False
+
+    def rank(self) -> Rank:
+        return self.order.rank()
+
+
 class ParentOrder(QueueOrder):
-    __slots__ = ("by_priority", "contest")
+    __slots__ = ("by_priority", "contest", "gangs")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
         self.by_priority = parent_by_priority(queue)
         self.contest: Contest[ParentOrder | LeafOrder] = Contest()
+        self.gangs: Contest[Serving] = Contest()
 
     def total_changed(self) -> None:
         super().total_changed()
@@ -183,7 +208,7 @@ class ParentOrder(QueueOrder):
 
 
 class LeafOrder(QueueOrder):
-    __slots__ = ("by_priority", "dirty_lanes", "fair", "lanes", "lines", "numbers", "only", "order", "turns")
+    __slots__ = ("by_priority", "dirty_lanes", "fair", "gangs", "lanes", "lines", "numbers", "only", "order", "turns")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
@@ -196,6 +221,8 @@ class LeafOrder(QueueOrder):
         self.only: Lane | None = None  # the lane, when there is one
         self.lines: dict[Application, dict[Demand, Line]] = {}
         self.order: FitList[Lane] = FitList(len(index.names))
+        # Applications with placeholders that can be replaced now.
+        self.gangs: Contest[Gang] = Contest()
         self.dirty_lanes: list[Lane] = []
         self.numbers = 0
 
@@ -204,6 +231,8 @@ class LeafOrder(QueueOrder):
         if self.fair:
             for application in self.lines:
                 self.application_changed(application)
+            for gang in self.gangs.members:
+                self.gangs.touch(gang)
 
     def first(self, room: Vector | None) -> PendingAsk | None:
         """The next ask of the best lane that fits the headroom and may fit a node."""
@@ -294,6 +323,8 @@ class LeafOrder(QueueOrder):
 
     def application_changed(self, application: Application) -> None:
         """Its share or priority changed: another ask may be first in its lanes."""
+        if application.gang is not None:
+            self.gangs.touch(application.gang)
         for line in self.lines.get(application, {}).values():
             line.lane.contest.touch(line)
             line.lane.touch()
@@ -453,24 +484,15 @@ class Lane:
             self.leaf.enter()
 
 
-class Line:
+class Asks:
     """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the
     front."""
 
-    __slots__ = ("announced", "application", "best", "by_priority", "dirty", "lane", "looked_at", "told", "version")
+    __slots__ = ("best", "by_priority")
 
-    def __init__(self, application: Application, lane: Lane) -> None:
-        self.application = application
-        self.lane = lane
+    def __init__(self) -> None:
         self.by_priority: dict[int, deque[PendingAsk]] = {}
         self.best: deque[PendingAsk] = deque()  # the one of the highest priority
-        # Why it waited (Constraint.key of the first), and when somebody was last told so.
-        self.told: dict[tuple[str, str, str], int] = {}
-        # By priority: the age of the last ask that was told to be outstanding; and what there was to look at then.
-        self.announced: dict[int, int] = {}
-        self.looked_at: tuple[int, int] = (0, 0)
-        self.version = 0
-        self.dirty = False
 
     def add(self, ask: PendingAsk) -> None:
         ask.line = self
@@ -493,22 +515,19 @@ class Line:
         else:
             asks.remove(ask)
 
+    def leave(self, moving: set[str]) -> None:
+        """Those with these keys wait elsewhere from now on."""
+        for priority, asks in list(self.by_priority.items()):
+            staying = deque(ask for ask in asks if ask.ask.allocation_key not in moving)
+            if staying:
+                self.by_priority[priority] = staying
+            else:
+                del self.by_priority[priority]
+        self.best = self.by_priority[max(self.by_priority)] if self.by_priority else deque()
+
     def count(self) -> int:
         """How many asks wait in it."""
         return sum(1 for asks in self.by_priority.values() for ask in asks if ask.free)
-
-    def unannounced(self, most: int) -> list[PendingAsk]:
-        """Of the first `most` asks those that came after the last announced; `most` counts pieces."""
-        found: list[PendingAsk] = []
-        for priority in sorted(self.by_priority, reverse=True):
-            announced = self.announced.get(priority, 0)
-            for ask in self.by_priority[priority]:
-                if most <= 0:
-                    return found
-                most -= ask.free
-                if ask.free and ask.seq > announced:
-                    found.append(ask)
-        return found
 
     def oldest(self) -> PendingAsk | None:
         first = (next((ask for ask in asks if ask.free), None) for asks in self.by_priority.values())
@@ -527,6 +546,37 @@ class Line:
                 return None
             del priorities[max(priorities)]
             self.best = asks = priorities[max(priorities)]
+
+
+class Line(Asks):
+    """One application's asks in a lane."""
+
+    __slots__ = ("announced", "application", "dirty", "lane", "looked_at", "told", "version")
+
+    def __init__(self, application: Application, lane: Lane) -> None:
+        super().__init__()
+        self.application = application
+        self.lane = lane
+        # Why it waited (Constraint.key of the first), and when somebody was last told so.
+        self.told: dict[tuple[str, str, str], int] = {}
+        # By priority: the age of the last ask that was told to be outstanding; and what there was to look at then.
+        self.announced: dict[int, int] = {}
+        self.looked_at: tuple[int, int] = (0, 0)
+        self.version = 0
+        self.dirty = False
+
+    def unannounced(self, most: int) -> list[PendingAsk]:
+        """Of the first `most` asks those that came after the last announced; `most` counts pieces."""
+        found: list[PendingAsk] = []
+        for priority in sorted(self.by_priority, reverse=True):
+            announced = self.announced.get(priority, 0)
+            for ask in self.by_priority[priority]:
+                if most <= 0:
+                    return found
+                most -= ask.free
+                if ask.free and ask.seq > announced:
+                    found.append(ask)
+        return found
 
     def rank(self) -> Rank:
         """That of its application: a lane has one line of each."""

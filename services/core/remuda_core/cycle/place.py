@@ -22,7 +22,7 @@ def placed(state: State, partition: Partition, pending: PendingAsk, node: Node, 
         return
     application = pending.application
     if application.state != lifecycle.RUNNING:
-        yield from start(partition, application, now_ms)
+        yield from start(partition, application, now_ms, pending.ask)
     yield allocate(state, pending.ask, node.id)
 
 

@@ -1,7 +1,8 @@
 """The scheduling cycle (semantics section 9), in its own words. A pass takes a partition through STEPS:
 
 reserved    asks for which a node is kept: on that node, or on another
-normal      who is next?     the first ask, in the order of queues, applications and asks, that fits under every maximum
+normal      gangs            real asks take the places their placeholders keep, where there are any to take (`gang`)
+            who is next?     the first ask, in the order of queues, applications and asks, that fits under every maximum
             where is best?   the node it fits that scores best
             nowhere          an ask that has waited long enough reserves a node; its demand is set aside until one gains
                              room, and the next is looked for
@@ -21,6 +22,7 @@ from ..limits import QUESTIONS_OPEN
 from ..rules import lifecycle
 from ..state import Partition, State
 from .attempt import preempt
+from .gang import replace
 from .index import Index
 from .place import allocate, placed
 from .reserve import reserve, unreserved
@@ -53,7 +55,13 @@ def reserved(state: State, partition: Partition, limit: int, now_ms: int) -> Gen
 def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Generator[Fact, None, int]:
     done = 0
     index, is_asked = index_of(partition), state.predicates
-    while done < limit and (pending := index.next_ask()) is not None:
+    while done < limit:
+        if index.gangs_to_serve:
+            done += yield from replace(state, index, limit - done)
+            continue
+        pending = index.next_ask()
+        if pending is None:
+            break
         demand = pending.line.lane.demand  # type: ignore[union-attr]
         node = index.nodes.best(demand) if demand.open else None
         if node is None:
@@ -68,7 +76,7 @@ def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Gener
             yield from placed(state, partition, pending, node, now_ms)
         else:  # the same without the call
             if application.state != lifecycle.RUNNING:
-                yield from start(partition, application, now_ms)
+                yield from start(partition, application, now_ms, pending.ask)
             yield allocate(state, pending.ask, node.id)
         index = partition.index or index_of(partition)
     return done

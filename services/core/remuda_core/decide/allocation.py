@@ -10,7 +10,7 @@ from ..cycle.states import occasion, start
 from ..facts import Allocated, Fact
 from ..rules import lifecycle
 from ..rules.resource import items_of, problem_of
-from ..state import Allocation, Application, Partition
+from ..state import Allocation, Application, Partition, Replacement
 from . import names
 
 
@@ -20,7 +20,7 @@ def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Itera
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from occasion(partition, application, lifecycle.RUN, now_ms)
     if application.state != lifecycle.RUNNING:
-        yield from start(partition, application, now_ms)
+        yield from start(partition, application, now_ms, allocation)
     yield facts.AllocationRecovered(allocation)
 
 
@@ -28,6 +28,8 @@ def released(partition: Partition, allocation: Allocation, termination_type: int
              told: bool, node_removed: bool = False) -> Iterator[Fact]:  # fmt: skip
     """The allocation is free, and its application may have nothing left to do."""
     fact, application = allocation.fact, allocation.application
+    if allocation.replacement is not None:
+        yield replacement_cancelled(allocation.replacement, message)
     yield facts.AllocationReleased(
         fact.partition,
         fact.application_id,
@@ -40,7 +42,68 @@ def released(partition: Partition, allocation: Allocation, termination_type: int
         told,
         node_removed,
     )
-    yield from idle(partition, application, now_ms)
+    yield from after_release(partition, application, fact.placeholder, now_ms)
+
+
+def after_release(partition: Partition, application: Application, placeholder: bool, now_ms: int) -> Iterator[Fact]:
+    """The next state of an application that has lost an allocation (semantics sections 7 and 12). One that is idle
+    completes even while it holds placeholders; one that is completing already ends with the last of them."""
+    state = application.state
+    if state == lifecycle.FAILING:
+        if not application.allocations:
+            yield from occasion(partition, application, lifecycle.FAIL, now_ms)
+    elif state == lifecycle.RESUMING:
+        if not application.placeholders:
+            yield from occasion(partition, application, lifecycle.RUN, now_ms)
+    elif state != lifecycle.NEW and holds_only_placeholders(application):
+        was_the_last = placeholder and not application.placeholders
+        if was_the_last or (not placeholder and state != lifecycle.COMPLETING):
+            yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
+
+
+def holds_only_placeholders(application: Application) -> bool:
+    """Or nothing; and asks for nothing."""
+    return (
+        not application.asks
+        and not application.replacements
+        and len(application.allocations) == application.placeholders
+    )
+
+
+def replacement_cancelled(replacement: Replacement, reason: str) -> Fact:
+    """The ask is pending again; the placeholder goes all the same, its release has been asked for."""
+    fact = replacement.fact
+    return facts.ReplacementCancelled(
+        fact.partition,
+        fact.application_id,
+        fact.allocation_key,
+        fact.uuid,
+        replacement.placeholder.fact.uuid,
+        reason,
+    )
+
+
+def replaced(partition: Partition, replacement: Replacement, now_ms: int) -> Iterator[Fact]:
+    """The placeholder is gone, what replaces it is there. The first replacement does not move a gang on: the last
+    placeholder did. When nothing else is left of it, it was completing for that moment."""
+    placeholder, application = replacement.placeholder.fact, replacement.fact.application_id
+    gang = replacement.placeholder.application
+    assert gang.id == application, "a placeholder is replaced by its application's own ask"
+    others = len(gang.allocations) > gang.placeholders
+    if gang.placeholders == 1:
+        if gang.state == lifecycle.RESUMING:
+            yield from occasion(partition, gang, lifecycle.RUN, now_ms)
+        elif not others and not gang.asks and len(gang.replacements) == 1:
+            yield from occasion(partition, gang, lifecycle.COMPLETE, now_ms)
+    if others or gang.state == lifecycle.COMPLETING:
+        yield from start(partition, gang, now_ms, replacement.fact)
+    yield facts.PlaceholderReplaced(
+        replacement.fact,
+        placeholder.uuid,
+        placeholder.allocation_key,
+        placeholder.node_id,
+        placeholder.resource,
+    )
 
 
 def release_requested(allocation: Allocation, termination_type: int, message: str) -> Fact:
@@ -56,6 +119,7 @@ def idle(partition: Partition, application: Application, now_ms: int) -> Iterato
     if (
         not application.asks
         and not application.allocations
+        and not application.replacements
         and application.state not in (lifecycle.NEW, lifecycle.COMPLETING)
     ):
         yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)

@@ -14,7 +14,7 @@ from ..rules import lifecycle
 from ..rules.resource import problem_of
 from ..state import Application, Partition, PendingAsk, State
 from . import names
-from .allocation import idle, problem_of_existing, recovered
+from .allocation import idle, problem_of_existing, recovered, replacement_cancelled
 
 
 def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
@@ -45,7 +45,7 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
         return f"partition {names.plain(ask.partition)!r} does not exist"
     if application is None:
         return f"application {ask.application_id!r} does not exist"
-    if application.terminal:
+    if application.terminal or application.state == lifecycle.FAILING:
         return f"application {ask.application_id!r} is {application.state}"
     if not 1 <= ask.max_allocations <= MAX_ALLOCATIONS:
         return f"maxAllocations={ask.max_allocations}, expected 1 or more"
@@ -65,6 +65,9 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
     else:
         applications = list(partition.applications.values()) if command.allocation_key else []
     for application in applications:
+        for replacement in list(application.replacements.values()):
+            if command.allocation_key in ("", replacement.fact.allocation_key):
+                yield replacement_cancelled(replacement, command.message or "withdrawn by the RM")
         asks = list(application.asks.values())
         if command.allocation_key:
             asks = [a for a in (application.asks.get(command.allocation_key),) if a is not None]

@@ -26,6 +26,7 @@ from ..state import Alarm, Application, Partition, PendingAsk, State
 from . import predicate
 from .allocation import idle, release_requested
 from .ask import withdraw
+from .gang import give_up_placeholders, placeholders_ended
 from .overdue import preemption_over, release_overdue
 
 
@@ -49,6 +50,11 @@ def state_ended(
         return
     if application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing) != alarm.at_ms:
         return  # it has come into this state again since, or states last differently now
+    if application.state == lifecycle.COMPLETING and application.placeholders:
+        yield from give_up_placeholders(
+            partition, application, "the application is completing"
+        )  # with the last it is Completed
+        return
     yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
     if application.state == lifecycle.EXPIRED:
         yield facts.ApplicationRemoved(partition.name, application.id, "")
@@ -164,6 +170,7 @@ ALARMS: Final[dict[str, Expire]] = {
     "predicate": predicate.unanswered,
     "refusals": predicate.refusals_old,
     "execution": execution_ended,
-    "release": release_overdue,
+    "placeholder": placeholders_ended,
     "preemption": preemption_over,
+    "release": release_overdue,
 }

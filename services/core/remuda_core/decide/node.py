@@ -15,7 +15,7 @@ from ..facts import Allocated, Fact
 from ..rules.resource import Resource, problem_of
 from ..state import Node, Partition, State
 from . import names
-from .allocation import problem_of_existing, recovered, released
+from .allocation import problem_of_existing, recovered, released, replaced, replacement_cancelled
 from .predicate import node_goes
 
 
@@ -145,8 +145,13 @@ def decommission(
     if not node.draining:
         yield facts.NodeDraining(partition.name, node.id)
     yield from release_reservation(partition, node, "the node was removed")
+    message = f"node {node.id} was removed"
+    for arriving in list(node.arriving.values()):
+        yield replacement_cancelled(arriving, message)
     for allocation in list(node.allocations.values()):
-        message = f"node {node.id} was removed"
+        if allocation.replacement is not None and allocation.replacement.elsewhere:
+            yield from replaced(partition, allocation.replacement, now_ms)  # the RM need not confirm that it is gone
+            continue
         yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)
     yield from node_goes(partition, node)
     yield facts.NodeRemoved(partition.name, node.id)

@@ -36,9 +36,10 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
         yield withdrawn(question, problem)
         return
     fact, application = question.fact, question.application
+    ask = application.asks[fact.allocation_key].ask
     if application.state != lifecycle.RUNNING:
-        yield from start(partition, application, now_ms)
-    yield allocate(state, application.asks[fact.allocation_key].ask, fact.node_id, fact.question)
+        yield from start(partition, application, now_ms, ask)
+    yield allocate(state, ask, fact.node_id, fact.question)
 
 
 def answer_preemption(state: State, partition: Partition, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:

@@ -9,7 +9,7 @@ from .. import facts
 from ..commands import ReleaseAllocation
 from ..facts import Fact
 from ..state import Allocation, Partition, State
-from .allocation import released
+from .allocation import released, replaced
 
 
 def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) -> Iterator[Fact]:
@@ -27,7 +27,10 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
         )
         return
     for allocation in allocations:
-        told = allocation.releasing != termination_type
+        if termination_type == facts.PLACEHOLDER_REPLACED and allocation.replacement is not None:
+            yield from replaced(partition, allocation.replacement, now_ms)
+            continue
+        told = termination_type == facts.STOPPED_BY_RM or not allocation.releasing
         message = command.message or "released by the RM"
         yield from released(partition, allocation, termination_type, message, now_ms, told=told)
 

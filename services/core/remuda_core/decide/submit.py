@@ -18,7 +18,9 @@ from ..rules.resource import problem_of
 from ..settings import QueueSettings
 from ..state import Partition, Queue, State
 from . import names
+from .allocation import replacement_cancelled
 from .ask import withdraw
+from .gang import problem_of_gang
 
 
 def submit_application(state: State, command: SubmitApplication, now_ms: int) -> Iterator[Fact]:
@@ -34,6 +36,11 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
         yield from rejected(partition, command, placed.reason)
         return
     quota = NO_QUOTA if placed.queue == RECOVERY_QUEUE else quota_of(command.tags)
+    if problem := problem_of_gang(
+        partition, placed.queue, leaf_settings(partition, placed.queue, quota), command.placeholder_ask
+    ):
+        yield from rejected(partition, command, problem)
+        return
     for path in placed.missing:
         leaf = path == placed.queue
         settings = dynamic_queue(partition, path, leaf)
@@ -94,6 +101,14 @@ def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
     return QueueSettings(name, False, template.guaranteed, template.max, template.max_applications, template.properties)
 
 
+def leaf_settings(partition: Partition, path: str, quota: Quota) -> QueueSettings:
+    """What holds in a leaf once the application is in it."""
+    queue = partition.queues.get(path)
+    if queue is not None and queue.managed:
+        return queue.settings
+    return with_quota(queue.settings if queue is not None else dynamic_queue(partition, path, True), quota)
+
+
 def with_quota(settings: QueueSettings, quota: Quota) -> QueueSettings:
     """The application's word counts for more than the template's."""
     return replace(settings, guaranteed=quota.guaranteed or settings.guaranteed, max=quota.max or settings.max)
@@ -117,6 +132,8 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
     if partition is None or application is None:
         return
     message, ended = f"application {application.id} was removed", application.terminal
+    for replacement in list(application.replacements.values()):
+        yield replacement_cancelled(replacement, message)
     for pending in list(application.asks.values()):
         yield from withdraw(partition, pending, facts.STOPPED_BY_RM, message)
     for allocation in list(application.allocations.values()):

@@ -1,0 +1,78 @@
+"""What is decided about gangs outside the scheduling cycle: which are not accepted, and what becomes of placeholders
+whose time is over (semantics section 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import facts
+from ..cycle.states import occasion
+from ..facts import Fact
+from ..rules import lifecycle
+from ..rules.resource import Resource
+from ..settings import QueueSettings
+from ..state import Alarm, Allocation, Application, Partition, State
+from .allocation import after_release, release_requested, replacement_cancelled
+from .ask import withdraw
+
+HARD = "Hard"
+RESERVATION_TIMEOUT = "ResourceReservationTimeout"
+PLACEHOLDERS_OVER = "the time of its placeholders is over"
+
+
+def problem_of_gang(partition: Partition, path: str, settings: QueueSettings, placeholder_ask: Resource) -> str | None:
+    """Why a gang cannot be in the leaf queue `path`, which has or will have these settings. None if it can."""
+    if not any(placeholder_ask.values()):
+        return None
+    if settings.properties.get("application.sort.policy") == "fair":
+        return f"queue {path} orders its applications by fair share, which gangs do not go with"
+    limits = [(path, settings.max)]
+    while path := path.rpartition(".")[0]:
+        if path in partition.queues:
+            limits.append((path, partition.queues[path].settings.max))
+    for above, maximum in limits:
+        for name, most in sorted(maximum.items()):
+            if placeholder_ask.get(name, 0) > most:
+                return f"placeholderAsk: {name}={placeholder_ask[name]}, the maximum of queue {above} is {most}"
+    return None
+
+
+def placeholders_ended(
+    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+) -> Iterator[Fact]:
+    """A gang that has come together goes on without the places it has not used. One that has not fails (Hard), or goes
+    on as a normal application (Soft)."""
+    if application.placeholders_until_ms != alarm.at_ms:
+        return
+    if application.state not in (lifecycle.NEW, lifecycle.ACCEPTED):
+        yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
+    elif application.gang_scheduling_style == HARD:
+        yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)
+    else:
+        yield from occasion(partition, application, lifecycle.RESUME, now_ms, RESERVATION_TIMEOUT)
+        yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
+
+
+def give_up_placeholders(partition: Partition, application: Application, message: str) -> Iterator[Fact]:
+    """But for those that something is about to replace."""
+    for pending in list(application.asks.values()):
+        if pending.ask.placeholder:
+            yield from withdraw(partition, pending, facts.TIMEOUT, message)
+    yield from give_back([a for a in application.allocations.values() if a.fact.placeholder], message)
+
+
+def give_back(allocations: list[Allocation], message: str) -> Iterator[Fact]:
+    for allocation in allocations:
+        if not allocation.releasing:
+            yield release_requested(allocation, facts.TIMEOUT, message)
+
+
+def fail(partition: Partition, application: Application, reason: str, now_ms: int) -> Iterator[Fact]:
+    """All it asks for and holds goes; with the last of it the application has failed."""
+    yield from occasion(partition, application, lifecycle.FAIL, now_ms, reason)
+    for replacement in list(application.replacements.values()):
+        yield replacement_cancelled(replacement, reason)
+    for pending in list(application.asks.values()):
+        yield from withdraw(partition, pending, facts.TIMEOUT, reason)
+    yield from give_back(list(application.allocations.values()), reason)
+    yield from after_release(partition, application, True, now_ms)
