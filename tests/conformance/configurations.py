@@ -142,8 +142,9 @@ class World:
         self.core = Core(RM)
         self.refused = self._give(text, lambda configuration: commands.Register(RM, configuration))
 
-    def update(self, text: str) -> None:
+    def update(self, text: str) -> str:
         self.refused = self._give(text, commands.Configure)
+        return self.refused
 
     def _give(self, text: str, command: Callable[[Any], commands.Command]) -> str:
         try:
@@ -302,11 +303,11 @@ def updates(folder: Path) -> Iterator[Result]:
         assert not world.refused, f"{name}: {world.refused}"
         for partition, theirs in update["before"]["partitions"].items():
             explain(result, compare(world.settings().get(partition, {}), their_settings(theirs["root"])))
-        world.update(after)
+        refused = world.update(after)
         verdict = {"accept": True, "update": {"accept": update["ok"], "error": update.get("error")}}
-        judge(result, "update", world.refused, verdict, after)
-        if bool(world.refused) != update["ok"]:
-            after_update(result, world, World(before if world.refused else after), update)
+        judge(result, "update", refused, verdict, after)
+        if bool(refused) != update["ok"]:
+            after_update(result, world, World(before if refused else after), update)
         yield result
 
 

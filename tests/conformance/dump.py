@@ -9,6 +9,9 @@ from typing import Final
 from remuda_core.cycle.required_node import required_node
 from remuda_core.decide.names import plain
 from remuda_core.rules import lifecycle
+from remuda_core.rules.limits import ANYONE, GROUP, USER, group_of
+from remuda_core.rules.resource import total_of
+from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, State
 
 from .recording import Json
@@ -40,8 +43,8 @@ class Highest:
 def dump(state: State, highest: Highest) -> Json:
     return {
         "partitions": {partition.name: _partition(partition, highest) for partition in state.partitions.values()},
-        "users": list(users(state)),
-        "groups": [],
+        "users": list(usage(state, USER)),
+        "groups": list(usage(state, GROUP)),
     }
 
 
@@ -192,19 +195,52 @@ def _reservations(node: Node) -> list[str]:
     return [] if pending is None else [f"{pending.application.id}|{pending.ask.allocation_key}"]
 
 
-def users(state: State) -> Iterator[Json]:
-    """What each user holds in which queue."""
+# What users and groups use, and what limits them
+
+
+def usage(state: State, kind: str) -> Iterator[Json]:
+    """One tree for each user (or group) that uses something or that a limit names. (The limit for every other user is
+    in no tree of the reference.)"""
     held: dict[str, dict[str, Json]] = {}
+
+    def at(name: str, queue: Queue) -> Json:
+        found: Json = {}
+        for each in reversed(queue.lineage):
+            found = held.setdefault(name, {}).setdefault(each.path, _usage(each.path))
+        return found
+
     for partition in state.partitions.values():
         for application in partition.applications.values():
-            if not application.allocations:
-                continue
-            for queue in application.queue.lineage:
-                used = held.setdefault(application.user, {}).setdefault(queue.path, _usage(queue.path))
+            name = application.user if kind == USER else _group(application)
+            for queue in application.queue.lineage if application.allocations and name else ():
+                used = at(name, queue)
                 used["runningApplications"].append(application.id)
-                _add(used["resourceUsage"]["Resources"], application.allocated)
-    for user, queues in held.items():
-        yield {"userName": user, "queues": _tree(queues, "root")}
+                _add(
+                    used["resourceUsage"]["Resources"],
+                    total_of(a.fact.resource for a in application.allocations.values()),
+                )
+        for queue in partition.root.below():
+            for limit in queue.settings.limits:
+                for name in limit.users if kind == USER else limit.groups:
+                    if name != ANYONE or kind == GROUP:
+                        _limit(at(name, queue), limit)
+    for name, queues in held.items():
+        yield {f"{kind}Name": name, "queues": _tree(queues, "root")}
+
+
+def _limit(used: Json, limit: Limit) -> None:
+    used["maxResources"] = {"Resources": dict(limit.max_resources)}
+    used["maxApplications"] = limit.max_applications
+
+
+def _group(application: Application) -> str:
+    """The group whose use an application counts as; "": none that a limit names."""
+    levels = [queue.settings.limits for queue in application.queue.lineage]
+    if not any(limit.groups for limits in levels for limit in limits):
+        return ""
+    group = group_of(levels, application.groups)
+    named = any(group in limit.groups for limits in levels for limit in limits)
+    return group if named else ""
 
 
 def _usage(path: str) -> Json:
