@@ -212,7 +212,8 @@ def usage(state: State, kind: str) -> Iterator[Json]:
     for partition in state.partitions.values():
         for application in partition.applications.values():
             name = application.user if kind == USER else _group(application)
-            for queue in application.queue.lineage if application.allocations and name else ():
+            counts = application.allocations or _runs(application)
+            for queue in application.queue.lineage if counts and name else ():
                 used = at(name, queue)
                 used["runningApplications"].append(application.id)
                 _add(

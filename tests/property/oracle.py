@@ -167,10 +167,7 @@ def queue_rank(partition: Partition, parent: Queue, queue: Queue) -> tuple[Any, 
 
 def share_of(partition: Partition, queue: Queue) -> Fraction | list[Fraction]:
     if partition.yunikorn_1_4:
-        guaranteed = queue.settings.guaranteed
-        return sorted(
-            (Fraction(n, guaranteed.get(name) or 1) for name, n in queue.allocated.items() if n), reverse=True
-        )
+        return raw_shares(queue, queue.allocated)
     shares = [Fraction(0)]
     for name, used in queue.allocated.items():
         limits = [queue.settings.guaranteed, *(q.settings.max for q in queue.lineage), partition.total]
@@ -178,6 +175,11 @@ def share_of(partition: Partition, queue: Queue) -> Fraction | list[Fraction]:
         if used:
             shares.append(Fraction(used, due) if due else Fraction(1))
     return max(shares)
+
+
+def raw_shares(queue: Queue, used: Resource) -> list[Fraction]:
+    guaranteed = queue.settings.guaranteed
+    return sorted((Fraction(n, guaranteed.get(name) or 1) for name, n in used.items() if n), reverse=True)
 
 
 def application_rank(partition: Partition, queue: Queue, application: Application) -> tuple[Any, ...]:
@@ -189,7 +191,7 @@ def application_rank(partition: Partition, queue: Queue, application: Applicatio
             for name, used in application.allocated.items()
             if used
         ]
-        then = sorted(shares, reverse=True)
+        then = raw_shares(queue, application.allocated) if partition.yunikorn_1_4 else sorted(shares, reverse=True)
     return (priority, then, application.id) if by_priority(queue) else (then, priority, application.id)
 
 

@@ -313,7 +313,10 @@ class LeafOrder(QueueOrder):
 
     def application_rank(self, application: Application) -> Rank:
         if self.fair:
-            shares = share_list(application.allocated, self.index.partition.total)
+            if self.index.raw_shares:
+                shares = raw_shares(application.allocated, self.queue.settings.guaranteed)
+            else:
+                shares = share_list(application.allocated, self.index.partition.total)
             if self.by_priority:
                 return (-application.priority, shares, application.id)
             return (shares, -application.priority, application.id)
