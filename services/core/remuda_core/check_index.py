@@ -254,7 +254,12 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
             )
             _check_closed(lane, index)
         if not demand.open and demand.possible:
-            room = [node.id for node in partition.nodes.values() if _has_room(node, demand, index)]
+            room = [
+                node.id
+                for node in partition.nodes.values()
+                if _has_room(node, demand, index)
+                and not (node in index.gaps.nodes and demand.closed_in is index._closed)
+            ]
             assert not room, f"{what}: closed, but it fits {room}"
     live_lanes = sum(demand.lanes for demand in known if demand.live)
     assert index._live_lanes == live_lanes, f"{index._live_lanes} live lanes, counted anew {live_lanes}"
@@ -286,6 +291,9 @@ def _check_closed(lane: Lane, index: Index) -> None:
     parked, held_back = lane in index.parked, lane.standing[0]
     assert lane.open or parked or held_back or lane in lane.demand.closed_lanes, f"{what} would never open again"
     assert not parked or not lane.open, f"{what} is open and parked"
+    plain = lane.demand.possible and not lane.demand.choosy
+    waits = plain and not (lane.open or parked or held_back)
+    assert lane.waits == waits, f"{what} waits for a gap: {lane.waits}"
     assert not parked or lane.in_the_way() is not None, f"{what} is parked although nothing is in the way"
 
 
@@ -300,7 +308,7 @@ def _has_room(node: Node, demand: Demand, index: Index) -> bool:
 def _check_leaf_ranks(queue: Queue, leaf: LeafOrder) -> None:
     for (demand, _), lane in leaf.lanes.items():
         _check_contest(lane.contest, f"queue {queue.path}, lane for {demand.items}")
-        if leaf.only is None and not lane.dirty and lane.open:
+        if leaf.only is None and not lane.dirty and (lane.open or lane.waits):
             now = lane.rank_now()
             assert lane.rank == now, (
                 f"queue {queue.path}: the lane for {demand.items} ranks {lane.rank}, computed anew {now}"

@@ -8,18 +8,20 @@ afresh.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
+from operator import neg
 from typing import TYPE_CHECKING, Any
 
-from ..limits import RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
+from ..limits import OPEN_AT_ONCE, RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
 from . import gang
 from .claimants import Claimants
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
 from .gang import Awaiting, Gang
+from .gap import Gaps
 from .nodes import Demand, NodeIndex
 from .order import UNLIMITED, Lane, LeafOrder, Line, ParentOrder
 from .required_node import required_node
@@ -45,10 +47,14 @@ class Index:
         self._numbers = 0
         # Closed demands, to be found by what room there is; those bound to a node by its ID.
         self._closed: FitList[Demand] = FitList(len(self.names))
+        # Those that are opened whenever they fit: of which one node is not like another, or that hold reservations.
+        self._closed_singly: FitList[Demand] = FitList(len(self.names))
         self._closed_bound: dict[str, dict[Demand, None]] = {}
         # Lanes, and reserved nodes, that wait for room or a slot, by what has none.
         self.parked: Waiting[Lane] = Waiting()
         self.stalled: Waiting[Node] = Waiting()
+        self.gaps = Gaps(self)
+        self.leaves: dict[LeafOrder, None] = {}  # with lanes
         # Lanes whose demand is live: none, and there is nothing to do.
         self._live_lanes = 0
         # Reservations: lanes by the time at which their first ask is old enough; closed demands that found no node to
@@ -108,10 +114,17 @@ class Index:
 
     def next_ask(self) -> PendingAsk | None:
         """Who is next, of the asks that fit under every maximum and that some node may fit."""
-        if not self._live_lanes:
+        if not self._live_lanes and not self.gaps.nodes:
             return None
         if self._total_changed:
             self.measure()
+        found = self.root.first(None)
+        return self._next_beside_gaps(found) if self.gaps.nodes else found
+
+    def _next_beside_gaps(self, found: PendingAsk | None) -> PendingAsk | None:
+        if found is None and (found := self.gaps.next()) is not None:
+            return found
+        self.gaps.open_all()
         return self.root.first(None)
 
     def measure(self) -> None:
@@ -155,7 +168,8 @@ class Index:
         if demand.required_node:
             self._closed_bound.setdefault(demand.required_node, {})[demand] = None
         else:
-            self._closed.put(demand, (demand.number,))
+            demand.closed_in = self._closed_singly if demand.choosy or demand.reserved else self._closed
+            demand.closed_in.put(demand, (demand.number,))
         if demand.aged:
             self._start_reserving(demand)
 
@@ -248,11 +262,17 @@ class Index:
         assert ask.demand is not None, "the index knows every pending ask"
         return ask.demand
 
+    def standing(self, ask: PendingAsk) -> Rank:
+        """Depth first: the ranks of the queues from the top down, then of the application, then of the ask."""
+        queues = [queue.order.rank() for queue in reversed(ask.application.queue.lineage) if queue.order is not None]
+        return (*queues, self.leaf_of(ask).application_rank(ask.application), -ask.ask.priority, ask.seq)
+
     def leaf_of(self, ask: PendingAsk) -> LeafOrder:
         return self._leaf(ask.application)
 
     def park(self, lane: Lane, limit: Queue | Tracker) -> None:
         """The limit has no room or slot for it now."""
+        lane.wait_no_more()
         lane.open = False
         lane.room = HIDDEN
         self.parked.wait(lane, limit)
@@ -303,6 +323,10 @@ class Index:
     def reserved(self, ask: PendingAsk, node: Node) -> None:
         demand = self.demand_of(ask)
         demand.reserved[node] = None
+        if demand.closed_in is self._closed:
+            self._closed.remove(demand)
+            demand.closed_in = self._closed_singly
+            self._closed_singly.put(demand, (demand.number,))
         self.nodes.withdraw(node)
         self.reservations.changed[node] = (
             None  # it may fit: preemption reserves for asks that a maximum holds back, too
@@ -485,13 +509,16 @@ class Index:
             self.reservations.node_changed(node)
         if group is None:
             return
-        room = tuple(-amount for amount in group.available)
-        start: Rank = ()
-        while (demand := self._closed.first(room, start)) is not None:
-            start = (demand.number, 0)  # right behind it
-            if node.id in demand.refused:
-                continue
-            self.open(demand)
+        for demand in self._fitting(self._closed_singly, group.available):
+            if node.id not in demand.refused:
+                self.open(demand)
+        many = self._worth_opening()
+        fitting = self.closed_that_fit(group.available, many + 1)
+        if len(fitting) > many:
+            self.gaps.add(node)
+        else:
+            for demand in fitting:
+                self.open(demand)
         for demand in list(self._closed_bound.get(node.id, ())):
             if covers(group.available, demand.need):
                 self.open(demand)
@@ -500,6 +527,22 @@ class Index:
         for demand in list(islice(self._unserved, RESERVATION_WAKES)):
             if covers(group.capacity, demand.need):
                 self._start_reserving(demand)
+
+    def _worth_opening(self) -> int:
+        """So many demands are opened sooner than every leaf is searched."""
+        return max(len(self.leaves), OPEN_AT_ONCE)
+
+    def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]:
+        """Of the closed demands to which one node is like another, at most so many."""
+        return list(islice(self._fitting(self._closed, room), most))
+
+    def _fitting(self, closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
+        """They may be opened meanwhile."""
+        need = tuple(map(neg, room))
+        start: Rank = ()
+        while (demand := closed.first(need, start)) is not None:
+            start = (demand.number, 0)  # right behind it
+            yield demand
 
     def _more_is_left(self) -> None:
         for demand in list(islice(self._beyond_total, RESERVATION_WAKES)):
@@ -527,7 +570,9 @@ class Index:
             lane.reopen()
 
     def _forget_closed(self, demand: Demand) -> None:
-        self._closed.remove(demand)
+        if demand.closed_in is not None:
+            demand.closed_in.remove(demand)
+            demand.closed_in = None
         if demand.required_node:
             bound = self._closed_bound.get(demand.required_node, {})
             bound.pop(demand, None)
@@ -629,12 +674,15 @@ class Index:
     def lane_opened(self, lane: Lane) -> None:
         demand = lane.demand
         demand.lanes += 1
+        self.leaves[lane.leaf] = None
         if demand.live:
             self._live_lanes += 1
         self._least = demand.need if self._least is None else tuple(map(min, self._least, demand.need))
 
     def lane_gone(self, lane: Lane) -> None:
         self.parked.leave(lane)
+        if not lane.leaf.lanes:
+            self.leaves.pop(lane.leaf, None)
         demand = lane.demand
         demand.lanes -= 1
         demand.aged -= lane.aged

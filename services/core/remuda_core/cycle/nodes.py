@@ -36,6 +36,7 @@ class Demand:
     __slots__ = (
         "aged",
         "choosy",
+        "closed_in",
         "closed_lanes",
         "group",
         "items",
@@ -76,7 +77,8 @@ class Demand:
         self.number = number
         self.open = self.live = True
         self.reserving = False
-        # Its place in the list of closed demands.
+        # The list of closed demands it is in, and its place there.
+        self.closed_in: FitList[Demand] | None = None
         self.room: Vector = self.negated
         self.rank: Rank | None = None
         # Nodes reserved for its asks; and how many of its lanes have waited long enough to reserve one.

@@ -208,7 +208,19 @@ class ParentOrder(QueueOrder):
 
 
 class LeafOrder(QueueOrder):
-    __slots__ = ("by_priority", "dirty_lanes", "fair", "gangs", "lanes", "lines", "numbers", "only", "order", "turns")
+    __slots__ = (
+        "by_priority",
+        "closed",
+        "dirty_lanes",
+        "fair",
+        "gangs",
+        "lanes",
+        "lines",
+        "numbers",
+        "only",
+        "order",
+        "turns",
+    )
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
@@ -221,6 +233,7 @@ class LeafOrder(QueueOrder):
         self.only: Lane | None = None  # the lane, when there is one
         self.lines: dict[Application, dict[Demand, Line]] = {}
         self.order: FitList[Lane] = FitList(len(index.names))
+        self.closed: FitList[Lane] = FitList(len(index.names))  # lanes that wait for a gap
         # Applications with placeholders that can be replaced now.
         self.gangs: Contest[Gang] = Contest()
         self.dirty_lanes: list[Lane] = []
@@ -255,6 +268,27 @@ class LeafOrder(QueueOrder):
                 return lane.first()
         return None
 
+    def first_closed(self, room: Vector) -> PendingAsk | None:
+        """The next ask of the best lane that waits for a gap and fits this one, and the headroom."""
+        for queue in self.queue.lineage:
+            if queue.order is not None and queue.order.limited:
+                room = queue.order.headroom(room)
+        if self.dirty_lanes:
+            self._settle()
+        only = self.only
+        if only is not None:
+            if only.open and not only.demand.live:
+                only.close()
+            fits = only.waits and covers(room, only.demand.need)
+            return only.first() if fits and (not only.limited or self._passes(only)) else None
+        need = tuple(map(neg, room))
+        while (lane := self.order.first(need)) is not None and not lane.demand.live:
+            lane.close()  # it was not looked at since its demand closed
+        while (lane := self.closed.first(need)) is not None:
+            if not lane.limited or self._passes(lane):
+                return lane.first()
+        return None
+
     def _passes(self, lane: Lane) -> bool:
         """The lane's limits let its asks pass; if not, it is parked at one that does not."""
         limit = lane.in_the_way()
@@ -265,10 +299,10 @@ class LeafOrder(QueueOrder):
     def _settle(self) -> None:
         for lane in self.dirty_lanes:
             lane.dirty = False
-            if lane.contest.members and lane.open and lane is not self.only:
+            if lane.contest.members and (lane.open or lane.waits) and lane is not self.only:
                 rank = lane.rank_now()
                 if rank != lane.rank:
-                    self.order.move(lane, rank)
+                    (self.closed if lane.waits else self.order).move(lane, rank)
         self.dirty_lanes.clear()
 
     # What happens to asks
@@ -403,7 +437,7 @@ class LeafOrder(QueueOrder):
         """A lane without lines is gone."""
         lane.contest.leave(line)
         if not lane.contest.members:
-            self.order.remove(lane)
+            (self.closed if lane.waits else self.order).remove(lane)
             del self.lanes[lane.demand, lane.standing]
             self.only = next(iter(self.lanes.values())) if len(self.lanes) == 1 else None
             self.index.lane_gone(lane)
@@ -423,6 +457,7 @@ class Lane:
         "room",
         "since_ms",
         "standing",
+        "waits",
     )
 
     def __init__(self, leaf: LeafOrder, demand: Demand, standing: Standing) -> None:
@@ -436,6 +471,7 @@ class Lane:
         self.number = leaf.numbers
         self.dirty = False
         self.open = not held_back
+        self.waits = False  # for a gap: closed, and nothing but room on a node may be in its way
         # Since when its oldest ask waits, as far as that is known, and whether that is long enough to reserve a node.
         self.since_ms: float = float("inf")
         self.aged = False
@@ -474,10 +510,24 @@ class Lane:
     def close(self) -> None:
         """No node fits: out of the way until one may."""
         self.open = False
-        self.room = HIDDEN
-        self.demand.closed_lanes.append(self)
+        demand = self.demand
+        demand.closed_lanes.append(self)
+        if demand.choosy or not demand.possible:
+            self.room = HIDDEN
+            return
+        rank = self.rank
+        self.leaf.order.remove(self)
+        self.waits = True
+        if rank is not None:
+            self.leaf.closed.put(self, rank)
+
+    def wait_no_more(self) -> None:
+        if self.waits:
+            self.leaf.closed.remove(self)
+            self.waits = False
 
     def reopen(self) -> None:
+        self.wait_no_more()
         if self.standing[0] or self in self.leaf.index.parked:
             return  # it waits for something else
         self.open = True

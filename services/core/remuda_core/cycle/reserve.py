@@ -141,12 +141,10 @@ class Reservations:
         return False
 
     def _standing(self, node: Node) -> Rank:
-        """Depth first: the ranks of the queues from the top down, then of the application, then of the ask."""
+        """Of the ask it is reserved for."""
         ask = node.reservation
         assert ask is not None, "only reserved nodes are looked at"
-        queues = [queue.order.rank() for queue in reversed(ask.application.queue.lineage) if queue.order is not None]
-        leaf = self._index.leaf_of(ask)
-        return (*queues, leaf.application_rank(ask.application), -ask.ask.priority, ask.seq, node.id)
+        return (*self._index.standing(ask), node.id)
 
 
 def reserve(

@@ -63,8 +63,9 @@ def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Gener
         if pending is None:
             break
         demand = pending.line.lane.demand  # type: ignore[union-attr]
-        node = index.nodes.best(demand) if demand.open else None
+        node = index.nodes.best(demand) if demand.open or index.gaps.nodes else None
         if node is None:
+            assert demand.live, "what fits a gap fits a node"
             if demand.open:
                 index.close(demand)
             if demand.reserving:
