@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from remuda_core import commands
 from remuda_core.facts import Allocated, Ask, Fact
-from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
 from .storm import Storm, apply
 from .world import RM, World
@@ -65,6 +65,30 @@ def test_one_to_three(node_sort: str) -> None:
     ask(world, "b", 1, 1_000)
     world.schedule(10_000)
     assert (used(world, "a"), used(world, "b")) == (100, 300)
+
+
+@given(
+    asked=st.lists(st.tuples(st.sampled_from(("alice", "bob", "carol")), st.integers(1, 9)), min_size=1, max_size=8),
+    each=st.integers(1, 9),
+    together=st.integers(1, 20),
+    limit=st.integers(1, 7),
+)
+def test_users_and_groups_get_what_their_limits_allow_and_no_more(
+    asked: list[tuple[str, int]], each: int, together: int, limit: int
+) -> None:
+    """In however many cycles; room and queues leave enough for everyone."""
+    limits = Limit(("*",), (), {"vcore": each}), Limit((), ("dev",), {"vcore": together})
+    world = world_of(QueueSettings("a", limits=limits), nodes=3, vcore=100)
+    for number, (user, count) in enumerate(asked):
+        world.handle(commands.SubmitApplication(PARTITION, f"app-{number}", "root.a", user, ("dev",)))
+        world.handle(commands.SubmitAsk(Ask(PARTITION, f"app-{number}", "k", {"vcore": 1}, count)))
+    while any(isinstance(fact, Allocated) for fact in world.schedule(limit)):
+        pass
+    wanted = {user: min(each, sum(n for u, n in asked if u == user)) for user, _ in asked}
+    applications = world.state.partitions[PARTITION].applications.values()
+    held = {user: sum(a.allocated["vcore"] for a in applications if a.user == user) for user in wanted}
+    assert sum(held.values()) == min(together, sum(wanted.values()))
+    assert all(held[user] <= wanted[user] for user in wanted)
 
 
 @given(seed=st.integers(0, 10**6))
