@@ -357,7 +357,7 @@ def closest(partition: Partition, ask: PendingAsk) -> set[str]:
             lacking[node.id] = sum(
                 (amount - max(available.get(name, 0), 0)) / amount
                 for name, amount in need.items()
-                if amount > available.get(name, 0)
+                if amount > 0 and amount > available.get(name, 0)
             ) + sum(1 for name, have in available.items() if have < 0 and not need.get(name))
     least = min(lacking.values(), default=0.0)
     return {node_id for node_id, lack in lacking.items() if lack <= least + CLOSE}
