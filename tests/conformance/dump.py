@@ -32,7 +32,9 @@ class Highest:
         for partition in state.partitions.values():
             for application in partition.applications.values():
                 _, held = self._held.setdefault(id(application), (application, {}))
-                for name, amount in application.allocated.items():
+                placeholders = application.allocated_placeholder
+                for name in {*application.allocated, *placeholders}:
+                    amount = max(application.allocated.get(name, 0), placeholders.get(name, 0))
                     if amount > held.get(name, 0):
                         held[name] = amount
 
@@ -132,6 +134,17 @@ def _application(application: Application, highest: Highest) -> Json:
         ],
         "requests": [_ask(pending) for pending in application.asks.values()],
         "allocations": [_allocation(allocation) for allocation in application.allocations.values()],
+        "placeholderData": [
+            {
+                "taskGroupName": group.name,
+                "count": group.count,
+                "minResource": dict(group.min_resource),
+                "replaced": group.replaced,
+                "timedout": group.timed_out,
+            }
+            for group in application.task_groups.values()
+            if group.count
+        ],
     }
 
 

@@ -379,8 +379,9 @@ def _check_task_group(application: Application, group: TaskGroup, what: str) -> 
 def _check_sums(partition: Partition) -> None:
     _same(partition.total, total_of(node.capacity for node in partition.nodes.values()), f"{partition.name}: total")
     for node in partition.nodes.values():
-        standing = (*node.allocations.values(), *node.arriving.values())
-        held = [*(a.fact.resource for a in standing), *_held(partition, node)]
+        held = [a.fact.resource for a in node.allocations.values()]
+        held += [arriving.fact.resource for arriving in node.arriving.values()]
+        held += _held(partition, node)
         _same(node.allocated, total_of(held), f"node {node.id}: allocated")
     for application in partition.applications.values():
         real = [a.fact.resource for a in application.allocations.values() if not a.fact.placeholder]

@@ -121,8 +121,11 @@ TOLD: list[tuple[Message, list[str]]] = [
     ),
     (
         log_pb2.PlaceholderReplaced(
-            allocation=log_pb2.Allocated(allocation=ALLOCATION), placeholder="u-0", placeholder_key="p0",
-            placeholder_node="n0", placeholder_resource=ROOM,
+            allocation=log_pb2.Allocated(allocation=ALLOCATION),
+            placeholder="u-0",
+            placeholder_key="p0",
+            placeholder_node="n0",
+            placeholder_resource=ROOM,
         ),
         [
             "APP REMOVE ALLOC_REPLACED app-1 u-0 [memory=10 vcore=1] 'replaced by k1'",

@@ -50,6 +50,19 @@ def standing_constraints(pending: PendingAsk) -> list[Constraint]:
     ]
 
 
+def place_constraints(pending: PendingAsk) -> list[Constraint]:
+    """A real ask of a gang waits for the place of a placeholder, and for nothing else."""
+    ask, application = pending.ask, pending.application
+    group = application.task_groups.get(ask.task_group)
+    if ask.placeholder or group is None or not group.awaited:
+        return []
+    reason = (
+        f"it is to take the place of a placeholder of task group {group.name}: "
+        f"{len(group.free)} can be taken, {group.leaving} are being taken, {group.coming} are not there yet"
+    )
+    return [Constraint("placeholder", application.id, reason)]
+
+
 def turn_constraints(pending: PendingAsk) -> list[Constraint]:
     """In a stateaware leaf queue one application starts after the other."""
     application = pending.application

@@ -15,7 +15,8 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
 
 from ..core import Core
-from ..cycle.explain import node_constraints, preemption_constraints, standing_constraints
+from ..cycle.explain import node_constraints, place_constraints, preemption_constraints, standing_constraints
+from ..cycle.order import Line
 from ..cycle.position import Positions
 from ..cycle.required_node import required_node
 from ..decide.names import plain
@@ -169,7 +170,9 @@ class Explanations:
     def _constraints(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
         if not ask.pending:
             return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
-        demand = ask.line.lane.demand if ask.line is not None else ask
+        if waits := place_constraints(ask):
+            return waits
+        demand = ask.line.lane.demand if isinstance(ask.line, Line) else ask
         nodes = self._nodes.get(demand)
         if nodes is None:
             nodes = self._nodes[demand] = node_constraints(partition, ask)

@@ -117,6 +117,7 @@ def application(name: str, application: Application) -> View:
         "states": [{"at_ms": at_ms, "state": state} for at_ms, state in application.log],
         "ends_ms": ends_ms(application),
         "allocated": amounts(application.allocated),
+        "allocated_placeholder": amounts(application.allocated_placeholder),
         "pending": amounts(application.pending),
         "asks": sum(ask.pending for ask in application.asks.values()),
         "allocations": len(application.allocations),
@@ -130,6 +131,17 @@ def application(name: str, application: Application) -> View:
         "execution_timeout_ms": application.execution_timeout_ms,
         "placeholder_ask": application.placeholder_ask,
         "gang_scheduling_style": application.gang_scheduling_style,
+        "placeholders_until_ms": application.placeholders_until_ms,
+        "task_groups": [
+            {
+                "name": group.name,
+                "min_resource": group.min_resource,
+                "count": group.count,
+                "replaced": group.replaced,
+                "timed_out": group.timed_out,
+            }
+            for group in application.task_groups.values()
+        ],
     }
 
 
