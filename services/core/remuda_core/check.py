@@ -99,6 +99,7 @@ def _node(node: Node) -> dict[str, Any]:
         "capacity": node.capacity,
         "occupied": node.occupied,
         "draining": node.draining,
+        "kept_by_preemption": node.kept_by_preemption,
         "allocated": _sum(node.allocated),
         "allocations": sorted(node.allocations),
         "arriving": sorted(node.arriving),

@@ -188,7 +188,7 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    node.reservation = pending
+    node.reservation, node.kept_by_preemption = pending, fact.by_preemption
     pending.reservations = (*pending.reservations, node.id)
     since = pending.waiting or {}
     if facts.NO_NODE not in since:  # that is why it is reserved
@@ -203,7 +203,7 @@ def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    node.reservation = None
+    node.reservation, node.kept_by_preemption = None, False
     pending.reservations = tuple(node_id for node_id in pending.reservations if node_id != node.id)
     pending.free += 1
     if partition.index is not None:

@@ -146,13 +146,15 @@ class NodeRemoved(Fact):
 
 
 class NodeReserved(Fact):
-    """The node is kept for one repeat of the ask; `resource` is what it wants."""
+    """The node is kept for one repeat of the ask; `resource` is what it wants. `by_preemption`: for what a preemption
+    is to make room for, though its quota has none yet."""
 
     partition: str
     application_id: str
     allocation_key: str
     node_id: str
     resource: Resource
+    by_preemption: bool = False
 
 
 class NodeUnreserved(Fact):
@@ -162,6 +164,7 @@ class NodeUnreserved(Fact):
     node_id: str
     resource: Resource
     reason: str
+    by_preemption: bool = False
 
 
 # Applications

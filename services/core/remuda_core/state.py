@@ -41,8 +41,9 @@ class Node:
     draining: bool = False
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    # The ask it is kept for.
+    # The ask it is kept for, and whether a preemption keeps it.
     reservation: PendingAsk | None = None
+    kept_by_preemption: bool = False
     # uuid -> what is about to replace a placeholder on another node; counts in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
     group: NodeGroup | None = None

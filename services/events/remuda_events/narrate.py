@@ -226,17 +226,20 @@ def node_removed(fact: log_pb2.NodeRemoved, at_ns: int) -> Records:
 
 
 def node_reserved(fact: log_pb2.NodeReserved, at_ns: int) -> Records:
-    yield node(
-        fact.node_id, Record.ADD, Record.NODE_RESERVATION, at_ns,
-        reference=fact.allocation_key, resource=fact.resource,
-    )  # fmt: skip
+    """What a preemption keeps is told of by the preemption."""
+    if not fact.by_preemption:
+        yield node(
+            fact.node_id, Record.ADD, Record.NODE_RESERVATION, at_ns,
+            reference=fact.allocation_key, resource=fact.resource,
+        )  # fmt: skip
 
 
 def node_unreserved(fact: log_pb2.NodeUnreserved, at_ns: int) -> Records:
-    yield node(
-        fact.node_id, Record.REMOVE, Record.NODE_RESERVATION, at_ns,
-        reference=fact.allocation_key, resource=fact.resource, message=fact.reason,
-    )  # fmt: skip
+    if not fact.by_preemption:
+        yield node(
+            fact.node_id, Record.REMOVE, Record.NODE_RESERVATION, at_ns,
+            reference=fact.allocation_key, resource=fact.resource, message=fact.reason,
+        )  # fmt: skip
 
 
 def schedulable(node_id: str, yes: bool, at_ns: int) -> si.EventRecord:

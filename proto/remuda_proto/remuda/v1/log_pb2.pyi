@@ -947,10 +947,13 @@ class NodeReserved(_message.Message):
     ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
     NODE_ID_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    BY_PREEMPTION_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     node_id: _builtins.str
+    by_preemption: _builtins.bool
+    """For what a preemption is to make room for, though its quota has none yet: told by the preemption."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource:
         """What the ask wants."""
@@ -963,10 +966,11 @@ class NodeReserved(_message.Message):
         allocation_key: _builtins.str = ...,
         node_id: _builtins.str = ...,
         resource: _si_pb2.Resource | None = ...,
+        by_preemption: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "by_preemption", b"by_preemption", "node_id", b"node_id", "partition", b"partition", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -982,11 +986,13 @@ class NodeUnreserved(_message.Message):
     NODE_ID_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    BY_PREEMPTION_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     node_id: _builtins.str
     reason: _builtins.str
+    by_preemption: _builtins.bool
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     def __init__(
@@ -998,10 +1004,11 @@ class NodeUnreserved(_message.Message):
         node_id: _builtins.str = ...,
         resource: _si_pb2.Resource | None = ...,
         reason: _builtins.str = ...,
+        by_preemption: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "by_preemption", b"by_preemption", "node_id", b"node_id", "partition", b"partition", "reason", b"reason", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

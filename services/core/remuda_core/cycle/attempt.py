@@ -11,7 +11,7 @@ from ..state import NEVER_MS, Node, Partition, PendingAsk, State
 from .claimants import Claimants
 from .preempt import Plan, plan
 from .required_node import required_node
-from .reserve import unreserved
+from .reserve import unreserved, within_quotas
 
 
 def preempt(state: State, partition: Partition, claimants: Claimants, budget: int, now_ms: int) -> Iterator[Fact]:
@@ -83,7 +83,10 @@ def keep(partition: Partition, pending: PendingAsk, node: Node) -> Iterator[Fact
         yield unreserved(partition, node.reservation, node, f"{ask.allocation_key} has to be on this node")
     if not pending.free:
         yield unreserved(partition, pending, partition.nodes[pending.reservations[0]], f"{node.id} is kept instead")
-    yield facts.NodeReserved(partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource)
+    by_preemption = not within_quotas(partition, pending)
+    yield facts.NodeReserved(
+        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, by_preemption
+    )
 
 
 def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:

@@ -187,8 +187,18 @@ def _may_be_kept(index: Index, node: Node, demand: Demand) -> bool:
     return covers(index.nodes.vector(node.capacity), demand.need)
 
 
+def within_quotas(partition: Partition, pending: PendingAsk) -> bool:
+    """Every maximum on its way up, and the partition as a whole, has as much left as it wants."""
+    resource = pending.ask.resource
+    for queue in pending.application.queue.lineage:
+        maximum = partition.total if queue.parent is None else queue.settings.max
+        if any(resource.get(name, 0) > most - queue.allocated.get(name, 0) for name, most in maximum.items()):
+            return False
+    return True
+
+
 def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: str) -> Fact:
     ask = pending.ask
     return facts.NodeUnreserved(
-        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, reason
-    )  # fmt: skip
+        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, reason, node.kept_by_preemption
+    )
