@@ -46,7 +46,7 @@ class Storm:
         # Queues that are guaranteed much have applications that would take it from others.
         self.contended = random.random() < 0.3
         if self.contended:
-            self.nodes, self.room = 4, 1
+            self.nodes, self.room, self.limited, self.wild = 4, 2, 0.0, 0.0
         declared = random.choice(((), (), (), ("predicates",), ("preemption_predicates",), DECLARATIONS))
         self.declared = dict.fromkeys(declared, "true")
         self.made = 0
@@ -80,7 +80,7 @@ class Storm:
                 self.recover,
                 self.tick,
             ),
-            (30, 12, 12, 6, 5, 4, 2, 2, 3),
+            (30, 20, 5, 6, 2, 2, 1, 2, 12) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3),
         )[0]
         return act()
 
@@ -292,7 +292,9 @@ class Storm:
 
     def guaranteed(self) -> dict[str, int]:
         if self.contended:
-            return self.random.choice(({}, {"vcore": 3}, {"vcore": 20, "memory": 20}))
+            return self.random.choice(
+                ({}, {"vcore": 2, "memory": 2}, {"vcore": 60, "memory": 60}, {"vcore": 60, "memory": 60})
+            )
         return self.resource(0, 12) if self.random.random() < 0.5 else {}
 
     def maximum(self) -> dict[str, int]:
