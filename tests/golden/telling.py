@@ -18,7 +18,7 @@ TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDU
 
 ALWAYS: Final = "always"
 # What else `show` can name.
-GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption")
+GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption", "time")
 
 
 def key(fact: Any) -> str:
@@ -71,6 +71,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.NodeUnreserved: (ALWAYS, lambda f: f"Unreserved {f.node_id}: {f.reason}"),
     facts.ApplicationAccepted: ("states", lambda f: f"Accepted {f.application_id} in {f.queue}"),
     facts.ApplicationRejected: (ALWAYS, lambda f: f"Rejected {f.application_id}: {f.reason}"),
+    facts.TimePassed: ("time", lambda f: f"Passed {f.until_ms}"),
     facts.RejectionForgotten: ("states", lambda f: f"Forgotten rejection of {f.application_id}"),
     facts.ApplicationStateChanged: ("states", lambda f: f"State {f.application_id} {f.state}"),
     facts.ApplicationRemoved: ("states", lambda f: f"Removed {f.application_id}"),

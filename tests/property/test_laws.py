@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_core import commands
-from remuda_core.facts import Allocated, Ask, Fact
+from remuda_core.facts import Allocated, Ask, AskOutstanding, AskWaiting, Fact
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
 from .storm import Storm, apply
@@ -117,6 +117,22 @@ def test_many_small_cycles_are_one_large_one(seed: int, pieces: list[int]) -> No
 
 def allocations(facts: list[Fact]) -> list[Fact]:
     return [fact for fact in facts if isinstance(fact, Allocated)]
+
+
+@given(seed=st.integers(0, 10**6))
+def test_time_goes_on_after_a_restart_as_it_would_have(seed: int) -> None:
+    """Whatever was to end ends at the same time. (Why asks wait may be told once more.)"""
+    day = Storm(seed)
+    list(day.run(60))
+    world = day.world
+    restarted = world.replayed(over_the_wire=True)
+    for jump_ms in (1_000, 1_000, 4_000, 30_000, 60_000, 300_000, 900_000, 3 * 86_400_000):
+        world.now_ms += jump_ms
+        assert what_ended(restarted.handle(commands.Tick(), world.now_ms)) == what_ended(world.handle(commands.Tick()))
+
+
+def what_ended(facts: list[Fact]) -> list[Fact]:
+    return [fact for fact in facts if not isinstance(fact, AskWaiting | AskOutstanding)]
 
 
 @given(seed=st.integers(0, 10**6))

@@ -49,6 +49,11 @@ def rm_registered(state: State, fact: facts.RmRegistered) -> None:
     state.timing = Timing()
 
 
+def time_passed(state: State, fact: facts.TimePassed) -> None:
+    for _ in state.timers.due(fact.until_ms):
+        pass
+
+
 def nothing(state: State, fact: facts.Fact) -> None:
     """A refusal changes nothing; it is a fact so that somebody hears of it."""
 
@@ -913,6 +918,7 @@ def _set_refused(partition: Partition, pending: PendingAsk, refused: frozenset[s
 
 
 BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
+    facts.TimePassed: time_passed,
     facts.RmRegistered: rm_registered,
     facts.RegistrationRefused: nothing,
     facts.ConfigurationApplied: configuration_applied,

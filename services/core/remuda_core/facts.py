@@ -22,6 +22,12 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
+class TimePassed(Fact):
+    """All alarms until then have been looked at: what they led to is in the facts before."""
+
+    until_ms: int
+
+
 # Resource managers and their configuration
 
 

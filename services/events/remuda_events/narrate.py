@@ -344,6 +344,7 @@ SILENT: Final = {
     "configuration_refused": "no type of record names a configuration, and nothing changed",
     "node_rejected": "there is no such change to a node: the RM has the reason in its NodeResponse",
     "ask_outstanding": "ask_waiting has told it of an ask like this one",
+    "time_passed": "what came of it is told by the facts before it",
     "rejection_forgotten": "it was told when it was rejected, and nothing else is changed by it",
     "ask_rejected": "there is no such ask: the RM has the reason in its AllocationResponse",
     "allocation_rejected": "there is no such allocation: the RM has the reason in its AllocationResponse",

@@ -31,11 +31,15 @@ from .overdue import preemption_over, release_overdue
 
 
 def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
+    any_due = False
     for alarm in state.timers.due(now_ms):
+        any_due = True
         partition = state.partitions.get(alarm.partition)
         application = partition.applications.get(alarm.application_id) if partition is not None else None
         if partition is not None and application is not None:
             yield from ALARMS[alarm.kind](state, partition, application, alarm, now_ms)
+    if any_due:  # or they would be due again after a restart
+        yield facts.TimePassed(now_ms)
     for partition in list(state.partitions.values()):
         yield from forget_rejections(partition, now_ms - state.timing.ended_ms)
         if partition.index is not None:
