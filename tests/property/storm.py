@@ -43,6 +43,10 @@ class Storm:
         self.room = random.choice((1, 3))
         self.limited = random.choice((0.0, 0.2, 0.6))  # of the queues
         self.wild = random.choice((0.0, 0.02, 0.1))  # of configurations and registrations
+        # Queues that are guaranteed much have applications that would take it from others.
+        self.contended = random.random() < 0.3
+        if self.contended:
+            self.nodes, self.room, self.limited, self.wild = 4, 2, 0.0, 0.0
         declared = random.choice(((), (), (), ("predicates",), ("preemption_predicates",), DECLARATIONS))
         self.declared = dict.fromkeys(declared, "true")
         self.made = 0
@@ -76,7 +80,7 @@ class Storm:
                 self.recover,
                 self.tick,
             ),
-            (30, 12, 12, 6, 5, 4, 2, 2, 3),
+            (30, 20, 5, 6, 2, 2, 1, 2, 12) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3),
         )[0]
         return act()
 
@@ -129,6 +133,8 @@ class Storm:
             need = {"vcore": 2, "memory": 2} if random.random() < 0.8 else need
         count = random.choice((1, 1, 1, 2, 5, 0))
         willing = random.choice((None, (False, False), (True, False), (True, True), (True, True), (False, True)))
+        if self.contended:
+            willing = (True, True)
         allow_self, allow_other = willing or (None, None)
         return commands.SubmitAsk(
             Ask(
@@ -204,7 +210,7 @@ class Storm:
         return commands.RemoveApplication(partition.name, self.application(partition))
 
     def tick(self) -> Command:
-        self.world.now_ms += self.random.choice(JUMPS_MS)
+        self.world.now_ms += self.random.choice(JUMPS_MS[:5] if self.contended else JUMPS_MS)
         return Later(self.world.now_ms)
 
     def node(self, node_id: str) -> Command:
@@ -275,14 +281,21 @@ class Storm:
         return QueueSettings(
             name,
             random.random() < 0.2,
-            self.resource(0, 12) if random.random() < 0.5 else {},
-            self.maximum(),
+            self.guaranteed(),
+            {} if self.contended else self.maximum(),
             self.max_applications(),
             self.properties(),
             child_template=self.template(),
             limits=self.limits(),
             queues=tuple(self.queue(child, depth - 1) for child in below),
         )
+
+    def guaranteed(self) -> dict[str, int]:
+        if self.contended:
+            return self.random.choice(
+                ({}, {"vcore": 2, "memory": 2}, {"vcore": 60, "memory": 60}, {"vcore": 60, "memory": 60})
+            )
+        return self.resource(0, 12) if self.random.random() < 0.5 else {}
 
     def maximum(self) -> dict[str, int]:
         return self.resource(3, 20 * self.room) if self.random.random() < 0.35 else {}
@@ -321,7 +334,10 @@ class Storm:
             "preemption.policy": ("default", "default", "fence", "disabled"),
             "preemption.delay": ("1ms", "5s"),
         }
-        return {key: random.choice(values) for key, values in choices.items() if random.random() < 0.35}
+        often = 0.1 if self.contended else 0.35
+        return {key: random.choice(values) for key, values in choices.items() if random.random() < often} | (
+            {"preemption.delay": "1ms"} if self.contended else {}
+        )
 
 
 class Later(commands.Tick, frozen=True):  # type: ignore[misc]  # a msgspec.Struct is frozen like its base

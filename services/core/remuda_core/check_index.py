@@ -205,6 +205,7 @@ def _asks(line: Asks) -> Iterator[PendingAsk]:
     head = line.head()
     for priority in sorted(line.by_priority, reverse=True):
         for ask in line.by_priority[priority]:
+            assert not ask.free or ask.line is line, f"{ask.ask.allocation_key} stands in a line it has left"
             if ask.free and ask.line is line and ask.ask.priority == priority and ask.seq not in seen:
                 seen.add(ask.seq)
                 assert len(seen) > 1 or ask is head, (

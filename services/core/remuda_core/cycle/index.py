@@ -392,6 +392,8 @@ class Index:
         self.nodes.book(node, lane.demand)
         if not ask.free:
             ask.line = None
+            if not line.best or line.best[0] is not ask:  # it had a reservation: it came back behind others
+                line.remove(ask)  # or it would come to life there if the RM refuses
             leaf.taken(line)
         elif leaf.fair:
             leaf.taken(line)
