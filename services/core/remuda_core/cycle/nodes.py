@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import islice
-from operator import sub
+from operator import attrgetter, sub
 from typing import TYPE_CHECKING
 
 from ..rules.resource import Items, Resource
@@ -123,6 +123,9 @@ class Demand:
             self.start = min(self.start, rank)
 
 
+_BY_ID = attrgetter("id")
+
+
 class NodeGroup:
     """Its nodes by ID. Most come in that order and wait in a plain line; the others in a heap. Who left is found out at
     the front."""
@@ -182,26 +185,16 @@ class NodeGroup:
         """The node with the smallest ID that is not among the refused. Nodes that have left are cleared away where they
         have become many: they may stand behind refused ones that stay."""
         gone = len(self.line) - self.front + len(self.others) - self.size
-        if gone > 64 + self.size // 8:
+        if gone > 64 + self.size // 8 or len(self.others) > 64 + len(self.line) // 4:
             there = {node for node in (*self.line, *self.others) if node.group is self}
-            self.line, self.front, self.others = sorted(there), 0, []
+            self.line, self.front, self.others = sorted(there, key=_BY_ID), 0, []
         fine = (n for n in islice(self.line, self.front, None) if n.group is self and n.id not in refused)
         of_line = next(fine, None)
-        of_others = next((n for n in _smallest_first(self.others) if n.group is self and n.id not in refused), None)
+        self.others.sort(key=_BY_ID)  # mostly it is in order, and what is in order is a heap
+        of_others = next((n for n in self.others if n.group is self and n.id not in refused), None)
         if of_line is None or (of_others is not None and of_others < of_line):
             return of_others
         return of_line
-
-
-def _smallest_first(heap: list[Node]) -> Iterator[Node]:
-    """The items of a heap in their order, without taking them out."""
-    ahead = [(heap[0], 0)] if heap else []
-    while ahead:
-        node, at = heappop(ahead)
-        yield node
-        for below in (2 * at + 1, 2 * at + 2):
-            if below < len(heap):
-                heappush(ahead, (heap[below], below))
 
 
 class NodeIndex:
