@@ -59,6 +59,7 @@ class Case:
     full: str = ""  # which asks wait for releases on a full cluster: a key of WAITING
     waiting: int = 0  # how many
     releases: int = 0
+    preempting: int = 0  # so many asks of one queue have to preempt what runs in the other
     limited: bool = False  # each application is another user's, and each user may have no more than he asks for
 
 
@@ -85,6 +86,7 @@ CASES = {
         Case("full, 50000 wait, 100 queues", 1_000, 10_000, 100, full="all alike", waiting=50_000, releases=1_000),
         Case("full, 1000 sizes wait", 1_000, 10_000, full="all different", waiting=1_000, releases=1_000),
         Case("full, 10000 sizes wait", 1_000, 10_000, full="all different", waiting=10_000, releases=1_000),
+        Case("preemption", 5_000, 50_000, preempting=100),
     )
 }
 
@@ -166,6 +168,8 @@ def run(case: Case) -> dict[str, float]:
         assert schedule(core) == 0, "what is stuck was placed"
     if case.full:
         return run_full(case, core)
+    if case.preempting:
+        return run_preemption(case, core)
     commands = list(asks(case))
     settle_memory()
     started = time.perf_counter()
@@ -191,6 +195,25 @@ def run_full(case: Case, core: Core) -> dict[str, float]:
         core.handle(command, 0)
         assert schedule(core) == 1, "a release lets one in"
     return {"allocations_per_s": case.releases / (time.perf_counter() - started)}
+
+
+def run_preemption(case: Case, core: Core) -> dict[str, float]:
+    """One queue has the whole cluster; each ask of the other takes four allocations of it. Counted are the asks."""
+    for i in range(case.asks):
+        ask = Ask(PARTITION, "a-app-0", f"ask-{i:06}", NEED, allow_preempt_self=True, allow_preempt_other=False)
+        core.handle(SubmitAsk(ask), 0)
+    assert schedule(core) == case.asks, "the cluster has room for all of these"
+    need = {name: 4 * amount for name, amount in NEED.items()}
+    for i in range(case.preempting):
+        ask = Ask(PARTITION, "b-app-0", f"claim-{i:06}", need, allow_preempt_self=False, allow_preempt_other=True)
+        core.handle(SubmitAsk(ask), 0)
+    partition = core.state.partitions[PARTITION]
+    core.handle(Schedule(ALLOCATIONS_PER_PASS), 0)
+    settle_memory()
+    started = time.perf_counter()
+    while len(partition.preemptions) < case.preempting:
+        core.handle(Schedule(ALLOCATIONS_PER_PASS), 60_000)
+    return {"allocations_per_s": case.preempting / (time.perf_counter() - started)}
 
 
 def handle(core: Core, commands: Iterable[Command]) -> None:
