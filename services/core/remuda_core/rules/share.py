@@ -29,8 +29,8 @@ def due_to_queue(guaranteed: Resource, fair_max: Resource, total: Resource) -> d
 
 
 def raw_shares(used: Resource, guaranteed: Resource) -> tuple[float, ...]:
-    """Of a queue, or of an application in it, under `compatibility: yunikorn-1.4`: used / guaranteed of each resource, or
-    what is used itself where nothing is guaranteed; high to low, to be compared position by position."""
+    """Of a queue, or of an application in it, under `compatibility: yunikorn-1.4`: used / guaranteed of each resource,
+    or what is used itself where nothing is guaranteed; high to low, to be compared position by position."""
     shares = []
     for name, amount in used.items():
         if amount:
