@@ -492,7 +492,8 @@ def allocated(state: State, fact: facts.Allocated) -> None:
     if not pending.pending:
         if not pending.asked:
             del application.asks[fact.allocation_key]
-            partition.refused.pop(pending, None)
+            if partition.refused:
+                partition.refused.pop(pending, None)
         priority = pending.ask.priority
         if application.priorities[priority] > 1:
             application.priorities[priority] -= 1

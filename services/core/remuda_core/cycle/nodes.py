@@ -242,11 +242,16 @@ class NodeIndex:
             after = self._group(group.capacity, tuple(map(sub, group.available, demand.need)))
             if not demand.refused:  # of those there may be any number, and they do not last
                 group.after[demand] = after
-        filled = self._filled_ever
-        self.move(node, after)
-        if demand.seen == filled != self._filled_ever:
-            demand.seen = self._filled_ever
-            demand.joined(after)
+        group.size -= 1  # move(), without the call
+        if not group.size:
+            group.room = HIDDEN
+        node.group = after
+        if after.add(node):
+            up_to_date = demand.seen == self._filled_ever
+            self._begun(after, node)
+            if up_to_date:
+                demand.seen = self._filled_ever
+                demand.joined(after)
 
     def move(self, node: Node, group: NodeGroup | None) -> None:
         left = node.group
@@ -256,15 +261,19 @@ class NodeIndex:
                 left.room = HIDDEN
         node.group = group
         if group is not None and group.add(node):
-            self._filled.append(group)
-            self._filled_ever += 1
-            if len(self._filled) > 2 * WORTH_LOOKING_BACK:
-                del self._filled[:WORTH_LOOKING_BACK]
-            group.room = group.available
-            rank = group.rank
-            if rank is None or node.id < rank[1]:
-                self._order.remove(group)
-                self._order.put(group, (group.score, node.id, group.number))
+            self._begun(group, node)
+
+    def _begun(self, group: NodeGroup, node: Node) -> None:
+        """The group has another first node."""
+        self._filled.append(group)
+        self._filled_ever += 1
+        if len(self._filled) > 2 * WORTH_LOOKING_BACK:
+            del self._filled[:WORTH_LOOKING_BACK]
+        group.room = group.available
+        rank = group.rank
+        if rank is None or node.id < rank[1]:
+            self._order.remove(group)
+            self._order.put(group, (group.score, node.id, group.number))
 
     # Where a demand goes
 
