@@ -155,10 +155,8 @@ def _aligned(what: str, ours: list[Json], theirs: list[Json]) -> Iterator[Found]
     """What has to be put in or taken out, so that one becomes the other."""
     matcher = SequenceMatcher(None, [show(item) for item in ours], [show(item) for item in theirs], autojunk=False)
     for _, start, end, other_start, other_end in (code for code in matcher.get_opcodes() if code[0] != "equal"):
-        for number in range(max(end - start, other_end - other_start)):
-            one = ours[start + number] if start + number < end else None
-            other = theirs[other_start + number] if other_start + number < other_end else None
-            yield (what, str(other_start + number)), one, other
+        yield from (((what, str(number)), ours[number], None) for number in range(start, end))
+        yield from (((what, str(number)), None, theirs[number]) for number in range(other_start, other_end))
 
 
 def _by_application(ours: Iterable[Json], theirs: Iterable[Json]) -> Iterator[Found]:

@@ -22,38 +22,44 @@ OVER: Final = {lifecycle.COMPLETED: "completedApplications", lifecycle.FAILED: "
 NOTHING_PENDING: Final = -(2**31)
 
 
-class Highest:
-    """The most an application has held at any one time: the state does not keep it, whoever watches can."""
+class Watch:
+    """What the state does not keep and whoever watches it knows: the most an application has held at any one time, and
+    which applications have been given a reservation while they were Accepted."""
 
     def __init__(self) -> None:
         self._held: dict[int, tuple[Application, dict[str, int]]] = {}
+        self._reserved: dict[int, Application] = {}
 
     def look(self, state: State) -> None:
         for partition in state.partitions.values():
             for application in partition.applications.values():
+                if any(pending.reservations for pending in application.asks.values()):
+                    self._reserved[id(application)] = application
                 _, held = self._held.setdefault(id(application), (application, {}))
-                placeholders = application.allocated_placeholder
-                for name in {*application.allocated, *placeholders}:
-                    amount = max(application.allocated.get(name, 0), placeholders.get(name, 0))
-                    if amount > held.get(name, 0):
-                        held[name] = amount
+                for sums in (application.allocated, application.allocated_placeholder):
+                    held |= {name: max(amount, held.get(name, 0)) for name, amount in sums.items()}
 
-    def of(self, application: Application) -> dict[str, int]:
+    def begins(self, application: Application) -> bool:
+        """Accepted, and given something: a placeholder, or once a reservation."""
+        given = bool(application.allocations) or id(application) in self._reserved
+        return application.state == lifecycle.ACCEPTED and given
+
+    def highest(self, application: Application) -> dict[str, int]:
         return dict(self._held.get(id(application), (application, {}))[1])
 
 
-def dump(state: State, highest: Highest) -> Json:
+def dump(state: State, watch: Watch) -> Json:
     return {
-        "partitions": {partition.name: _partition(partition, highest) for partition in state.partitions.values()},
+        "partitions": {partition.name: _partition(partition, watch) for partition in state.partitions.values()},
         "users": list(usage(state, USER)),
         "groups": list(usage(state, GROUP)),
     }
 
 
-def _partition(partition: Partition, highest: Highest) -> Json:
+def _partition(partition: Partition, watch: Watch) -> Json:
     listed: dict[str, list[Json]] = {"applications": [], "completedApplications": [], "rejectedApplications": []}
     for application in partition.applications.values():
-        listed[OVER.get(application.state, "applications")].append(_application(application, highest))
+        listed[OVER.get(application.state, "applications")].append(_application(application, watch))
     listed["rejectedApplications"] += [_rejected(rejected) for rejected in partition.rejected.values()]
     states = Counter(application.state for application in partition.applications.values())
     return {
@@ -69,13 +75,13 @@ def _partition(partition: Partition, highest: Highest) -> Json:
             "applications": dict(states, total=states.total()),
             "capacity": {"capacity": dict(partition.total), "usedCapacity": dict(partition.root.allocated)},
         },
-        "queues": _queue(partition.root, partition),
+        "queues": _queue(partition.root, partition, watch),
         "nodes": [_node(node) for node in partition.nodes.values()],
         **listed,
     }
 
 
-def _queue(queue: Queue, partition: Partition) -> Json:
+def _queue(queue: Queue, partition: Partition, watch: Watch) -> Json:
     settings = queue.settings
     running = [a for below in queue.below() for a in below.applications.values() if _runs(a)]
     said: Json = {
@@ -87,14 +93,16 @@ def _queue(queue: Queue, partition: Partition) -> Json:
         "allocatedResource": dict(queue.allocated),
         "pendingResource": dict(queue.pending),
         "preemptingResource": dict(queue.preempting),
-        "allocatingAcceptedApps": [a.id for below in queue.below() for a in below.applications.values() if _begins(a)],
+        "allocatingAcceptedApps": [
+            a.id for below in queue.below() for a in below.applications.values() if watch.begins(a)
+        ],
         "guaranteedResource": dict(settings.guaranteed),
         "maxResource": dict(settings.max) if queue.parent else dict(partition.total),
         "maxRunningApps": settings.max_applications,
         "runningApps": len(running),
         "currentPriority": queue.priority if queue.priorities else NOTHING_PENDING,
         "properties": dict(settings.properties),
-        "children": [_queue(child, partition) for child in queue.children.values()],
+        "children": [_queue(child, partition, watch) for child in queue.children.values()],
     }
     if template := settings.child_template:
         said["template"] = {
@@ -110,13 +118,7 @@ def _runs(application: Application) -> bool:
     return application.state in (lifecycle.STARTING, lifecycle.RUNNING)
 
 
-def _begins(application: Application) -> bool:
-    """Accepted, and already given something: a placeholder, or a reservation."""
-    given = bool(application.allocations) or any(pending.reservations for pending in application.asks.values())
-    return application.state == lifecycle.ACCEPTED and given
-
-
-def _application(application: Application, highest: Highest) -> Json:
+def _application(application: Application, watch: Watch) -> Json:
     return {
         "applicationID": application.id,
         "applicationState": application.state,
@@ -125,7 +127,7 @@ def _application(application: Application, highest: Highest) -> Json:
         "groups": list(application.groups),
         "stateLog": [{"applicationState": state} for _, state in application.log if state != lifecycle.NEW],
         "usedResource": dict(application.allocated),
-        "maxUsedResource": highest.of(application),
+        "maxUsedResource": watch.highest(application),
         "pendingResource": dict(application.pending),
         "reservations": [
             f"{node_id}|{pending.ask.allocation_key}"

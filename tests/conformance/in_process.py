@@ -26,7 +26,7 @@ from remuda_rmproxy import callbacks, translate
 from remuda_rmproxy.tellings import RESPONSES
 
 from .answer import Answer, Answers
-from .dump import Highest, dump
+from .dump import Watch, dump
 from .recording import Json, Scenario, Step
 
 START_MS: Final = 1_700_000_000_000
@@ -66,7 +66,7 @@ class InProcess:
         self.now_ms = START_MS
         self.registered = False
         self.answer = Answer(-1, "register")
-        self._highest = Highest()
+        self._watch = Watch()
         self._uuids: dict[str, list[str]] = {}
         self._requests = 0
         self._due: list[tuple[int, Json]] = []  # confirmations the RM will send
@@ -100,7 +100,7 @@ class InProcess:
         check(self.core.state)
         assert digest(self.core.state) == digest(self.standby.state), "a replay of the log gives another state"
         if self.registered:
-            answers.final = dump(self.core.state, self._highest)
+            answers.final = dump(self.core.state, self._watch)
         return answers
 
     # What the RM does
@@ -141,7 +141,7 @@ class InProcess:
             self._handle("CleanQueues", commands.CleanQueues())
             self._until_quiet()
         elif step.action == "dump" and self.registered:
-            self.answer.dump = dump(self.core.state, self._highest)
+            self.answer.dump = dump(self.core.state, self._watch)
 
     def _request(self, kind: str, text: str) -> None:
         written = json.loads(UUID_OF.sub(self._uuid_of, text))
@@ -206,7 +206,7 @@ class InProcess:
 
     def _decide(self, scribe: Scribe, name: str, asked: list[commands.Command]) -> list[log_pb2.Fact]:
         facts = self.core.handle_all(asked, self.now_ms)
-        self._highest.look(self.core.state)
+        self._watch.look(self.core.state)
         commit = log_pb2.Commit(now_ms=self.core.state.now_ms)
         decision = commit.decisions.add(command=name)
         for fact in facts:

@@ -13,6 +13,7 @@ from typing import Final
 
 from .case import Case, event_in, in_step, quantities, queue_configs, queues_of, told
 from .compare import FINAL, Difference, amounts
+from .limited import broken
 from .recording import Json, Step
 
 QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -270,31 +271,61 @@ def _withdrawn(case: Case, name: tuple[str, str], since: int, until: int) -> boo
 class AskOver(Kind):
     """An ask is over when all of it is allocated
 
-    The reference keeps asks of which nothing is pending, and tells of their cancellation when the RM releases
-    them or the application goes. Nothing is cancelled there: no event says so here.
+    The reference keeps asks of which nothing is pending, and tells that they are cancelled when the RM releases them,
+    or taken back when a gang's time is over, although nothing is. Here there is neither such an event nor such a
+    callback.
     """
 
     def explains(self, case: Case, difference: Difference) -> bool:
-        event = difference.theirs
-        if (
-            difference.path[0] != "event"
-            or difference.ours is not None
-            or event[:3] != ["APP", "REMOVE", "REQUEST_CANCEL"]
-        ):
+        name = self._ask(difference)
+        if name is None or difference.ours is not None:
             return False
         wanted, since = 0, 0
         for step, ask in case.asks():
-            if step.number <= difference.step and [ask.get("applicationID"), ask.get("allocationKey")] == event[3:]:
+            if step.number <= difference.step and (ask.get("applicationID"), ask.get("allocationKey")) == name:
                 wanted, since = int(ask.get("maxAllocations", 0)), step.number
         made = [
             new
             for _, _, new in told(case.our_steps[since : difference.step + 1], "allocation", "new")
-            if [new["applicationID"], new["allocationKey"]] == event[3:]
+            if (new["applicationID"], new["allocationKey"]) == name
         ]
         return wanted > 0 and len(made) >= wanted
 
+    def _ask(self, difference: Difference) -> tuple[str, str] | None:
+        """Of the event or callback, (application, key)."""
+        theirs = difference.theirs
+        if difference.path[0] == "event" and theirs is not None:
+            told_of = theirs[:3] in (["APP", "REMOVE", "REQUEST_CANCEL"], ["APP", "REMOVE", "REQUEST_TIMEOUT"])
+            return (theirs[3], theirs[4]) if told_of else None
+        if difference.path[0] == "allocation callback" and theirs is not None and theirs["what"] == "releasedAsks":
+            return theirs["applicationID"], theirs["allocationKey"]
+        return None
+
 
 # Queues and configurations
+
+
+class OnlyAcceptedBegin(Kind):
+    """Only an Accepted application is about to begin
+
+    An application that has been given something while it is Accepted holds a slot of its queues. In the reference it
+    keeps the slot when it ends without having begun, and others wait for it.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        if path[0] != "dump" or path[-1] != "allocatingAcceptedApps":
+            return False
+        dump = case.theirs["final"] if difference.step == FINAL else case.their_steps[difference.step]["dump"]
+        states = {
+            application["applicationID"]: application["applicationState"]
+            for partition in dump["partitions"].values()
+            for application in partition.get("applications") or ()
+        }
+        more = set(difference.theirs or ()) - set(difference.ours or ())
+        return bool(more) and set(difference.ours or ()) <= set(difference.theirs) and all(
+            states.get(name) != "Accepted" for name in more
+        )  # fmt: skip
 
 
 class TemplateMaxApplications(Kind):
@@ -377,6 +408,12 @@ class OnlyChangesAreEvents(Kind):
         return self._ours(case, step, *difference.ours)
 
     def _theirs(self, case: Case, step: Step, kind: str, change: str, detail: str, about: str, reference: str) -> bool:
+        if step.action == "application" and kind in ("APP", "QUEUE"):
+            name = about if kind == "APP" else reference
+            return all(
+                _names(in_step(s[step.number], "application", "rejected"), name)
+                for s in (case.our_steps, case.their_steps)
+            )
         if kind == "NODE" and step.action == "node":
             rejected = any(
                 e.get("nodeID", "") == about for e in in_step(case.our_steps[step.number], "node", "rejected")
@@ -407,6 +444,45 @@ def _drains(case: Case, before: int, node_id: str) -> bool:
     return draining
 
 
+class SwapsAreEvents(Kind):
+    """A node's events tell of every allocation on it
+
+    When a real allocation takes the place of its placeholder on the same node, the reference sends no event about the
+    node: whoever keeps its list from the events still has the placeholder. Here one is removed and the other added.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        event = difference.ours
+        if difference.path[0] != "event" or difference.theirs is not None or difference.step == FINAL:
+            return False
+        if event[0] != "NODE" or event[2] != "NODE_ALLOC":
+            return False
+        return all(
+            _swapped(steps[: difference.step + 1], event[1], event[3], event[4])
+            for steps in (case.our_steps, case.their_steps)
+        )
+
+
+def _swapped(steps: list[Json], change: str, node_id: str, key: str) -> bool:
+    """The last step replaced a placeholder on this node: with this key (ADD), or this one (REMOVE)."""
+    if change == "ADD":
+        return any(
+            new["allocationKey"] == key
+            and new["nodeID"] == node_id
+            and new.get("taskGroupName")
+            and not new.get("placeholder")
+            for new in in_step(steps[-1], "allocation", "new")
+        )
+    on_node = any(
+        new["allocationKey"] == key and new["nodeID"] == node_id and new.get("placeholder")
+        for _, _, new in told(steps, "allocation", "new")
+    )
+    return on_node and any(
+        release["allocationKey"] == key and release.get("terminationType") == "PLACEHOLDER_REPLACED"
+        for release in in_step(steps[-1], "allocation", "released")
+    )
+
+
 class RecordReplaced(Kind):
     """One application has one record
 
@@ -423,6 +499,63 @@ class RecordReplaced(Kind):
         submitted = [each.get("applicationID") for step, each in case.applications() if step.number <= last]
         ids = [path[-1]] if path[-1] not in listed else list(difference.theirs)
         return all(submitted.count(name) > 1 for name in ids)
+
+
+class LimitsHold(Kind):
+    """A limit holds exactly
+
+    A user or a group never holds more of a queue than its limit says, resource by resource, in every queue up to root.
+    The reference lets several combinations pass: limits that do not name every resource, limits on several levels,
+    wildcards beside named users; and what it has let pass corrupts the sums that later decisions look at.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        ours = set(broken(case, case.our_steps))
+        return next((step for step, limit in broken(case, case.their_steps) if (step, limit) not in ours), None)
+
+
+class KeptForPreemptor(Kind):
+    """What is freed by preemption goes to whom it was freed for
+
+    The node is reserved for the ask that others were preempted for, until it is placed. In the reference the next cycle
+    gives the room to whoever comes first, which may be the very application that was preempted, or a smaller ask.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        event = difference.ours
+        if difference.path[0] != "event" or difference.theirs is not None or event[2] != "NODE_RESERVATION":
+            return False
+        before = [case.our_steps[: difference.step + 1], case.their_steps[: difference.step + 1]]
+        return all(_preempted(steps) for steps in before)
+
+
+def _preempted(steps: list[Json]) -> bool:
+    return any(
+        release.get("terminationType") == "PREEMPTED_BY_SCHEDULER"
+        for _, _, release in told(steps, "allocation", "released")
+    )
+
+
+class UpdatesMeanWhatTheySay(Kind):
+    """A new configuration means what its text says
+
+    After an update queues have the settings of its text, as if they were new: properties that are gone are gone, what
+    is inherited is inherited anew. In the reference removed properties keep their effect, and inherited ones are lost
+    from view.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        last = len(case.scenario.steps) if difference.step == FINAL else difference.step
+        updates = [number for number, _ in case.configurations() if 0 <= number <= last]
+        if path[:2] != ("dump", "partitions") or not updates or "queues" not in path:
+            return False
+        queue, *rest = path[path.index("queues") + 1 :]
+        configured = queue_configs(case.configuration_at(last)).get(queue)
+        if configured is None or not rest:
+            return False
+        said = dict(configured.properties)
+        return rest[0] == "properties" and difference.ours == (said if len(rest) == 1 else said.get(rest[1]))
 
 
 class EqualCandidates(Kind):
@@ -463,6 +596,11 @@ KINDS: Final[tuple[Kind, ...]] = (
     AskOver(),
     TemplateMaxApplications(),
     OnlyChangesAreEvents(),
+    SwapsAreEvents(),
     RecordReplaced(),
+    LimitsHold(),
+    KeptForPreemptor(),
+    UpdatesMeanWhatTheySay(),
+    OnlyAcceptedBegin(),
     EqualCandidates(),
 )
