@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from inspect import getdoc
-from typing import Final
+from typing import Any, Final
 
 from .case import Case, event_in, in_step, quantities, queue_configs, queues_of, told
 from .compare import FINAL, Difference, amounts
@@ -305,27 +305,82 @@ class AskOver(Kind):
 # Queues and configurations
 
 
-class OnlyAcceptedBegin(Kind):
-    """Only an Accepted application is about to begin
+class WhoCountsAsRunning(Kind):
+    """An application counts as long as it runs
 
-    An application that has been given something while it is Accepted holds a slot of its queues. In the reference it
-    keeps the slot when it ends without having begun, and others wait for it.
+    An application holds a slot of its queues, and of its user, from its first allocation (or, being Accepted, what was
+    reserved for it) until it has ended. In the reference one that has lost all it was given keeps the slot, also
+    for a user who holds nothing, and one that runs again after it was Completing does not count until it is given
+    something.
     """
 
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
-        if path[0] != "dump" or path[-1] != "allocatingAcceptedApps":
+        if path[0] != "dump" or not {"allocatingAcceptedApps", "users", "groups"} & set(path):
             return False
-        dump = case.theirs["final"] if difference.step == FINAL else case.their_steps[difference.step]["dump"]
-        states = {
-            application["applicationID"]: application["applicationState"]
-            for partition in dump["partitions"].values()
-            for application in partition.get("applications") or ()
-        }
-        more = set(difference.theirs or ()) - set(difference.ours or ())
-        return bool(more) and set(difference.ours or ()) <= set(difference.theirs) and all(
-            states.get(name) != "Accepted" for name in more
-        )  # fmt: skip
+        ours, theirs = (self._names(value) for value in (difference.ours, difference.theirs))
+        if ours is None or theirs is None or ours == theirs:
+            return False
+        mine, other = (_applications(case, steps, difference.step) for steps in (case.ours, case.theirs))
+        return all(self._over(other.get(name)) for name in theirs - ours) and all(
+            self._again(mine.get(name)) for name in ours - theirs
+        )
+
+    def _names(self, value: Any) -> set[str] | None:
+        """Of a list of applications, or of trees of users that have nothing but such lists."""
+        if value is None or isinstance(value, list):
+            return set(value or ())
+        found: set[str] = set()
+        if not isinstance(value, dict):
+            return None
+        for name, item in value.items():
+            if not isinstance(item, list | dict) or name in ("resourceUsage", "maxResources"):
+                return None
+            below = self._names(item)
+            if below is None:
+                return None
+            found |= below
+        return found
+
+    def _over(self, application: Json | None) -> bool:
+        """It has nothing, or is on its way out."""
+        return (
+            self._idle(application) or application is None or application["applicationState"] in ("Failing", "Failed")
+        )
+
+    def _idle(self, application: Json | None) -> bool:
+        return not application or not (application.get("allocations") or application.get("reservations"))
+
+    def _again(self, application: Json | None) -> bool:
+        states = [entry["applicationState"] for entry in (application or {}).get("stateLog") or ()]
+        return not (application or {}).get("allocations") and states[-2:] == ["Completing", "Running"]
+
+
+def _applications(case: Case, trace: Json, step: int) -> dict[str, Json]:
+    dump = trace["final"] if step == FINAL else trace["steps"][step].get("dump")
+    return {
+        application["applicationID"]: application
+        for partition in ((dump or {}).get("partitions") or {}).values()
+        for application in partition.get("applications") or ()
+    }
+
+
+class DrainingQueueIsLimited(Kind):
+    """A queue that drains keeps its limits
+
+    What still runs in a queue that is gone from the configuration stays under the limits it had. The reference drops
+    them at once.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        if path[0] != "dump" or path[1] not in ("users", "groups") or difference.theirs is not None or len(path) < 4:
+            return False
+        dumps = [
+            t["final"] if difference.step == FINAL else t["steps"][difference.step]["dump"]
+            for t in (case.ours, case.theirs)
+        ]
+        return all(queues_of(dump).get(path[3], {}).get("status") == "Draining" for dump in dumps)
 
 
 class TemplateMaxApplications(Kind):
@@ -398,6 +453,10 @@ class OnlyChangesAreEvents(Kind):
     """
 
     def explains(self, case: Case, difference: Difference) -> bool:
+        if "maxUsedResource" in difference.path:  # what was on a rejected node counts in the reference
+            last = len(case.scenario.steps) if difference.step == FINAL else difference.step
+            steps = [step for step in case.scenario.steps[:last] if step.action == "node"]
+            return any(_of_rejected_node(case, step, name) for step in steps for name in difference.path)
         if difference.path[0] != "event":
             return False
         step = case.step(difference.step) if difference.step != FINAL else None
@@ -414,11 +473,13 @@ class OnlyChangesAreEvents(Kind):
                 _names(in_step(s[step.number], "application", "rejected"), name)
                 for s in (case.our_steps, case.their_steps)
             )
+        if step.action == "node" and kind == "APP" and detail in ("APP_ALLOC", "ALLOC_NODEREMOVED"):
+            return _of_rejected_node(case, step, about)
         if kind == "NODE" and step.action == "node":
             rejected = any(
                 e.get("nodeID", "") == about for e in in_step(case.our_steps[step.number], "node", "rejected")
             )
-            created = (change, detail) in (("ADD", ""), ("SET", "NODE_SCHEDULABLE"))
+            created = (change, detail) in (("ADD", ""), ("SET", "NODE_SCHEDULABLE"), ("ADD", "NODE_ALLOC"))
             was_draining = (change, detail) == ("SET", "NODE_SCHEDULABLE") and _drains(case, step.number, about)
             return (rejected and created) or was_draining
         if kind == "QUEUE" and step.action == "config":
@@ -433,6 +494,46 @@ class OnlyChangesAreEvents(Kind):
             )
             return _names(ours, about) and _names(theirs, about)
         return kind == "QUEUE" and step.action == "config" and (change, detail) == ("SET", "QUEUE_CONFIG")
+
+
+def _of_rejected_node(case: Case, step: Step, application: str) -> bool:
+    """It has an allocation on a node that both reject in this step."""
+    rejected = [
+        {e.get("nodeID", "") for e in in_step(steps[step.number], "node", "rejected")}
+        for steps in (case.our_steps, case.their_steps)
+    ]
+    return any(
+        existing.get("applicationID") == application
+        for node in step.argument["nodes"]
+        if node.get("nodeID", "") in rejected[0] & rejected[1]
+        for existing in node.get("existingAllocations") or ()
+    )
+
+
+class FailingTakesNoAsks(Kind):
+    """An application that is failing takes no asks
+
+    What is asked for an application that is on its way to Failed can never be allocated. The reference accepts it and
+    says no more of it; here it is rejected, with the reason.
+    """
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        callback, event = difference.ours, difference.theirs
+        if difference.path[0] == "allocation callback" and event is None and callback["what"] == "rejected":
+            return _fails(case, difference.step, callback["applicationID"])
+        if difference.path[0] == "event" and callback is None and event[:3] == ["APP", "ADD", "APP_REQUEST"]:
+            rejected = in_step(case.our_steps[difference.step], "allocation", "rejected")
+            return _names(rejected, event[3]) and _fails(case, difference.step, event[3])
+        return False
+
+
+def _fails(case: Case, step: int, application: str) -> bool:
+    states = [
+        element["state"]
+        for _, _, element in told(case.our_steps[:step], "application", "updated")
+        if element["applicationID"] == application
+    ]
+    return states[-1:] == ["Failing"]
 
 
 def _drains(case: Case, before: int, node_id: str) -> bool:
@@ -473,11 +574,7 @@ def _swapped(steps: list[Json], change: str, node_id: str, key: str) -> bool:
             and not new.get("placeholder")
             for new in in_step(steps[-1], "allocation", "new")
         )
-    on_node = any(
-        new["allocationKey"] == key and new["nodeID"] == node_id and new.get("placeholder")
-        for _, _, new in told(steps, "allocation", "new")
-    )
-    return on_node and any(
+    return any(
         release["allocationKey"] == key and release.get("terminationType") == "PLACEHOLDER_REPLACED"
         for release in in_step(steps[-1], "allocation", "released")
     )
@@ -528,12 +625,23 @@ class KeptForPreemptor(Kind):
         before = [case.our_steps[: difference.step + 1], case.their_steps[: difference.step + 1]]
         return all(_preempted(steps) for steps in before)
 
+    def taints_from(self, case: Case) -> int | None:
+        """Where both preempt the same, and then place something else in its place."""
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            victims = [_victims(step) for step in (ours, theirs)]
+            placed = [{e["UUID"] for e in in_step(step, "allocation", "new")} for step in (ours, theirs)]
+            if victims[0] and victims[0] == victims[1] and placed[0] - placed[1] and placed[1] - placed[0]:
+                return number
+        return None
+
+
+def _victims(step: Json) -> set[str]:
+    released = in_step(step, "allocation", "released")
+    return {e["UUID"] for e in released if e.get("terminationType") == "PREEMPTED_BY_SCHEDULER"}
+
 
 def _preempted(steps: list[Json]) -> bool:
-    return any(
-        release.get("terminationType") == "PREEMPTED_BY_SCHEDULER"
-        for _, _, release in told(steps, "allocation", "released")
-    )
+    return any(_victims(step) for step in steps)
 
 
 class UpdatesMeanWhatTheySay(Kind):
@@ -561,18 +669,21 @@ class UpdatesMeanWhatTheySay(Kind):
 class EqualCandidates(Kind):
     """Equal candidates have an order
 
-    Queues, applications or placeholders that compare equal are taken in the order of a hash map by the reference, so
-    that the same day is never played twice in the same way. Here equal queues go by name, equal applications by ID,
-    equal placeholders by age: a run can be repeated. (Recognised where the reference's own answers varied, and all sums
-    are the same in the end.)
+    Queues, applications, placeholders or victims that compare equal are taken in the order of a hash map by the
+    reference, so that the same day is never played twice in the same way. Here equal queues go by name, equal
+    applications by ID, equal placeholders and victims by age: a run can be repeated. (Recognised where the reference's
+    own answers varied, and all sums are the same in the end.)
     """
 
     def taints_from(self, case: Case) -> int | None:
         if case.deterministic or sums(case.ours.get("final")) != sums(case.theirs.get("final")):
             return None
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
-            names = [[e["allocationKey"] for e in in_step(step, "allocation", "new")] for step in (ours, theirs)]
-            if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
+            sequences = [
+                [(what, e.get("UUID"), e.get("nodeID")) for _, what, e in told([step], "allocation", "new", "released")]
+                for step in (ours, theirs)
+            ]
+            if sequences[0] != sequences[1]:
                 return number
         return None
 
@@ -596,11 +707,13 @@ KINDS: Final[tuple[Kind, ...]] = (
     AskOver(),
     TemplateMaxApplications(),
     OnlyChangesAreEvents(),
+    FailingTakesNoAsks(),
     SwapsAreEvents(),
     RecordReplaced(),
     LimitsHold(),
     KeptForPreemptor(),
     UpdatesMeanWhatTheySay(),
-    OnlyAcceptedBegin(),
+    WhoCountsAsRunning(),
+    DrainingQueueIsLimited(),
     EqualCandidates(),
 )
