@@ -3,7 +3,7 @@ what came of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -122,3 +122,29 @@ def quantities(resource: Mapping[str, Any] | None) -> dict[str, int]:
     """Of a resource in a request."""
     amounts = (resource or {}).get("resources") or {}
     return {name: int((amount or {}).get("value", 0)) for name, amount in amounts.items()}
+
+
+def available(case: Case, steps: Sequence[Json]) -> dict[str, dict[str, int]]:
+    """What is left on each node after these steps."""
+    left: dict[str, dict[str, int]] = {}
+    occupied: dict[str, dict[str, int]] = {}
+    for step, node in case.nodes():
+        if step.number < len(steps):
+            node_id = node.get("nodeID", "")
+            if node.get("schedulableResource") is not None:
+                left[node_id] = quantities(node["schedulableResource"])
+            if node.get("occupiedResource") is not None:
+                occupied[node_id] = quantities(node["occupiedResource"])
+            if node.get("action") == "DECOMISSION":
+                left.pop(node_id, None)
+    held: dict[str, Json] = {}
+    for _, what, element in told(steps, "allocation", "new", "released"):
+        if what == "new":
+            held[element["UUID"]] = element
+        else:
+            held.pop(element.get("UUID", ""), None)
+    taken = [(each["nodeID"], quantities(each.get("resourcePerAlloc"))) for each in held.values()]
+    for node_id, amounts in [*taken, *occupied.items()]:
+        for name, amount in amounts.items() if node_id in left else ():
+            left[node_id][name] = left[node_id].get(name, 0) - amount
+    return left

@@ -11,12 +11,13 @@ import re
 from inspect import getdoc
 from typing import Any, Final
 
-from .case import Case, event_in, in_step, quantities, queue_configs, queues_of, told
+from .case import Case, available, event_in, in_step, quantities, queue_configs, queues_of, told
 from .compare import FINAL, Difference, amounts
 from .limited import broken
 from .recording import Json, Step
 
 QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+ENDING: Final = ("Failing", "Failed", "Resuming")
 REQUIRED_NODE: Final = ("yunikorn.apache.org/requiredNode", "si/requiredNode")
 
 
@@ -344,9 +345,7 @@ class WhoCountsAsRunning(Kind):
 
     def _over(self, application: Json | None) -> bool:
         """It has nothing, or is on its way out."""
-        return (
-            self._idle(application) or application is None or application["applicationState"] in ("Failing", "Failed")
-        )
+        return self._idle(application) or application is None or application["applicationState"] in ENDING
 
     def _idle(self, application: Json | None) -> bool:
         return not application or not (application.get("allocations") or application.get("reservations"))
@@ -526,6 +525,17 @@ class FailingTakesNoAsks(Kind):
             return _names(rejected, event[3]) and _fails(case, difference.step, event[3])
         return False
 
+    def taints_from(self, case: Case) -> int | None:
+        for step, ask in case.asks():
+            name = ask.get("applicationID", "")
+            rejected = [
+                _names(in_step(s[step.number], "allocation", "rejected"), name)
+                for s in (case.our_steps, case.their_steps)
+            ]
+            if rejected == [True, False] and _fails(case, step.number, name):
+                return step.number + 1
+        return None
+
 
 def _fails(case: Case, step: int, application: str) -> bool:
     states = [
@@ -630,7 +640,8 @@ class KeptForPreemptor(Kind):
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
             victims = [_victims(step) for step in (ours, theirs)]
             placed = [{e["UUID"] for e in in_step(step, "allocation", "new")} for step in (ours, theirs)]
-            if victims[0] and victims[0] == victims[1] and placed[0] - placed[1] and placed[1] - placed[0]:
+            alike = victims[0] == victims[1] or (not case.deterministic and len(victims[0]) == len(victims[1]))
+            if victims[0] and alike and placed[0] - placed[1] and placed[1] - placed[0]:
                 return number
         return None
 
@@ -642,6 +653,83 @@ def _victims(step: Json) -> set[str]:
 
 def _preempted(steps: list[Json]) -> bool:
     return any(_victims(step) for step in steps)
+
+
+class NoMoreThanNeeded(Kind):
+    """No more is preempted than needed
+
+    Of what may go, the smallest set that makes the room is preempted. The reference preempts more than that for an ask
+    that is bound to a node.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            if _victims(ours) and _victims(ours) < _victims(theirs):
+                return number
+        return None
+
+
+class FullClusterIsNoQuota(Kind):
+    """An ask that is bound to a node preempts there although the cluster is full
+
+    What has to run on one node can make its room there. In the reference it is not even considered where less than it
+    needs is left in the partition as a whole: just when the cluster is full, nothing is preempted for it.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            if _victims(ours) and not _victims(theirs) and self._beyond_all_there_is(case, number):
+                return number
+        return None
+
+    def _beyond_all_there_is(self, case: Case, step: int) -> bool:
+        left: dict[str, int] = {}
+        for node in available(case, case.their_steps[:step]).values():
+            for name, amount in node.items():
+                left[name] = left.get(name, 0) + amount
+        bound = [
+            quantities(ask.get("resourceAsk"))
+            for at, ask in case.asks()
+            if at.number < step and set(ask.get("tags") or {}) & set(REQUIRED_NODE)
+        ]
+        return any(amount > left.get(name, 0) for need in bound for name, amount in need.items())
+
+
+class LacksLeast(Kind):
+    """The node that lacks least is reserved
+
+    An ask that fits no node reserves the one where the smallest part of what it needs is missing. The reference means
+    to do so and computes the reverse, how much of the node the ask would leave, so that it takes the first node in its
+    order when all are too small.
+    """
+
+    def taints_from(self, case: Case) -> int | None:
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            mine, other = _reserved(ours), _reserved(theirs)
+            for key in sorted(mine.keys() & other.keys()):
+                if mine[key] != other[key] and self._lacks_less(case, number, key, mine[key], other[key]):
+                    return number
+        return None
+
+    def _lacks_less(self, case: Case, step: int, key: str, ours: str, theirs: str) -> bool:
+        left = available(case, case.our_steps[: step + 1])
+        asked = [ask for at, ask in case.asks() if at.number <= step and ask.get("allocationKey") == key]
+        need = quantities(asked[-1].get("resourceAsk")) if asked else {}
+
+        def lacks(node_id: str) -> float:
+            have = left.get(node_id, {})
+            return sum((n - max(have.get(name, 0), 0)) / n for name, n in need.items() if n > max(have.get(name, 0), 0))
+
+        return 0 < lacks(ours) < lacks(theirs)
+
+
+def _reserved(step: Json) -> dict[str, str]:
+    """Allocation key -> node, of the reservations made."""
+    return {
+        event.get("referenceID", ""): event["objectID"]
+        for event in step.get("events") or ()
+        if event.get("eventChangeDetail") == "NODE_RESERVATION" and event.get("eventChangeType") == "ADD"
+    }
 
 
 class UpdatesMeanWhatTheySay(Kind):
@@ -712,6 +800,9 @@ KINDS: Final[tuple[Kind, ...]] = (
     RecordReplaced(),
     LimitsHold(),
     KeptForPreemptor(),
+    NoMoreThanNeeded(),
+    FullClusterIsNoQuota(),
+    LacksLeast(),
     UpdatesMeanWhatTheySay(),
     WhoCountsAsRunning(),
     DrainingQueueIsLimited(),
