@@ -142,7 +142,9 @@ def release_overdue(fact: log_pb2.ReleaseOverdue, at_ns: int) -> Records:
     )  # fmt: skip
 
 
-def allocated(fact: log_pb2.Allocated | log_pb2.AllocationRecovered, at_ns: int) -> Records:
+def allocated(
+    fact: log_pb2.Allocated | log_pb2.AllocationRecovered, at_ns: int
+) -> tuple[si.EventRecord, si.EventRecord]:
     """The hot path: nothing here that is not needed."""
     allocation = fact.allocation
     resource = allocation.resourcePerAlloc
@@ -179,16 +181,20 @@ def allocation_released(fact: log_pb2.AllocationReleased, at_ns: int) -> Records
 
 
 def placeholder_replaced(fact: log_pb2.PlaceholderReplaced, at_ns: int) -> Records:
+    """On the same node nothing comes and nothing goes: what is used there was swapped."""
     real, resource = fact.allocation.allocation, fact.placeholder_resource
     yield app(
         real.applicationID, Record.REMOVE, Record.ALLOC_REPLACED, at_ns,
         reference=fact.placeholder, resource=resource, message=f"replaced by {real.allocationKey}",
     )  # fmt: skip
-    yield node(
-        fact.placeholder_node, Record.REMOVE, Record.NODE_ALLOC, at_ns,
-        reference=fact.placeholder_key, resource=resource,
-    )  # fmt: skip
-    yield from allocated(fact.allocation, at_ns)
+    of_node, of_application = allocated(fact.allocation, at_ns)
+    if fact.placeholder_node != real.nodeID:
+        yield node(
+            fact.placeholder_node, Record.REMOVE, Record.NODE_ALLOC, at_ns,
+            reference=fact.placeholder_key, resource=resource,
+        )  # fmt: skip
+        yield of_node
+    yield of_application
 
 
 # Nodes
