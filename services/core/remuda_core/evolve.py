@@ -346,7 +346,9 @@ def ask_changed(state: State, fact: facts.AskChanged) -> None:
 def ask_released(state: State, fact: facts.AskReleased) -> None:
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]
-    pending = application.asks[fact.allocation_key]
+    pending = application.asks.get(fact.allocation_key)
+    if pending is None:
+        return  # all of it was allocated: who asked is told that it is over
     if pending.ask.placeholder and fact.termination_type == facts.TIMEOUT:
         application.task_groups[pending.ask.task_group].timed_out += pending.pending + pending.asked
     _ask_goes(partition, application, pending)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .. import facts
 from ..commands import RecoverAllocation, ReleaseAsk, SubmitAsk
@@ -12,7 +12,7 @@ from ..facts import Ask, Fact
 from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
 from ..rules.resource import problem_of
-from ..state import Application, Partition, PendingAsk, State
+from ..state import Allocation, Application, Partition, PendingAsk, State
 from . import names
 from .allocation import idle, problem_of_existing, recovered, replacement_cancelled
 
@@ -71,8 +71,12 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
         asks = list(application.asks.values())
         if command.allocation_key:
             asks = [a for a in (application.asks.get(command.allocation_key),) if a is not None]
+        termination_type = command.termination_type or facts.STOPPED_BY_RM
         for pending in asks:
-            yield from withdraw(partition, pending, command.termination_type or facts.STOPPED_BY_RM, command.message)
+            yield from withdraw(partition, pending, termination_type, command.message)
+        if not asks and command.allocation_key:
+            made = [a for a in application.allocations.values() if a.fact.allocation_key == command.allocation_key]
+            yield from asks_over(partition, application, made, termination_type, command.message)
         if asks:
             yield from idle(partition, application, now_ms)
 
@@ -85,6 +89,16 @@ def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, m
         ask.partition, ask.application_id, ask.allocation_key, termination_type, message, ask.resource,
         pending.pending + pending.asked,
     )  # fmt: skip
+
+
+def asks_over(
+    partition: Partition, application: Application, made: Iterable[Allocation], termination_type: int, message: str
+) -> Iterator[Fact]:
+    """The asks of these allocations, of which nothing is pending any more, are over: said for whoever keeps asks as
+    long as what they led to."""
+    for key in dict.fromkeys(a.fact.allocation_key for a in made if not a.releasing):
+        if key not in application.asks:
+            yield facts.AskReleased(partition.name, application.id, key, termination_type, message, {}, 0)
 
 
 def release_reservations(partition: Partition, pending: PendingAsk, reason: str) -> Iterator[Fact]:

@@ -13,7 +13,7 @@ from ..rules.resource import Resource
 from ..settings import QueueSettings
 from ..state import Alarm, Allocation, Application, Partition, State
 from .allocation import after_release, release_requested, replacement_cancelled
-from .ask import withdraw
+from .ask import asks_over, withdraw
 
 HARD = "Hard"
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
@@ -50,6 +50,7 @@ def placeholders_ended(
         yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)
     else:
         yield from occasion(partition, application, lifecycle.RESUME, now_ms, RESERVATION_TIMEOUT)
+        yield from asks_over(partition, application, placeholders(application), facts.TIMEOUT, PLACEHOLDERS_OVER)
         yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
 
 
@@ -58,7 +59,11 @@ def give_up_placeholders(partition: Partition, application: Application, message
     for pending in list(application.asks.values()):
         if pending.ask.placeholder:
             yield from withdraw(partition, pending, facts.TIMEOUT, message)
-    yield from give_back([a for a in application.allocations.values() if a.fact.placeholder], message)
+    yield from give_back(placeholders(application), message)
+
+
+def placeholders(application: Application) -> list[Allocation]:
+    return [allocation for allocation in application.allocations.values() if allocation.fact.placeholder]
 
 
 def give_back(allocations: list[Allocation], message: str) -> Iterator[Fact]:
@@ -74,5 +79,7 @@ def fail(partition: Partition, application: Application, reason: str, now_ms: in
         yield replacement_cancelled(replacement, reason)
     for pending in list(application.asks.values()):
         yield from withdraw(partition, pending, facts.TIMEOUT, reason)
-    yield from give_back(list(application.allocations.values()), reason)
+    allocations = list(application.allocations.values())
+    yield from asks_over(partition, application, allocations, facts.TIMEOUT, reason)
+    yield from give_back(allocations, reason)
     yield from after_release(partition, application, True, now_ms)

@@ -142,8 +142,7 @@ def decommission(
 ) -> Iterator[Fact]:
     """Its allocations go with it, the RM is told of each."""
     assert node is not None, "update_node checks"
-    if not node.draining:
-        yield facts.NodeDraining(partition.name, node.id)
+    yield facts.NodeDraining(partition.name, node.id)
     yield from release_reservation(partition, node, "the node was removed")
     message = f"node {node.id} was removed"
     for arriving in list(node.arriving.values()):

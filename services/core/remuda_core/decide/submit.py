@@ -19,7 +19,7 @@ from ..settings import QueueSettings
 from ..state import Partition, Queue, State
 from . import names
 from .allocation import replacement_cancelled
-from .ask import withdraw
+from .ask import asks_over, withdraw
 from .gang import problem_of_gang
 
 
@@ -136,7 +136,9 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
         yield replacement_cancelled(replacement, message)
     for pending in list(application.asks.values()):
         yield from withdraw(partition, pending, facts.STOPPED_BY_RM, message)
-    for allocation in list(application.allocations.values()):
+    allocations = list(application.allocations.values())
+    yield from asks_over(partition, application, allocations, facts.STOPPED_BY_RM, message)
+    for allocation in allocations:
         fact = allocation.fact
         yield facts.AllocationReleased(
             fact.partition,
