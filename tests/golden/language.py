@@ -440,6 +440,11 @@ class Notes:
                 if name in ("*", f"{q.fact.application_id}/{q.fact.allocation_key}")
             ]
             asked += [
+                number
+                for number, r in partition.replacements_asked.items()
+                if name in ("*", f"{r.fact.application_id}/{r.fact.allocation_key}")
+            ]
+            asked += [
                 p.question for ids, p in partition.preemptions.items() if p.question and name in ("*", "/".join(ids))
             ]
             for number in asked if name == "*" else asked[:1]:

@@ -101,6 +101,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.PredicateAsked: (ALWAYS, lambda f: f"Asked {f.kind} {key(f)} {f.node_id}"),
     facts.PredicateRefused: (ALWAYS, lambda f: f"Refused {key(f)} {f.node_id}: {f.reason}"),
     facts.PredicateWithdrawn: (ALWAYS, lambda f: f"Not asked any more {key(f)} {f.node_id}: {f.reason}"),
+    facts.ReplacementAsked: (ALWAYS, lambda f: f"Asked replace {key(f)} {f.node_id}"),
     facts.PreemptionAsked: (
         ALWAYS,
         lambda f: f"Asked preempt {key(f)} {f.node_id} for {','.join(f.victim_keys)}",

@@ -148,7 +148,11 @@ class Storm:
 
     def answer(self) -> Command:
         partition = self.partition()
-        open_ones = [*partition.questions, *(p.question for p in partition.preemptions.values())]
+        open_ones = [
+            *partition.questions,
+            *partition.replacements_asked,
+            *(p.question for p in partition.preemptions.values()),
+        ]
         question = self.random.choice(open_ones or [self.random.randint(0, 99)])
         return commands.AnswerPredicate(partition.name, question, self.random.random() < 0.6, "no")
 

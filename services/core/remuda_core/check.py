@@ -16,7 +16,7 @@ import msgspec
 
 from .check_index import check_index
 from .evolve import mapped_priority
-from .facts import PLACEHOLDER_REPLACED, Allocated, Fact, PredicateAsked, ReplacementStarted
+from .facts import Allocated, Fact, PredicateAsked, ReplacementStarted
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from .rules import lifecycle, limits
 from .rules.resource import Items, Resource, items_of, show, total_of
@@ -141,7 +141,12 @@ def _application(application: Application) -> dict[str, Any]:
         "placeholders_until_ms": application.placeholders_until_ms,
         "task_groups": {name: _task_group(group) for name, group in application.task_groups.items()},
         "replacements": {
-            uuid: {"fact": r.fact, "placeholder": r.placeholder.fact.uuid, "ask": _ask(r.pending)}
+            uuid: {
+                "fact": r.fact,
+                "placeholder": r.placeholder.fact.uuid,
+                "ask": _ask(r.pending),
+                "question": r.question,
+            }
             for uuid, r in application.replacements.items()
         },
         "resumed": application.resumed,
@@ -346,7 +351,11 @@ def _check_gangs(partition: Partition) -> None:
             assert replacement.fact.uuid == uuid and uuid not in partition.allocations, f"{name}: {uuid} is there"
             assert placeholder.replacement is replacement, f"{name}: the placeholder of {uuid} is another's"
             assert application.allocations.get(placeholder.fact.uuid) is placeholder, f"{name}: {uuid} has no place"
-            assert placeholder.releasing == PLACEHOLDER_REPLACED, f"{name}: {uuid} waits for a release nobody asked for"
+            asked = replacement.question != 0
+            assert not asked or partition.replacements_asked.get(replacement.question) is replacement, (
+                f"{name}: nobody knows of question {replacement.question}"
+            )
+            assert asked or placeholder.releasing, f"{name}: {uuid} waits for a release nobody asked for"
             assert partition.nodes.get(replacement.fact.node_id) is replacement.node, f"{name}: {uuid} has no node"
             assert not replacement.elsewhere or uuid in replacement.node.arriving, f"{name}: {uuid} has no room kept"
         for group in application.task_groups.values():
@@ -373,7 +382,9 @@ def _check_task_group(application: Application, group: TaskGroup, what: str) -> 
     for uuid, allocation in group.free.items():
         assert application.allocations.get(uuid) is allocation, f"{what}: {uuid} is not there"
         assert allocation.replacement is None, f"{what}: {uuid} is being replaced"
-    lost = [a.fact.uuid for a in placeholders if not a.releasing and a.fact.uuid not in group.free]
+    lost = [
+        a.fact.uuid for a in placeholders if not a.releasing and a.replacement is None and a.fact.uuid not in group.free
+    ]
     assert not lost, f"{what}: nothing can replace {lost}"
 
 

@@ -584,6 +584,8 @@ def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
     if allocation.preempting:
         _book_preempting(allocation, -1)
     if allocation.fact.placeholder:
+        if allocation.replacement is not None and allocation.replacement.question:
+            _replacement_question_over(partition, allocation.replacement)
         _placeholder_goes(partition, allocation, fact.termination_type)
     allocation.releasing, allocation.releasing_ms, allocation.overdue = fact.termination_type, state.now_ms, False
     if allocation.preempting:
@@ -747,7 +749,11 @@ def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Non
     was = _replacement_ends(partition, application, fact.uuid).pending
     there = application.asks.get(fact.allocation_key)
     if there is None:
-        _ask_comes(partition, application, PendingAsk(was.ask, application, 1, 1, was.seq, was.at_ms))
+        back = PendingAsk(was.ask, application, 1, 1, was.seq, was.at_ms)
+        if was.refused and state.now_ms < was.refused_at_ms + REFUSALS_LAST_MS:
+            back.refused, back.refusal, back.refused_at_ms = was.refused, was.refusal, was.refused_at_ms
+            partition.refused[back] = None
+        _ask_comes(partition, application, back)
         return
     _one_more_pending(partition, there)
     if there.ask.placeholder:  # under this key something else is asked for now
@@ -755,6 +761,20 @@ def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Non
         group.coming += 1
         group.count += 1
         _group_changed(partition, application, group)
+
+
+def replacement_asked(state: State, fact: facts.ReplacementAsked) -> None:
+    partition = state.partitions[fact.partition]
+    replacement = partition.applications[fact.application_id].replacements[fact.uuid]
+    state.next_question = fact.question + 1
+    replacement.question = fact.question
+    partition.replacements_asked[fact.question] = replacement
+    state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
+
+
+def _replacement_question_over(partition: Partition, replacement: Replacement) -> None:
+    del partition.replacements_asked[replacement.question]
+    replacement.question = 0
 
 
 def _replacement_ends(partition: Partition, application: Application, uuid: str) -> Replacement:
@@ -765,6 +785,9 @@ def _replacement_ends(partition: Partition, application: Application, uuid: str)
         _book_arriving(partition, replacement, -1)
     group = application.task_groups[replacement.placeholder.fact.task_group]
     group.leaving -= 1
+    if replacement.question:  # nothing was asked of the placeholder yet: it keeps its place
+        _replacement_question_over(partition, replacement)
+        group.free[replacement.placeholder.fact.uuid] = replacement.placeholder
     _group_changed(partition, application, group)
     return replacement
 
@@ -820,7 +843,11 @@ def predicate_refused(state: State, fact: facts.PredicateRefused) -> None:
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     _refused(state, partition, pending, fact)
-    _pending_again(partition, pending, partition.questions.pop(fact.question))
+    question = partition.questions.pop(fact.question, None)
+    if question is None:  # it was about a replacement, which has been cancelled
+        _set_refused(partition, pending, pending.refused)
+    else:
+        _pending_again(partition, pending, question)
 
 
 def _refused(
@@ -964,6 +991,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.PredicateRefused: predicate_refused,
     facts.PredicateWithdrawn: predicate_withdrawn,
     facts.RefusalsForgotten: refusals_forgotten,
+    facts.ReplacementAsked: replacement_asked,
     facts.PreemptionAsked: preemption_asked,
     facts.PreemptionAnswered: preemption_answered,
     facts.ReleaseOverdue: release_overdue,

@@ -516,6 +516,19 @@ class PreemptionRefused(Fact):
     reason: str
 
 
+class ReplacementAsked(Fact):
+    """May the replacement just started, `uuid`, run on that node? Only then the placeholder's release is asked for; a
+    no cancels it."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    uuid: str
+    question: int
+    answer_by_ms: int
+
+
 class PreemptionAsked(Fact):
     """Would the ask start on the node if these went away? Nothing is asked of anybody else before the RM answers."""
 

@@ -102,6 +102,8 @@ class Replacement(msgspec.Struct, eq=False):
     placeholder: Allocation
     pending: PendingAsk
     node: Node
+    # Of the RM, whether it may be there; 0: none is open, and the placeholder's release has been asked for.
+    question: int = 0
 
     @property
     def elsewhere(self) -> bool:
@@ -346,6 +348,8 @@ class Partition:
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # Those the RM has not answered, by number.
     questions: dict[int, Question] = field(default_factory=dict)
+    # Replacements the RM is asked about, by the number of the question.
+    replacements_asked: dict[int, Replacement] = field(default_factory=dict)
     # Asks with refused nodes.
     refused: dict[PendingAsk, None] = field(default_factory=dict)
     # Sum of the nodes' capacities.

@@ -360,6 +360,7 @@ SILENT: Final = {
     "predicate_refused": "there may be one for every node: told as the reason why the ask waits, when no node is left",
     "predicate_withdrawn": "the ask goes on as if nothing had been asked",
     "refusals_forgotten": "the ask goes on",
+    "replacement_asked": "nothing is replaced yet; told when it is",
     "preemption_asked": "nothing is preempted yet; told when it is",
     "preemption_answered": "told when something is preempted, or cannot be",
     "replacement_started": "nothing is allocated yet; told when it is",

@@ -19,10 +19,10 @@ from remuda_rmproxy.partitions import PlainNames
 from remuda_rmproxy.tellings import RESPONSES, TELLINGS, Telling
 
 MAX_ITEMS = 2_000  # in one message: an RM works on the first while the next are on their way
-QUESTIONS = ("predicate_asked", "preemption_asked")
+QUESTIONS = ("predicate_asked", "replacement_asked", "preemption_asked")
 INDEPENDENT = "application"  # the kind whose order matters only per application
 
-Question = log_pb2.PredicateAsked | log_pb2.PreemptionAsked
+Question = log_pb2.PredicateAsked | log_pb2.ReplacementAsked | log_pb2.PreemptionAsked
 Item = tuple[Telling, Any]
 
 

@@ -93,7 +93,7 @@ class Asker:
 
 def request_of(question: Question, rm_id: str) -> tuple[str, bytes]:
     """Subject and payload."""
-    if isinstance(question, log_pb2.PredicateAsked):
+    if not isinstance(question, log_pb2.PreemptionAsked):
         may = si.PredicatesArgs(allocationKey=question.allocation_key, nodeID=question.node_id, allocate=True)
         return subjects.predicates(rm_id), may.SerializeToString()
     would = si.PreemptionPredicatesArgs(
@@ -107,7 +107,7 @@ def request_of(question: Question, rm_id: str) -> tuple[str, bytes]:
 
 def reason_in(reply: Message, question: Question) -> str:
     """Empty: nothing is against it. An answer to PredicatesArgs has no content."""
-    if isinstance(question, log_pb2.PredicateAsked):
+    if not isinstance(question, log_pb2.PreemptionAsked):
         return ""
     try:
         response = si.PreemptionPredicatesResponse.FromString(reply.payload)

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
-from ..facts import PLACEHOLDER_REPLACED, TIMEOUT, Fact, ReleaseRequested, ReplacementStarted
+from ..facts import (
+    PLACEHOLDER_REPLACED,
+    TIMEOUT,
+    Allocated,
+    Fact,
+    ReleaseRequested,
+    ReplacementAsked,
+    ReplacementStarted,
+)
+from ..limits import ANSWER_WITHIN_MS
 from ..rules.lifecycle import RESUMING
 from ..rules.resource import Items, Resource, items_of, show
 from .order import Asks, LeafOrder, ParentOrder, Rank, Serving
@@ -124,14 +133,14 @@ def first(root: ParentOrder | LeafOrder) -> Gang | None:
 # The step of the cycle
 
 
-def replace(state: State, index: Index, budget: int) -> Generator[Fact, None, int]:
+def replace(state: State, index: Index, budget: int, now_ms: int) -> Generator[Fact, None, int]:
     """Start what replacements can be started, at most `budget`. Returns how many."""
     started = 0
     while started < budget and (gang := index.next_gang()) is not None:
         for pending in gang.heads():
             found = yield from find_place(index, pending)
             if found is not None:
-                yield from take(state, pending, *found)
+                yield from take(state, pending, *found, now_ms)
                 started += 1
                 break
         else:
@@ -169,11 +178,27 @@ def covers(room: Resource, need: Resource) -> bool:
     return all(amount <= room.get(name, 0) for name, amount in need.items())
 
 
-def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node) -> Iterator[Fact]:
-    """The RM is asked for the placeholder; the allocation is made when it confirms."""
+def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node, now_ms: int) -> Iterator[Fact]:
+    """The RM is asked for the placeholder; the allocation is made when it confirms. Where it declares predicates, it is
+    asked about the node before that."""
     allocation = allocate(state, pending.ask, node.id)
     yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
-    yield release_requested(
+    if state.predicates:
+        yield ReplacementAsked(
+            allocation.partition,
+            allocation.application_id,
+            allocation.allocation_key,
+            node.id,
+            allocation.uuid,
+            state.next_question,
+            now_ms + ANSWER_WITHIN_MS,
+        )
+    else:
+        yield asked_for(placeholder, allocation)
+
+
+def asked_for(placeholder: Allocation, allocation: Allocated) -> Fact:
+    return release_requested(
         placeholder, PLACEHOLDER_REPLACED, f"replaced by {allocation.allocation_key}, {allocation.uuid}"
     )
 

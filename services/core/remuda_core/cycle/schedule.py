@@ -57,7 +57,7 @@ def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Gener
     index, is_asked = index_of(partition), state.predicates
     while done < limit:
         if index.gangs_to_serve:
-            done += yield from replace(state, index, limit - done)
+            done += yield from replace(state, index, limit - done, now_ms)
             continue
         pending = index.next_ask()
         if pending is None:

@@ -148,8 +148,9 @@ def decommission(
     for arriving in list(node.arriving.values()):
         yield replacement_cancelled(arriving, message)
     for allocation in list(node.allocations.values()):
-        if allocation.replacement is not None and allocation.replacement.elsewhere:
-            yield from replaced(partition, allocation.replacement, now_ms)  # the RM need not confirm that it is gone
+        replacement = allocation.replacement
+        if replacement is not None and replacement.elsewhere and not replacement.question:
+            yield from replaced(partition, replacement, now_ms)  # the RM need not confirm that it is gone
             continue
         yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)
     yield from node_goes(partition, node)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from .. import facts
 from ..commands import AnswerPredicate
 from ..cycle.attempt import carry_out
+from ..cycle.gang import asked_for
 from ..cycle.place import allocate
 from ..cycle.preempt import Plan, plan
 from ..cycle.states import start
@@ -18,6 +19,7 @@ from ..facts import Fact
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
 from ..rules import lifecycle
 from ..state import Alarm, Application, Node, Partition, Preemption, Question, State
+from .allocation import replacement_cancelled
 
 
 def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
@@ -26,6 +28,7 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
         return
     question = partition.questions.get(command.question)
     if question is None:
+        yield from answer_replacement(partition, command)
         yield from answer_preemption(state, partition, command, now_ms)
         return
     if not command.success:
@@ -40,6 +43,23 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     if application.state != lifecycle.RUNNING:
         yield from start(partition, application, now_ms, ask)
     yield allocate(state, ask, fact.node_id, fact.question)
+
+
+def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterator[Fact]:
+    replacement = partition.replacements_asked.get(command.question)
+    if replacement is None:
+        return
+    if command.success and replacement.node.schedulable:
+        yield asked_for(replacement.placeholder, replacement.fact)
+        return
+    fact, reason = replacement.fact, command.reason or "the RM gave no reason"
+    if command.success:
+        reason = f"node {replacement.node.id} takes nothing new any more"
+    yield replacement_cancelled(replacement, reason)
+    if not command.success and fact.allocation_key in replacement.placeholder.application.asks:
+        yield facts.PredicateRefused(
+            fact.partition, fact.application_id, fact.allocation_key, fact.node_id, command.question, reason
+        )
 
 
 def answer_preemption(state: State, partition: Partition, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
@@ -103,6 +123,8 @@ def unanswered(
     question = partition.questions.get(int(alarm.key))
     if question is not None:
         yield refused(question, reason)
+    elif int(alarm.key) in partition.replacements_asked:
+        yield from answer_replacement(partition, AnswerPredicate(partition.name, int(alarm.key), False, reason))
     elif asked := preemption_asked(partition, int(alarm.key)):
         yield preemption_answered(partition, asked, False, reason)
 
