@@ -36,6 +36,10 @@ class Placed:
         self._wanted = wanted
         rm.on_allocation(self._told)
 
+    def expect(self, wanted: int) -> None:
+        self._wanted = wanted
+        self.enough.clear()
+
     async def _told(self, response: si.AllocationResponse) -> None:
         for allocation in response.new:
             assert allocation.allocationKey not in self.on, f"{allocation.allocationKey} twice"
@@ -116,10 +120,12 @@ partitions:
         return "no disk" if question.nodeID == "n1" else None
 
     async with rm:
-        placed = Placed(rm, 5)
+        placed = Placed(rm, 4)
         await rm.report_nodes([node("n1", vcore=4_000), node("n2", vcore=4_000)])
         await rm.submit(application("app-a", queue="root.a", user="u"), application("app-b", queue="root.b", user="u"))
         await rm.ask([ask("app-a", f"a{i}", vcore=2_000) for i in range(4)])
+        await asyncio.wait_for(placed.enough.wait(), 30)
+        placed.expect(5)
         await rm.ask([ask("app-b", "b", vcore=4_000, preemption=si.PreemptionPolicy(allowPreemptOther=True))])
         await asyncio.wait_for(placed.enough.wait(), 30)
     on_n1, on_n2 = (
