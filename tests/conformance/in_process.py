@@ -76,6 +76,8 @@ class InProcess:
                  "reservation_delay": options.reservation_delay_ms,
                  "preemption_attempt": options.preempt_attempt_ms}  # fmt: skip
         predicates = {"predicates": "true"} if options.predicate_fail else {}
+        if options.preempt_pred_fail:
+            predicates["preemption_predicates"] = "true"
         self._extra = {
             **predicates,
             **scenario.extra_config,
@@ -257,10 +259,20 @@ class InProcess:
 
     def _answered(self, facts: list[log_pb2.Fact]) -> bool:
         """Whether the RM was asked something; it has answered then."""
-        questions = [fact.predicate_asked for fact in facts if fact.HasField("predicate_asked")]
+        options = self.scenario.options
+        questions = [
+            (getattr(fact, kind), failures)
+            for fact in facts
+            for kind, failures in (
+                ("predicate_asked", options.predicate_fail),
+                ("replacement_asked", options.predicate_fail),
+                ("preemption_asked", options.preempt_pred_fail),
+            )
+            if fact.WhichOneof("fact") == kind
+        ]
         answers = inbox_pb2.PredicateAnswers()
-        for question in questions:
-            refused = fails(self.scenario.options.predicate_fail, question.allocation_key, question.node_id)
+        for question, failures in questions:
+            refused = fails(failures, question.allocation_key, question.node_id)
             answers.answers.add(partition=question.partition, question=question.question, success=not refused)
         if questions:
             self._command(inbox_pb2.Command(predicate_answers=answers))
