@@ -22,7 +22,10 @@ REQUIRED_NODE: Final = ("yunikorn.apache.org/requiredNode", "si/requiredNode")
 
 
 class Kind:
-    """Its docstring: a short sentence, and a paragraph that says why ours is better."""
+    """Its docstring: a short sentence, and a paragraph that says why ours is better. `golden`: file and title of the
+    golden scenario that shows ours."""
+
+    golden: str
 
     @property
     def name(self) -> str:
@@ -50,6 +53,8 @@ class Nonsense(Kind):
     on: a negative ask adds room to a queue, an ask without a key can never be released. Here every element of a
     request is looked at, and refused with the field and the value.
     """
+
+    golden = "asks.txt: Every ask refused"
 
     def taints_from(self, case: Case) -> int | None:
         for step, what, element in _elements(case):
@@ -95,6 +100,8 @@ class UnknownReleaseAnswered(Kind):
     nothing, and the RM waits for ever. Here the same release comes back, as for everything that is released.
     """
 
+    golden = "releases.txt: What is not there is acknowledged and changes nothing"
+
     def explains(self, case: Case, difference: Difference) -> bool:
         ours = difference.ours
         if difference.path[0] != "allocation callback" or difference.theirs is not None or ours["what"] != "released":
@@ -122,6 +129,8 @@ class BadNameNextRule(Kind):
     not match, like any other whose queue cannot be, and the next one is tried.
     """
 
+    golden = "differences.txt: A rule whose queue cannot be is passed over"
+
     def taints_from(self, case: Case) -> int | None:
         for step, application in case.applications():
             name = application.get("applicationID", "")
@@ -148,6 +157,8 @@ class NotReadyTakesNothing(Kind):
     An RM says `ready: false` of a node that cannot start anything. The reference only counts such nodes and
     goes on placing on them.
     """
+
+    golden = "nodes.txt: Not ready: nothing new"
 
     def taints_from(self, case: Case) -> int | None:
         not_ready = _not_ready(case)
@@ -179,6 +190,8 @@ class DrainingQueueTakesNothing(Kind):
     on accepting applications in it, so it never is.
     """
 
+    golden = "configurations.txt: A queue more, a queue less, and back again"
+
     def taints_from(self, case: Case) -> int | None:
         for step, application in case.applications():
             name = application.get("applicationID", "")
@@ -202,6 +215,8 @@ class UnknownRequiredNode(Kind):
     An ask bound to a node that does not exist waits, and says why. In the reference nothing else of its
     application is placed as long as it waits.
     """
+
+    golden = "nodes.txt: A required node that is not there yet, or takes nothing"
 
     def taints_from(self, case: Case) -> int | None:
         for step, ask in case.asks():
@@ -241,6 +256,8 @@ class AskUpdated(Kind):
     on.
     """
 
+    golden = "asks.txt: The same key again replaces the ask; what was allocated stays"
+
     def taints_from(self, case: Case) -> int | None:
         known: dict[tuple[str, str], tuple[int, int]] = {}
         for step, ask in case.asks():
@@ -276,6 +293,8 @@ class AskOver(Kind):
     or taken back when a gang's time is over, although nothing is. Here there is neither such an event nor such a
     callback.
     """
+
+    golden = "releases.txt: A removed application gives back all it holds"
 
     def explains(self, case: Case, difference: Difference) -> bool:
         name = self._ask(difference)
@@ -314,6 +333,8 @@ class WhoCountsAsRunning(Kind):
     for a user who holds nothing, and one that runs again after it was Completing does not count until it is given
     something.
     """
+
+    golden = "differences.txt: A reserved slot goes with its application"
 
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
@@ -371,6 +392,8 @@ class DrainingQueueIsLimited(Kind):
     them at once.
     """
 
+    golden = "differences.txt: A queue that drains keeps its limits"
+
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
         if path[0] != "dump" or path[1] not in ("users", "groups") or difference.theirs is not None or len(path) < 4:
@@ -388,6 +411,8 @@ class TemplateMaxApplications(Kind):
     A child template may limit how many applications run in each queue made from it. The reference reads the
     value, checks it, and forgets it.
     """
+
+    golden = "differences.txt: maxapplications of a template limits each queue made from it"
 
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
@@ -450,6 +475,8 @@ class OnlyChangesAreEvents(Kind):
     configuration keeps are added again. Here there is an event for each fact, and none without; what a new
     configuration changes in a queue, and that a queue drains, is told as QUEUE_CONFIG.
     """
+
+    golden = "nodes.txt: Draining keeps what runs and takes nothing new"
 
     def explains(self, case: Case, difference: Difference) -> bool:
         if "maxUsedResource" in difference.path:  # what was on a rejected node counts in the reference
@@ -516,6 +543,8 @@ class FailingTakesNoAsks(Kind):
     says no more of it; here it is rejected, with the reason.
     """
 
+    golden = "differences.txt: What is asked for an application that fails is refused"
+
     def explains(self, case: Case, difference: Difference) -> bool:
         callback, event = difference.ours, difference.theirs
         if difference.path[0] == "allocation callback" and event is None and callback["what"] == "rejected":
@@ -562,6 +591,8 @@ class SwapsAreEvents(Kind):
     node: whoever keeps its list from the events still has the placeholder. Here one is removed and the other added.
     """
 
+    golden = "gangs.txt: A gang starts with its last placeholder; then real asks take their places, one by one"
+
     def explains(self, case: Case, difference: Difference) -> bool:
         event = difference.ours
         if difference.path[0] != "event" or difference.theirs is not None or difference.step == FINAL:
@@ -597,6 +628,8 @@ class RecordReplaced(Kind):
     the record of the old one makes room. (The event history has both.)
     """
 
+    golden = "lives_of_applications.txt: The ID of an ended application may be used again, of a living one not"
+
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
         listed = ("completedApplications", "rejectedApplications")
@@ -616,6 +649,8 @@ class LimitsHold(Kind):
     wildcards beside named users; and what it has let pass corrupts the sums that later decisions look at.
     """
 
+    golden = "limits.txt: A limit names what it limits, and limits that exactly"
+
     def taints_from(self, case: Case) -> int | None:
         ours = set(broken(case, case.our_steps))
         return next((step for step, limit in broken(case, case.their_steps) if (step, limit) not in ours), None)
@@ -627,6 +662,8 @@ class KeptForPreemptor(Kind):
     The node is reserved for the ask that others were preempted for, until it is placed. In the reference the next cycle
     gives the room to whoever comes first, which may be the very application that was preempted, or a smaller ask.
     """
+
+    golden = "preemption.txt: A queue takes back what is guaranteed to it, the youngest go first"
 
     def explains(self, case: Case, difference: Difference) -> bool:
         event = difference.ours
@@ -662,6 +699,8 @@ class NoMoreThanNeeded(Kind):
     that is bound to a node.
     """
 
+    golden = "preemption.txt: Nobody goes who is not needed"
+
     def taints_from(self, case: Case) -> int | None:
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
             if _victims(ours) and _victims(ours) < _victims(theirs):
@@ -675,6 +714,10 @@ class FullClusterIsNoQuota(Kind):
     What has to run on one node can make its room there. In the reference it is not even considered where less than it
     needs is left in the partition as a whole: just when the cluster is full, nothing is preempted for it.
     """
+
+    golden = (
+        "preemption.txt: An ask that is bound to a node has whatever it needs there, of no higher priority, and at once"
+    )
 
     def taints_from(self, case: Case) -> int | None:
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
@@ -702,6 +745,8 @@ class LacksLeast(Kind):
     to do so and computes the reverse, how much of the node the ask would leave, so that it takes the first node in its
     order when all are too small.
     """
+
+    golden = "reservations.txt: An ask that fits no node reserves the one that lacks least"
 
     def taints_from(self, case: Case) -> int | None:
         for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
@@ -740,6 +785,8 @@ class UpdatesMeanWhatTheySay(Kind):
     from view.
     """
 
+    golden = "configurations.txt: A queue more, a queue less, and back again"
+
     def explains(self, case: Case, difference: Difference) -> bool:
         path = difference.path
         last = len(case.scenario.steps) if difference.step == FINAL else difference.step
@@ -750,8 +797,16 @@ class UpdatesMeanWhatTheySay(Kind):
         configured = queue_configs(case.configuration_at(last)).get(queue)
         if configured is None or not rest:
             return False
+        if rest[0] != "properties":
+            return False
         said = dict(configured.properties)
-        return rest[0] == "properties" and difference.ours == (said if len(rest) == 1 else said.get(rest[1]))
+        earlier = [queue_configs(found).get(queue) for number, found in case.configurations() if number < last]
+        were = [dict(each.properties) for each in earlier if each is not None]
+        ours, theirs = difference.ours, difference.theirs
+        if len(rest) > 1:
+            return ours == said.get(rest[1]) and (theirs is None or any(each.get(rest[1]) == theirs for each in were))
+        before = {item for each in were for item in each.items()}
+        return (ours or {}) == said and (theirs or {}).items() <= before | said.items()
 
 
 class EqualCandidates(Kind):
@@ -762,6 +817,8 @@ class EqualCandidates(Kind):
     applications by ID, equal placeholders and victims by age: a run can be repeated. (Recognised where the reference's
     own answers varied, and all sums are the same in the end.)
     """
+
+    golden = "order_of_queues.txt: Equal shares: the larger pending amount, then the name"
 
     def taints_from(self, case: Case) -> int | None:
         if case.deterministic or sums(case.ours.get("final")) != sums(case.theirs.get("final")):

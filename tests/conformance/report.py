@@ -31,7 +31,13 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 
 def totals(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.word for verdict in verdicts)
-    return f"{len(verdicts)} scenarios: " + ", ".join(f"{counts[word]} {word}" for word in VERDICTS)
+    told = ", ".join(f"{counts[word]} {word}" for word in VERDICTS)
+    return f"{len(verdicts)} scenarios: {told}; {compared_throughout(verdicts)} compared in every step"
+
+
+def compared_throughout(verdicts: Sequence[Verdict]) -> int:
+    """Equal, or with differences that change nothing in what is allocated."""
+    return sum(verdict.word in ("equal", "explained") and verdict.parted_at is None for verdict in verdicts)
 
 
 def as_json(verdicts: Sequence[Verdict]) -> str:
@@ -46,7 +52,9 @@ def as_json(verdicts: Sequence[Verdict]) -> str:
         }
         for verdict in verdicts
     }
-    return json.dumps({"scenarios": len(verdicts), **{word: counts[word] for word in VERDICTS}, "details": details})
+    words = {word: counts[word] for word in VERDICTS}
+    throughout = {"compared_throughout": compared_throughout(verdicts)}
+    return json.dumps({"scenarios": len(verdicts), **words, **throughout, "details": details})
 
 
 def shorten(text: str, most: int = 220) -> str:

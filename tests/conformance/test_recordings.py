@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from . import in_process, recording
-from .verdict import FAILED, judge
+from .verdict import DIFFERENT, FAILED, judge
 
 FOLDER = Path(os.environ.get("REMUDA_CONFORMANCE", Path(__file__).parents[3] / "shared" / "conformance"))
 
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("name", recording.names_in(FOLDER))
-def test_plays(name):
+def test_nothing_differs_that_is_not_meant(name):
     verdict = judge(recording.read(FOLDER, name), in_process.play)
     assert verdict.word != FAILED, verdict.error
+    assert verdict.word != DIFFERENT, f"make conformance NAME={name} tells more: {verdict.summary()}"

@@ -34,6 +34,8 @@ class Verdict:
     kinds: dict[str, int] = field(default_factory=dict)
     unexplained: list[Difference] = field(default_factory=list)
     error: str = ""
+    # From which step on nothing could be compared any more; None: everything was.
+    parted_at: int | None = None
     case: Case | None = None
 
     def summary(self) -> str:
@@ -68,7 +70,7 @@ def _explain(verdict: Verdict, case: Case, found: list[Difference]) -> None:
     for difference in found:
         kind = next((kind.name for kind in KINDS if kind.explains(case, difference)), None)
         if kind is None and (difference.step == FINAL or difference.step >= since) and by:
-            kind = by
+            kind, verdict.parted_at = by, since
         if kind is None:
             verdict.unexplained.append(difference)
         else:
