@@ -81,9 +81,10 @@ def awaits_place(pending: PendingAsk) -> bool:
 
 
 def can_be_taken(placeholder: Allocation) -> bool:
-    """Not if it is on its way out, except that of a gang that resumes one may still be taken."""
-    resuming = placeholder.application.state == "Resuming" and placeholder.releasing in (0, 2)
-    return placeholder.replacement is None and (not placeholder.releasing or resuming)
+    """Not if it is on its way out, except that of those that go because the gang resumes one may still be taken. Which
+    these are, only the state knows (`check` compares what can be compared)."""
+    group = placeholder.application.task_groups[placeholder.fact.task_group]
+    return placeholder.fact.uuid in group.free
 
 
 def places(partition: Partition, pending: PendingAsk) -> set[str]:

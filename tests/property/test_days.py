@@ -11,6 +11,17 @@ from .storm import storm
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 SEEDS = range(5_000) if LONG else range(120)
 STEPS = 400 if LONG else 200
+# Seeds and lengths that once found something.
+FOUND = {
+    "a placeholder asked back before its gang resumed": (1330, 250),
+    "a turn of a gang whose asks all wait for places": (2295, 250),
+    "the same, seen by the index only": (2501, 250),
+}
+
+
+@pytest.mark.parametrize(("seed", "steps"), FOUND.values(), ids=FOUND.keys())
+def test_what_was_found(seed: int, steps: int) -> None:
+    storm(seed, steps)
 
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), 20))

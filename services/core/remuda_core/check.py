@@ -16,7 +16,7 @@ import msgspec
 
 from .check_index import check_index
 from .evolve import mapped_priority
-from .facts import Allocated, Fact, PredicateAsked, ReplacementStarted
+from .facts import TIMEOUT, Allocated, Fact, PredicateAsked, ReplacementStarted
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from .rules import lifecycle, limits
 from .rules.resource import Items, Resource, items_of, show, total_of
@@ -382,6 +382,8 @@ def _check_task_group(application: Application, group: TaskGroup, what: str) -> 
     for uuid, allocation in group.free.items():
         assert application.allocations.get(uuid) is allocation, f"{what}: {uuid} is not there"
         assert allocation.replacement is None, f"{what}: {uuid} is being replaced"
+        stays = application.state == lifecycle.RESUMING and allocation.releasing == TIMEOUT
+        assert stays or not allocation.releasing, f"{what}: {uuid} is on its way out"
     lost = [
         a.fact.uuid for a in placeholders if not a.releasing and a.replacement is None and a.fact.uuid not in group.free
     ]

@@ -671,12 +671,13 @@ def _placeholder_comes(state: State, partition: Partition, placeholder: Allocati
 
 
 def _placeholder_goes(partition: Partition, placeholder: Allocation, termination_type: int) -> None:
-    """The RM is asked to release it. While a gang resumes, a real ask may still take what comes first."""
+    """The RM is asked to release it. Of those that go because a gang resumes, a real ask may still take one."""
     application = placeholder.application
     group = application.task_groups[placeholder.fact.task_group]
     if termination_type == facts.TIMEOUT and placeholder.releasing != facts.TIMEOUT:
         group.timed_out += 1
-    if application.state != lifecycle.RESUMING and group.free.pop(placeholder.fact.uuid, None) is not None:
+    stays = application.state == lifecycle.RESUMING and termination_type == facts.TIMEOUT
+    if not stays and group.free.pop(placeholder.fact.uuid, None) is not None:
         _group_changed(partition, application, group)
 
 

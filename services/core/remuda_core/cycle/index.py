@@ -299,7 +299,10 @@ class Index:
         ask.demand = (
             self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused) if ask.reservations else None
         )
-        self.leaf_of(ask).enter(ask.pending * self._weight(ask))
+        leaf = self.leaf_of(ask)
+        leaf.enter(ask.pending * self._weight(ask))
+        if len(ask.application.asks) == 1:
+            leaf.asks(ask.application)
         if ask.free:
             self._line_up(ask)
 

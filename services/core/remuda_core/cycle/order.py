@@ -317,9 +317,8 @@ class LeafOrder(QueueOrder):
             line = lines[demand] = Line(application, lane)
             self.index.unexplained.append(line)
             lane.contest.enter(line)
-            if self.turns is not None and len(lines) == 1:
-                self.turns.asks(application)
-                self.settle_turns()
+            if len(lines) == 1:
+                self.asks(application)
         line.add(ask)
         self._waits_since(line.lane, ask)
         if self.only is None:
@@ -396,6 +395,12 @@ class LeafOrder(QueueOrder):
                 new.touch()
                 old.touch()
         self.enter()
+
+    def asks(self, application: Application) -> None:
+        """It asks for something, maybe for the first time or again."""
+        if self.turns is not None:
+            self.turns.asks(application)
+            self.settle_turns()
 
     def settle_turns(self) -> None:
         if self.turns is not None:
