@@ -827,6 +827,8 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
             application.allocated[name] -= amount
             application.allocated_placeholder[name] += amount
         application.task_groups[fact.task_group].coming -= 1
+        if partition.index is not None:
+            partition.index.shares_changed(application)
         _placeholder_comes(state, partition, allocation)
     pending.asked -= 1
     _claims(partition, application, -1)

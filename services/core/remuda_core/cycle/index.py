@@ -469,18 +469,19 @@ class Index:
     def booked(self, node: Node, application: Application) -> None:
         """An allocation nobody had asked for here is now on the node."""
         self.nodes.place(node)
-        self._shares_changed(application)
+        self.shares_changed(application)
 
     def released(self, node: Node, application: Application) -> None:
         self.node_changed(node)
         self._more_is_left()
-        self._shares_changed(application)
+        self.shares_changed(application)
         if application.trackers:
             self.freed(application.trackers)
         if application.queue.order is not None:
             application.queue.order.released()
 
-    def _shares_changed(self, application: Application) -> None:
+    def shares_changed(self, application: Application) -> None:
+        """It uses more or less than before, and so does its queue."""
         leaf = application.queue.order
         assert isinstance(leaf, LeafOrder), "applications are in leaf queues"
         leaf.changed()

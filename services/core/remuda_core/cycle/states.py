@@ -29,10 +29,12 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
 def start(partition: Partition, application: Application, now_ms: int, ask: Ask | Allocated) -> Iterable[Fact]:
     """The first allocation makes an application Starting, the second Running; both at once where its tag says so. A
     gang starts with the last of its placeholders and with nothing else; while it resumes nothing starts it."""
+    if application.state == lifecycle.RESUMING:
+        return ()
     if ask.placeholder:
         if not is_last_placeholder(application, ask.resource):
             return ()
-    elif application.reserving or application.state == lifecycle.RESUMING:
+    elif application.reserving:
         return ()
     if application.tags and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true":
         return _at_once(partition, application, now_ms)
