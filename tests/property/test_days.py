@@ -16,6 +16,9 @@ FOUND = {
     "a placeholder asked back before its gang resumed": (1330, 250),
     "a turn of a gang whose asks all wait for places": (2295, 250),
     "the same, seen by the index only": (2501, 250),
+    "an ask whose refusals are forgotten while a node is kept for it": (6303, 400),
+    "live and fresh index disagree about the same": (6929, 400),
+    "a kept node is ready again for who has to be there": (6120, 400),
 }
 
 

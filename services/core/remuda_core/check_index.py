@@ -249,6 +249,7 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
         assert demand.reserved.keys() == kept.get(demand, set()), f"{what}: reserved are others than it knows"
         for node in demand.reserved:
             _check_reservation(node, demand, index)
+        assert not demand.reserved or demand.closed_in is not index._closed, f"{what}: a gap would not wake it"
         for lane in its_lanes:
             assert lane.open or not demand.open or lane in index.parked or lane.standing[0], (
                 f"{what}: open, but the lane in {lane.leaf.queue.path} is closed"

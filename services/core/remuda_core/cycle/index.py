@@ -325,11 +325,7 @@ class Index:
 
     def reserved(self, ask: PendingAsk, node: Node) -> None:
         demand = self.demand_of(ask)
-        demand.reserved[node] = None
-        if demand.closed_in is self._closed:
-            self._closed.remove(demand)
-            demand.closed_in = self._closed_singly
-            self._closed_singly.put(demand, (demand.number,))
+        self._keep(node, demand)
         self.nodes.withdraw(node)
         self.reservations.changed[node] = (
             None  # it may fit: preemption reserves for asks that a maximum holds back, too
@@ -352,6 +348,14 @@ class Index:
         if not ask.reservations and self._gang_of(ask) is not None:
             ask.demand = None
             self._forget_unused(demand)
+
+    def _keep(self, node: Node, demand: Demand) -> None:
+        """The node is reserved for an ask of this demand."""
+        demand.reserved[node] = None
+        if demand.closed_in is self._closed:
+            self._closed.remove(demand)
+            demand.closed_in = self._closed_singly
+            self._closed_singly.put(demand, (demand.number,))
 
     def ask_gone(self, ask: PendingAsk, pending: int) -> None:
         """It was released, or is about to be added with other values. `pending`: so many were still to be allocated."""
@@ -380,7 +384,7 @@ class Index:
             node = self.partition.nodes[node_id]
             if was is not None:
                 was.reserved.pop(node, None)
-            self.demand_of(ask).reserved[node] = None
+            self._keep(node, self.demand_of(ask))
             self.reservations.wake((node,))
         if was is not None and was is not ask.demand:
             self._forget_unused(was)
@@ -514,6 +518,9 @@ class Index:
         if node.reservation is not None:
             self.reservations.node_changed(node)
         if group is None:
+            if node.schedulable:  # it is kept for another: who has to be here may take it from whom it is kept for
+                for demand in self._closed_bound.get(node.id, ()):
+                    self._start_reserving(demand)
             return
         for demand in self._fitting(self._closed_singly, group.available):
             if node.id not in demand.refused:
