@@ -6,12 +6,14 @@ A word nobody knows is an error that names file and line.
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace as changed
 
+import remuda_config
 from remuda_core import commands
 from remuda_core.facts import Allocated, Ask, Fact, PlaceholderReplaced
 from remuda_core.settings import (
@@ -26,11 +28,14 @@ from remuda_core.settings import (
     built_in,
 )
 from remuda_core.state import Partition
+from remuda_core.wire import read_configuration
 from tests.property.world import RM, World
 
 SUFFIXES: Final = {"M": 10**6, "G": 10**9}
 UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 EVERYTHING: Final = 1_000_000
+# What is indented below this word is YAML.
+FILE: Final = "queues.yaml"
 
 
 class Unreadable(Exception):
@@ -46,6 +51,7 @@ class Line:
     names: list[str]
     values: dict[str, str]
     below: list[Line] = field(default_factory=list)
+    text: list[str] = field(default_factory=list)  # what is below, where it is another language
 
     def wrong(self, what: str) -> Unreadable:
         return Unreadable(f"{self.where}: {self.word}: {what}")
@@ -268,6 +274,7 @@ class Notes:
         self.rm_id = rm_id
         self.settings = Settings()
         self.registered = False
+        self._file: Configuration | None = None
         self._versions = 0
         self._extra_config: dict[str, str] = {}
         self._uuids: dict[str, list[str]] = {}  # app/key -> UUIDs of all it was ever allocated, the oldest first
@@ -284,7 +291,7 @@ class Notes:
             raise line.wrong(f"expected one of {', '.join((*Settings.WORDS, *WORDS))}")
         if not self.registered:
             self.registered = True
-            configuration = self._configuration(self.settings)
+            configuration = self._file or self._configuration(self.settings)
             self._do(commands.Register(self.rm_id, configuration, extra_config=self._extra_config))
         facts: list[Fact] = []
         for command in WORDS[line.word](self, line):
@@ -292,6 +299,12 @@ class Notes:
             facts += self._do(command)
         line.done()
         return facts
+
+    def read_file(self, line: Line) -> list[Fact]:
+        """Raises remuda_config.Invalid, with all that is wrong with the text below."""
+        line.done()
+        self._file = read_configuration(remuda_config.load(textwrap.dedent("\n".join(line.text)), "scenario"))
+        return self._do(commands.Configure(self._file)) if self.registered else []
 
     def _do(self, command: commands.Command) -> list[Fact]:
         facts = self.world.handle(command)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from remuda_config import Invalid
 from remuda_core import facts
 from remuda_core.cycle.explain import explain
 from remuda_core.cycle.position import Positions
 from remuda_core.decide.names import plain
 from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
+from remuda_core.wire import WRITERS
+from remuda_events.narrate import records
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1.si_pb2 import EventRecord
 
 from .language import Line, Notes
 
@@ -18,7 +23,7 @@ TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDU
 
 ALWAYS: Final = "always"
 # What else `show` can name.
-GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption", "time")
+GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption", "time", "events")
 
 
 def key(fact: Any) -> str:
@@ -141,6 +146,29 @@ def explained(notes: Notes, line: Line) -> Iterator[str]:
     yield f"Place of {name}: {position.ahead} of {position.waiting} go before it{turns}"
 
 
-def tell(fact: facts.Fact, shown: set[str]) -> str | None:
-    group, line = TABLE[type(fact)]
-    return line(fact) if group == ALWAYS or group in shown else None
+def given(notes: Notes, line: Line, shown: set[str]) -> Iterator[str]:
+    """A queues.yaml: what its configuration led to, or all that is wrong with it."""
+    try:
+        yield from tell(notes.read_file(line), shown)
+    except Invalid as invalid:
+        yield from (f"Problem in {problem}" for problem in invalid.problems)
+
+
+def tell(happened: Iterable[facts.Fact], shown: set[str]) -> Iterator[str]:
+    for fact in happened:
+        group, line = TABLE[type(fact)]
+        if group == ALWAYS or group in shown:
+            yield line(fact)
+        if "events" in shown:
+            yield from events(fact)
+
+
+def events(fact: facts.Fact) -> Iterator[str]:
+    """The records that people and the RM read in the event history."""
+    written = log_pb2.Fact()
+    WRITERS[type(fact)](fact, written)
+    for record in records(written, 0):
+        kind, change = EventRecord.Type.Name(record.type), EventRecord.ChangeType.Name(record.eventChangeType)
+        detail = EventRecord.ChangeDetail.Name(record.eventChangeDetail)
+        about = f"{record.objectID} {record.referenceID}".rstrip()
+        yield f"Event {kind} {change} {detail} {about}{': ' if record.message else ''}{record.message}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ import pytest
 
 from remuda_core import facts
 
-from .language import Line, Notes, Unreadable, read
-from .telling import GROUPS, TABLE, explained, tell
+from .language import FILE, Line, Notes, Unreadable, read
+from .telling import GROUPS, TABLE, explained, given, tell
 
 FOLDER = Path(__file__).parent / "scenarios"
+SEMANTICS = Path(__file__).parents[2] / "docs" / "semantics.md"
 TITLE, HAPPENS = "=== ", "----"
 NOTHING = "Nothing"
 UPDATE = os.environ.get("GOLDEN_UPDATE") == "1"
@@ -68,7 +70,10 @@ def play(scenario: Scenario) -> list[str]:
             continue
         line = read(f"{scenario.file}:{number}", text)
         while at < len(lines) and lines[at][1].startswith(" "):
-            line.below.append(read(f"{scenario.file}:{lines[at][0]}", lines[at][1].strip()))
+            if line.word == FILE:
+                line.text.append(lines[at][1])
+            else:
+                line.below.append(read(f"{scenario.file}:{lines[at][0]}", lines[at][1].strip()))
             result.append(lines[at][1])
             at += 1
         if line.word == "rm":
@@ -78,8 +83,10 @@ def play(scenario: Scenario) -> list[str]:
             shown = show(line)
         elif line.word == "explain":
             happened += explained(notes, line)
+        elif line.word == FILE:
+            happened += given(notes, line, shown)
         else:
-            happened += filter(None, (tell(fact, shown) for fact in notes.carry_out(line)))
+            happened += tell(notes.carry_out(line), shown)
     if happened:
         result += [HAPPENS, *happened]
     for each in rms.values():
@@ -116,6 +123,14 @@ if UPDATE:
                 warnings.warn(f"rewrote {path.name}", stacklevel=1)
 
 
+def test_every_section_of_the_semantics_has_scenarios() -> None:
+    table = re.findall(r"^\| (\d+) .*\| (`.*`) \|$", (FOLDER.parent / "README.md").read_text(), flags=re.MULTILINE)
+    sections = re.findall(r"^## (\d+)\.", SEMANTICS.read_text(), flags=re.MULTILINE)
+    assert [number for number, _ in table] == sections
+    named = {name for _, files in table for name in re.findall(r"`(\w+)`", files)}
+    assert named == {path.stem for path in FOLDER.glob("*.txt")}
+
+
 def test_every_fact_has_a_line() -> None:
     assert set(TABLE) == set(facts.kinds().values())
 
@@ -131,6 +146,7 @@ def test_every_fact_has_a_line() -> None:
         ("queue a", "f.txt:2: queue: a: expected root or a path below it"),
         ("ask app-1 vcore=1", "f.txt:2: ask: app-1: expected app/key"),
         ("show me", "f.txt:2: show: me: expected some of states"),
+        ("queues.yaml file=here\n  partitions: []", "f.txt:2: queues.yaml: file: not known here"),
     ],
 )
 def test_what_cannot_be_read_names_file_and_line(text: str, complaint: str) -> None:
