@@ -287,19 +287,21 @@ def _withdrawn(case: Case, name: tuple[str, str], since: int, until: int) -> boo
 
 
 class AskOver(Kind):
-    """An ask is over when all of it is allocated
+    """That an ask is over is said of allocations that are there
 
-    The reference keeps asks of which nothing is pending, and tells that they are cancelled when the RM releases them,
-    or taken back when a gang's time is over, although nothing is. Here there is neither such an event nor such a
-    callback.
+    Asks of which nothing is pending are not kept. When they are withdrawn, or their application goes or its gang gives
+    up, the asks of the allocations that are still there are said to be over. The reference keeps the asks themselves
+    until then: it says so also of asks whose allocations have gone, and not again of asks that had been withdrawn.
     """
 
     golden = "releases.txt: A removed application gives back all it holds"
 
     def explains(self, case: Case, difference: Difference) -> bool:
-        name = self._ask(difference)
-        if name is None or difference.ours is not None:
+        name = self._ask(difference.path[0], difference.ours or difference.theirs)
+        if name is None:
             return False
+        if difference.theirs is None:
+            return _withdrawn(case, name, 0, difference.step)
         wanted, since = 0, 0
         for step, ask in case.asks():
             if step.number <= difference.step and (ask.get("applicationID"), ask.get("allocationKey")) == name:
@@ -311,14 +313,13 @@ class AskOver(Kind):
         ]
         return wanted > 0 and len(made) >= wanted
 
-    def _ask(self, difference: Difference) -> tuple[str, str] | None:
+    def _ask(self, where: str, told_of: Any) -> tuple[str, str] | None:
         """Of the event or callback, (application, key)."""
-        theirs = difference.theirs
-        if difference.path[0] == "event" and theirs is not None:
-            told_of = theirs[:3] in (["APP", "REMOVE", "REQUEST_CANCEL"], ["APP", "REMOVE", "REQUEST_TIMEOUT"])
-            return (theirs[3], theirs[4]) if told_of else None
-        if difference.path[0] == "allocation callback" and theirs is not None and theirs["what"] == "releasedAsks":
-            return theirs["applicationID"], theirs["allocationKey"]
+        if where == "event":
+            over = told_of[:3] in (["APP", "REMOVE", "REQUEST_CANCEL"], ["APP", "REMOVE", "REQUEST_TIMEOUT"])
+            return (told_of[3], told_of[4]) if over else None
+        if where == "allocation callback" and told_of["what"] == "releasedAsks":
+            return told_of["applicationID"], told_of["allocationKey"]
         return None
 
 
@@ -584,43 +585,6 @@ def _drains(case: Case, before: int, node_id: str) -> bool:
     return draining
 
 
-class SwapsAreEvents(Kind):
-    """A node's events tell of every allocation on it
-
-    When a real allocation takes the place of its placeholder on the same node, the reference sends no event about the
-    node: whoever keeps its list from the events still has the placeholder. Here one is removed and the other added.
-    """
-
-    golden = "gangs.txt: A gang starts with its last placeholder; then real asks take their places, one by one"
-
-    def explains(self, case: Case, difference: Difference) -> bool:
-        event = difference.ours
-        if difference.path[0] != "event" or difference.theirs is not None or difference.step == FINAL:
-            return False
-        if event[0] != "NODE" or event[2] != "NODE_ALLOC":
-            return False
-        return all(
-            _swapped(steps[: difference.step + 1], event[1], event[3], event[4])
-            for steps in (case.our_steps, case.their_steps)
-        )
-
-
-def _swapped(steps: list[Json], change: str, node_id: str, key: str) -> bool:
-    """The last step replaced a placeholder on this node: with this key (ADD), or this one (REMOVE)."""
-    if change == "ADD":
-        return any(
-            new["allocationKey"] == key
-            and new["nodeID"] == node_id
-            and new.get("taskGroupName")
-            and not new.get("placeholder")
-            for new in in_step(steps[-1], "allocation", "new")
-        )
-    return any(
-        release["allocationKey"] == key and release.get("terminationType") == "PLACEHOLDER_REPLACED"
-        for release in in_step(steps[-1], "allocation", "released")
-    )
-
-
 class RecordReplaced(Kind):
     """One application has one record
 
@@ -853,7 +817,6 @@ KINDS: Final[tuple[Kind, ...]] = (
     TemplateMaxApplications(),
     OnlyChangesAreEvents(),
     FailingTakesNoAsks(),
-    SwapsAreEvents(),
     RecordReplaced(),
     LimitsHold(),
     KeptForPreemptor(),

@@ -67,11 +67,11 @@ def corrupts_update(steps: list[Json]) -> None:
 
 
 def cancels(steps: list[Json]) -> None:
-    event(steps[4], "APP", "REMOVE", "REQUEST_CANCEL", "app-1", "k")
+    event(steps[5], "APP", "REMOVE", "REQUEST_CANCEL", "app-1", "k")
 
 
-def drains_again(steps: list[Json]) -> None:
-    event(steps[1], "NODE", "SET", "NODE_SCHEDULABLE", "n1")
+def adds_again(steps: list[Json]) -> None:
+    event(steps[1], "QUEUE", "ADD", "", "root.q")
 
 
 def leaks(steps: list[Json]) -> None:
@@ -142,11 +142,10 @@ CASES: dict[str, tuple[Scenario, Edit]] = {
         scenario(*START, asks(ask("app-1", "k", 2, 2)), asks(ask("app-1", "k", 1)), {"schedule": 1}), corrupts_update
     ),
     "AskOver": (
-        scenario(*START, asks(ask("app-1", "k", 1)), {"schedule": 1}, withdraw("app-1", "k")), cancels
+        scenario(*START, asks(ask("app-1", "k", 1)), {"schedule": 1}, release("app-1", "$uuid:k"),
+                 withdraw("app-1", "k")), cancels
     ),
-    "OnlyChangesAreEvents": (
-        scenario(node("n1", 9, "CREATE_DRAIN"), node("n1", action="DECOMISSION")), drains_again
-    ),
+    "OnlyChangesAreEvents": (scenario(node("n1", 9), {"config": queues(Q, R)}), adds_again),
     "LimitsHold": (
         scenario(*START, asks(ask("app-1", "k", 1), ask("app-1", "k2", 1)), {"schedule": 2}, config=queues(LIMITED)),
         leaks,

@@ -74,9 +74,13 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
         termination_type = command.termination_type or facts.STOPPED_BY_RM
         for pending in asks:
             yield from withdraw(partition, pending, termination_type, command.message)
-        if not asks and command.allocation_key:
-            made = [a for a in application.allocations.values() if a.fact.allocation_key == command.allocation_key]
-            yield from asks_over(partition, application, made, termination_type, command.message)
+        gone = {pending.ask.allocation_key for pending in asks}
+        made = [
+            a
+            for a in application.allocations.values()
+            if command.allocation_key in ("", a.fact.allocation_key) and a.fact.allocation_key not in gone
+        ]
+        yield from asks_over(partition, application, made, termination_type, command.message)
         if asks:
             yield from idle(partition, application, now_ms)
 
