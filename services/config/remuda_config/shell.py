@@ -123,7 +123,8 @@ class Service:
         if problems:
             raise Invalid(problems)
         configuration.compatibility = compatibility
-        configuration.timing.CopyFrom(timing(times)[0])
+        if times:
+            configuration.timing.CopyFrom(timing(times)[0])
         given = Given(revision, configuration.checksum, configuration.source, compatibility, times)
         self._answered[request.rm_id] = given
         await self._put(request.rm_id, given)
@@ -213,7 +214,8 @@ class Service:
         command.configure.rm_id = rm_id
         command.configure.configuration.CopyFrom(in_force.configuration)
         command.configure.configuration.compatibility = given.compatibility
-        command.configure.configuration.timing.CopyFrom(timing(given.timing)[0])
+        if given.timing:
+            command.configure.configuration.timing.CopyFrom(timing(given.timing)[0])
         # The same after a restart and from every config service, so that the stream keeps one of them; another one
         # after the RM has registered again.
         msg_id = f"configure.{rm_id}.{in_force.revision}.{rm.revision}"
