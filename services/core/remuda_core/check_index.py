@@ -16,8 +16,8 @@ from .cycle.index import Index
 from .cycle.nodes import Demand
 from .cycle.order import Asks, Lane, LeafOrder, ParentOrder, Standing
 from .cycle.required_node import required_node
-from .cycle.turns import SORT_POLICY, STATE_AWARE
 from .rules import lifecycle
+from .rules.properties import is_state_aware
 from .rules.resource import Items, items_of
 from .rules.share import weight
 from .state import Application, Node, Partition, PendingAsk, Queue
@@ -138,7 +138,7 @@ def _standing(queue: Queue, application: Application) -> Standing:
 
 
 def _held_back(queue: Queue, application: Application) -> bool:
-    if queue.settings.properties.get(SORT_POLICY) != STATE_AWARE or application.state != lifecycle.ACCEPTED:
+    if not is_state_aware(queue.settings.properties) or application.state != lifecycle.ACCEPTED:
         return False
     others = queue.applications.values()
     accepted = [other for other in others if other.state == lifecycle.ACCEPTED and other.asks]

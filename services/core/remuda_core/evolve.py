@@ -13,6 +13,7 @@ from . import facts
 from .cycle.order import LeafOrder
 from .limits import REFUSAL_KEPT_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
 from .rules import lifecycle
+from .rules.properties import is_priority_fence, priority_offset
 from .rules.resource import Resource, add, items_of
 from .settings import Timing
 from .state import (
@@ -455,8 +456,8 @@ def mapped_priority(queue: Queue) -> int:
     """The highest priority below, moved by the queue's offset; under a fence the offset alone (semantics section 9)."""
     if not queue.priorities:
         return 0
-    offset = int(queue.settings.properties.get("priority.offset", "0"))
-    if queue.settings.properties.get("priority.policy") == "fence":
+    offset = priority_offset(queue.settings.properties)
+    if is_priority_fence(queue.settings.properties):
         return offset
     return max(-(2**31), min(2**31 - 1, max(queue.priorities) + offset))
 

@@ -11,17 +11,15 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..rules.duration import duration_ms
+from ..rules.properties import is_state_aware, preemption_delay_ms
 from ..rules.resource import Items, items_of
 from .admission import limit_of
 from .required_node import required_node
-from .turns import SORT_POLICY, STATE_AWARE
 from .waiting import Waiting
 
 if TYPE_CHECKING:
     from ..state import Application, PendingAsk, Queue, Tracker
 
-DELAY_MS = 30_000
 # So many asks are kept in a group before those that are over are sorted out.
 ROOM = 1_024
 
@@ -75,7 +73,7 @@ def delay_ms(ask: PendingAsk) -> int:
     """How long the ask has to wait: not at all if it is bound to a node."""
     if required_node(ask.ask.tags):
         return 0
-    return duration_ms(ask.application.queue.settings.properties.get("preemption.delay", ""), DELAY_MS)
+    return preemption_delay_ms(ask.application.queue.settings.properties)
 
 
 def awaits_place(ask: PendingAsk) -> bool:
@@ -95,7 +93,7 @@ def may_claim(ask: PendingAsk) -> bool:
 def kind_of(ask: PendingAsk) -> Kind:
     application = ask.application
     queue = application.queue
-    alone = application.trackers or application.gates or queue.settings.properties.get(SORT_POLICY) == STATE_AWARE
+    alone = application.trackers or application.gates or is_state_aware(queue.settings.properties)
     return Kind(
         -ask.ask.priority,
         queue.path,

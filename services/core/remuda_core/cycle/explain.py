@@ -24,12 +24,12 @@ from typing import Final
 
 from ..facts import Constraint
 from ..rules import lifecycle
+from ..rules.properties import is_state_aware
 from ..rules.resource import Resource, show
 from ..state import Application, Node, Partition, PendingAsk, Queue, State, Tracker
 from .order import LeafOrder
 from .preempt import obstacle
 from .required_node import required_node
-from .turns import SORT_POLICY, STATE_AWARE
 
 # Those that looking at the nodes finds.
 OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
@@ -68,7 +68,7 @@ def turn_constraints(pending: PendingAsk) -> list[Constraint]:
     """In a stateaware leaf queue one application starts after the other."""
     application = pending.application
     queue = application.queue
-    if application.state != lifecycle.ACCEPTED or queue.settings.properties.get(SORT_POLICY) != STATE_AWARE:
+    if application.state != lifecycle.ACCEPTED or not is_state_aware(queue.settings.properties):
         return []
     first = first_to_start(queue)
     if first is None or first is application:

@@ -19,11 +19,12 @@ from collections import deque
 from operator import neg
 from typing import TYPE_CHECKING, Any, cast
 
+from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import dominant_share, due_to_queue, raw_shares, share_list, weight
 from .admission import in_the_way
 from .contest import Contest
 from .fit_list import HIDDEN, FitList, Vector, covers
-from .turns import SORT_POLICY, STATE_AWARE, Turns
+from .turns import Turns
 
 if TYPE_CHECKING:
     from ..state import Application, Node, PendingAsk, Queue, Tracker
@@ -37,10 +38,6 @@ Rank = tuple[Any, ...]
 # What may stand in an application's way beside maxima and nodes: whether it is held back, which queues and trackers
 # have to have a slot for it, and which trackers room.
 Standing = tuple[bool, tuple["Queue | Tracker", ...], tuple["Tracker", ...]]
-
-
-def parent_by_priority(queue: Queue) -> bool:
-    return queue.settings.properties.get("application.sort.priority", "enabled") != "disabled"
 
 
 class QueueOrder:
@@ -182,7 +179,7 @@ class ParentOrder(QueueOrder):
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
-        self.by_priority = parent_by_priority(queue)
+        self.by_priority = sorts_by_priority(queue.settings.properties)
         self.contest: Contest[ParentOrder | LeafOrder] = Contest()
         self.gangs: Contest[Serving] = Contest()
 
@@ -224,11 +221,10 @@ class LeafOrder(QueueOrder):
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: Index) -> None:
         super().__init__(queue, above, index)
-        properties = queue.settings.properties
-        policy = properties.get(SORT_POLICY, "fifo")
-        self.fair = policy == "fair"
+        policy = sort_policy(queue.settings.properties)
+        self.fair = policy == FAIR
         self.turns = Turns() if policy == STATE_AWARE else None
-        self.by_priority = parent_by_priority(queue)
+        self.by_priority = sorts_by_priority(queue.settings.properties)
         self.lanes: dict[tuple[Demand, Standing], Lane] = {}
         self.only: Lane | None = None  # the lane, when there is one
         self.lines: dict[Application, dict[Demand, Line]] = {}

@@ -13,8 +13,6 @@ from ..rules import lifecycle
 if TYPE_CHECKING:
     from ..state import Application
 
-SORT_POLICY, STATE_AWARE = "application.sort.policy", "stateaware"
-
 
 class Turns:
     __slots__ = ("_accepted", "_starting", "whose")

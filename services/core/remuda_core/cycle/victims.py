@@ -15,6 +15,7 @@ import msgspec
 
 from ..facts import PREEMPTED_BY_SCHEDULER, TIMEOUT
 from ..limits import PLACED_BY_PREEMPTION_MS, VICTIMS_PER_PLAN
+from ..rules.properties import is_exempt_from_preemption, is_preemption_fence, is_priority_fence, priority_offset
 from ..rules.resource import Resource
 from ..state import Allocation, Node, PendingAsk, Queue
 from .required_node import required_node
@@ -41,10 +42,11 @@ def terms_of(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, Terms]:
     def descend(queue: Queue, highest: float, guards: tuple[Queue, ...], within: int) -> None:
         if not any(queue.allocated.values()) or not gives_up(queue, need):
             return
-        if queue.settings.properties.get("preemption.policy") == "disabled":
+        properties = queue.settings.properties
+        if is_exempt_from_preemption(properties):
             return
-        offset = offset_of(queue)
-        if is_priority_fence(queue):
+        offset = priority_offset(properties)
+        if is_priority_fence(properties):
             if offset > highest:
                 return
             highest = ANY_PRIORITY  # whatever is below, it is seen with the fence's offset
@@ -64,9 +66,10 @@ def terms_of(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, Terms]:
             for child in queue.children.values():
                 if child is not below:
                     descend(child, priority, (), place)
-        if queue.settings.properties.get("preemption.policy") == "fence":
+        properties = queue.settings.properties
+        if is_preemption_fence(properties):
             break
-        priority = offset_of(queue) + (0 if is_priority_fence(queue) else priority)
+        priority = priority_offset(properties) + (0 if is_priority_fence(properties) else priority)
         below = queue
     return found
 
@@ -79,14 +82,6 @@ def gives_up(queue: Queue, need: Resource) -> bool:
         for name, amount in need.items()
         if amount
     )
-
-
-def offset_of(queue: Queue) -> float:
-    return float(queue.settings.properties.get("priority.offset", "0"))
-
-
-def is_priority_fence(queue: Queue) -> bool:
-    return queue.settings.properties.get("priority.policy") == "fence"
 
 
 def cheapness(victim: Allocation) -> tuple[bool, bool, int, int, int, str]:

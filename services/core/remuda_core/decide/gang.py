@@ -9,6 +9,7 @@ from .. import facts
 from ..cycle.states import occasion
 from ..facts import Fact
 from ..rules import lifecycle
+from ..rules.properties import FAIR, sort_policy
 from ..rules.resource import Resource
 from ..settings import QueueSettings
 from ..state import Alarm, Allocation, Application, Partition, State
@@ -24,7 +25,7 @@ def problem_of_gang(partition: Partition, path: str, settings: QueueSettings, pl
     """Why a gang cannot be in the leaf queue `path`, which has or will have these settings. None if it can."""
     if not any(placeholder_ask.values()):
         return None
-    if settings.properties.get("application.sort.policy") == "fair":
+    if sort_policy(settings.properties) == FAIR:
         return f"queue {path} orders its applications by fair share, which gangs do not go with"
     limits = [(path, settings.max)]
     while path := path.rpartition(".")[0]:
