@@ -10,6 +10,7 @@ from ..limits import ALLOCATIONS_PER_MS_OF_REST, ANSWER_WITHIN_MS, PREEMPTION_WO
 from ..state import NEVER_MS, Node, Partition, PendingAsk, State
 from .claimants import Claimants
 from .preempt import Plan, plan
+from .release import release_requested
 from .required_node import required_node
 from .reserve import unreserved, within_quotas
 
@@ -62,15 +63,7 @@ def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]
     )
     message = f"preempted for {ask.application_id}/{ask.allocation_key} in queue {queue.path}"
     for victim in found.victims:
-        fact = victim.fact
-        yield facts.ReleaseRequested(
-            fact.partition,
-            fact.application_id,
-            fact.allocation_key,
-            fact.uuid,
-            facts.PREEMPTED_BY_SCHEDULER,
-            message,
-        )
+        yield release_requested(victim, facts.PREEMPTED_BY_SCHEDULER, message)
     reserves = state.reservation_delay_ms < NEVER_MS
     if reserves and found.node.reservation is not found.pending:
         yield from keep(partition, found.pending, found.node)

@@ -15,7 +15,6 @@ from ..facts import (
     TIMEOUT,
     Allocated,
     Fact,
-    ReleaseRequested,
     ReplacementAsked,
     ReplacementStarted,
 )
@@ -24,6 +23,7 @@ from ..rules.lifecycle import RESUMING
 from ..rules.resource import Items, Resource, items_of, show
 from .order import Asks, LeafOrder, ParentOrder, Rank, Serving
 from .place import allocate
+from .release import release_requested
 from .required_node import required_node
 
 if TYPE_CHECKING:
@@ -200,11 +200,4 @@ def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node,
 def asked_for(placeholder: Allocation, allocation: Allocated) -> Fact:
     return release_requested(
         placeholder, PLACEHOLDER_REPLACED, f"replaced by {allocation.allocation_key}, {allocation.uuid}"
-    )
-
-
-def release_requested(placeholder: Allocation, termination_type: int, message: str) -> Fact:
-    fact = placeholder.fact
-    return ReleaseRequested(
-        fact.partition, fact.application_id, fact.allocation_key, fact.uuid, termination_type, message
     )

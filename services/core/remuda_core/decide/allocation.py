@@ -106,14 +106,6 @@ def replaced(partition: Partition, replacement: Replacement, now_ms: int) -> Ite
     )
 
 
-def release_requested(allocation: Allocation, termination_type: int, message: str) -> Fact:
-    """The core wants it gone and asks the RM to end it; it counts until the RM confirms (semantics section 15)."""
-    fact = allocation.fact
-    return facts.ReleaseRequested(
-        fact.partition, fact.application_id, fact.allocation_key, fact.uuid, termination_type, message
-    )
-
-
 def idle(partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
     """No asks and no allocations left: it is completing (semantics section 7)."""
     if (

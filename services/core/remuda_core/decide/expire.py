@@ -11,6 +11,7 @@ from ..cycle.explain import OF_NODES, node_constraints, pieces_allowed, standing
 from ..cycle.index import Index
 from ..cycle.nodes import Demand
 from ..cycle.order import Line
+from ..cycle.release import release_requested
 from ..cycle.states import occasion
 from ..facts import Constraint, Fact
 from ..limits import (
@@ -24,7 +25,7 @@ from ..limits import (
 from ..rules import lifecycle
 from ..state import Alarm, Application, Partition, PendingAsk, State
 from . import predicate
-from .allocation import idle, release_requested
+from .allocation import idle
 from .ask import withdraw
 from .gang import give_up_placeholders, placeholders_ended
 from .overdue import preemption_over, release_overdue

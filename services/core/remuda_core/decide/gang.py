@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import facts
+from ..cycle.release import release_requested
 from ..cycle.states import occasion
 from ..facts import Fact
 from ..rules import lifecycle
@@ -13,7 +14,7 @@ from ..rules.properties import FAIR, sort_policy
 from ..rules.resource import Resource
 from ..settings import QueueSettings
 from ..state import Alarm, Allocation, Application, Partition, State
-from .allocation import after_release, release_requested, replacement_cancelled
+from .allocation import after_release, replacement_cancelled
 from .ask import asks_over, withdraw
 
 HARD = "Hard"

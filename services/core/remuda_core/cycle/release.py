@@ -1,0 +1,14 @@
+"""The core wants an allocation gone: the RM is asked to end it, and it counts until the RM confirms (semantics section
+15)."""
+
+from __future__ import annotations
+
+from ..facts import Fact, ReleaseRequested
+from ..state import Allocation
+
+
+def release_requested(allocation: Allocation, termination_type: int, message: str) -> Fact:
+    fact = allocation.fact
+    return ReleaseRequested(
+        fact.partition, fact.application_id, fact.allocation_key, fact.uuid, termination_type, message
+    )
