@@ -85,6 +85,17 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
             yield from idle(partition, application, now_ms)
 
 
+def nothing_is_asked(
+    partition: Partition, application: Application, termination_type: int, message: str
+) -> Iterator[Fact]:
+    """Of the application any more: no ask is left, and nothing is about to replace its placeholders."""
+    for replacement in list(application.replacements.values()):
+        yield replacement_cancelled(replacement, message)
+    for pending in list(application.asks.values()):
+        yield from withdraw(partition, pending, termination_type, message)
+    yield from asks_over(partition, application, application.allocations.values(), termination_type, message)
+
+
 def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, message: str) -> Iterator[Fact]:
     """It is not asked any more; its reservations go with it."""
     yield from release_reservations(partition, pending, "the ask is gone")

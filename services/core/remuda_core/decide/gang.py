@@ -14,8 +14,8 @@ from ..rules.properties import FAIR, sort_policy
 from ..rules.resource import Resource
 from ..settings import QueueSettings
 from ..state import Alarm, Allocation, Application, Partition, State
-from .allocation import after_release, replacement_cancelled
-from .ask import asks_over, withdraw
+from .allocation import after_release
+from .ask import asks_over, nothing_is_asked, withdraw
 
 HARD = "Hard"
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
@@ -77,11 +77,6 @@ def give_back(allocations: list[Allocation], message: str) -> Iterator[Fact]:
 def fail(partition: Partition, application: Application, reason: str, now_ms: int) -> Iterator[Fact]:
     """All it asks for and holds goes; with the last of it the application has failed."""
     yield from occasion(partition, application, lifecycle.FAIL, now_ms, reason)
-    for replacement in list(application.replacements.values()):
-        yield replacement_cancelled(replacement, reason)
-    for pending in list(application.asks.values()):
-        yield from withdraw(partition, pending, facts.TIMEOUT, reason)
-    allocations = list(application.allocations.values())
-    yield from asks_over(partition, application, allocations, facts.TIMEOUT, reason)
-    yield from give_back(allocations, reason)
+    yield from nothing_is_asked(partition, application, facts.TIMEOUT, reason)
+    yield from give_back(list(application.allocations.values()), reason)
     yield from after_release(partition, application, True, now_ms)

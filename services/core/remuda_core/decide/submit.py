@@ -18,8 +18,7 @@ from ..rules.resource import problem_of
 from ..settings import QueueSettings
 from ..state import Partition, Queue, State
 from . import names
-from .allocation import replacement_cancelled
-from .ask import asks_over, withdraw
+from .ask import nothing_is_asked
 from .gang import problem_of_gang
 
 
@@ -132,13 +131,8 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
     if partition is None or application is None:
         return
     message, ended = f"application {application.id} was removed", application.terminal
-    for replacement in list(application.replacements.values()):
-        yield replacement_cancelled(replacement, message)
-    for pending in list(application.asks.values()):
-        yield from withdraw(partition, pending, facts.STOPPED_BY_RM, message)
-    allocations = list(application.allocations.values())
-    yield from asks_over(partition, application, allocations, facts.STOPPED_BY_RM, message)
-    for allocation in allocations:
+    yield from nothing_is_asked(partition, application, facts.STOPPED_BY_RM, message)
+    for allocation in list(application.allocations.values()):
         fact = allocation.fact
         yield facts.AllocationReleased(
             fact.partition,
