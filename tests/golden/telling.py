@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from remuda_config import Invalid
 from remuda_core import facts
-from remuda_core.cycle.explain import explain
+from remuda_core.cycle.explanations import Explanations
 from remuda_core.cycle.position import Positions
 from remuda_core.decide.names import plain
 from remuda_core.rules.resource import show
@@ -138,11 +138,11 @@ def explained(notes: Notes, line: Line) -> Iterator[str]:
     line.done()
     ask = partition.applications[application].asks[key]
     since = ask.waiting or {}
-    for c in explain(partition, ask):
+    for c in Explanations(notes.world.state).of(partition, ask):
         seconds = (notes.world.state.now_ms - since[c.key]) / 1_000 if c.key in since else None
         yield f"Blocked {name}{'' if seconds is None else f' for {seconds:g} s'}: {c.reason}"
     position = Positions().of(ask)
-    turns = "".join(f"; {turn.queue} is {turn.place} of {turn.among}" for turn in position.turns)
+    turns = "".join(f"; {turn.queue} is {turn.place} of {turn.among}" for turn in position.turns if turn.among)
     yield f"Place of {name}: {position.ahead} of {position.waiting} go before it{turns}"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from remuda_core.cycle.explain import explain
+from remuda_core.cycle.explanations import Explanations
 from remuda_core.cycle.position import Positions
-from remuda_core.state import Partition
+from remuda_core.state import Partition, State
 
 from . import oracle
 from .storm import Storm
@@ -19,7 +19,7 @@ def test_of_every_ask_that_waits(seed: int) -> None:
         if number % 10 == 0:
             for partition in storm.world.state.partitions.values():
                 check_positions(partition)
-                check_constraints(partition)
+                check_constraints(storm.world.state, partition)
 
 
 def check_positions(partition: Partition) -> None:
@@ -46,11 +46,15 @@ def turn_of(partition: Partition, path: str) -> tuple[int, int]:
     return [child.path for child in in_order].index(path) + 1, len(in_order)
 
 
-def check_constraints(partition: Partition) -> None:
+def check_constraints(state: State, partition: Partition) -> None:
     """Nothing is in the way of an ask exactly when its application may run, and it fits every limit, every maximum and
-    some node."""
+    some node. A real ask of a gang waits for a place, and for nothing else."""
+    explanations = Explanations(state)
     for ask in oracle.pending(partition.root):
-        found = explain(partition, ask)
+        found = explanations.of(partition, ask)
+        if oracle.awaits_place(ask):
+            assert [c.constraint for c in found] == ["placeholder"]
+            continue
         some_node = oracle.best_nodes(partition, ask) or oracle.reserved_nodes(partition, ask)
         may_run = oracle.has_its_turn(ask.application) and oracle.may_run(ask)
         fits = oracle.fits_limits(ask) and oracle.fits_maxima(ask) and some_node

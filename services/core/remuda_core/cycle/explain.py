@@ -35,11 +35,6 @@ from .required_node import required_node
 OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
 
 
-def explain(partition: Partition, pending: PendingAsk) -> list[Constraint]:
-    """Empty: nothing is in the way, it is only not its turn yet."""
-    return [*standing_constraints(pending), *node_constraints(partition, pending)]
-
-
 def standing_constraints(pending: PendingAsk) -> list[Constraint]:
     """All but the nodes, in the order in which they are looked at: found quickly, however many there are of
     anything."""

@@ -75,7 +75,8 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
     """Why asks wait: when that is another reason than they were told, and not the same one again within a minute
     (semantics section 17). One ask stands for all of its application that are like it."""
     untold = OUTSTANDING_PER_TICK
-    looked: dict[Demand, list[Constraint]] = {}  # what the nodes say, the same for all asks of a demand
+    # What the nodes say: the same for all asks of a demand, but for those for which nodes are kept.
+    looked: dict[Demand | PendingAsk, list[Constraint]] = {}
     for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
         line = index.unexplained.popleft()
         ask = line.head()
@@ -98,13 +99,14 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
         ):
             continue  # as it was
         if not demand.open:
-            of_nodes_now = looked.get(demand)
+            like = ask if ask.reservations else demand
+            of_nodes_now = looked.get(like)
             if of_nodes_now is None:
                 if len(looked) >= EXPLAIN_NODES_PER_TICK and not demand.required_node:
                     continue  # in another tick
                 of_nodes_now = node_constraints(partition, ask)
                 if not demand.required_node:
-                    looked[demand] = of_nodes_now
+                    looked[like] = of_nodes_now
             constraints += of_nodes_now
         if not constraints or {c.key for c in constraints} == known:
             continue

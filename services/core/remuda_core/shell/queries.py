@@ -15,15 +15,11 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
 
 from ..core import Core
-from ..cycle.explain import node_constraints, place_constraints, preemption_constraints, standing_constraints
-from ..cycle.order import Line
+from ..cycle.explanations import Explanations
 from ..cycle.position import Positions
-from ..cycle.required_node import required_node
 from ..decide.names import plain
-from ..facts import Constraint
 from ..limits import PAGE_NODE_LOOKS
-from ..rules.resource import items_of
-from ..state import Application, Partition, PendingAsk, State
+from ..state import Application, Partition, PendingAsk
 from . import views
 from .pages import page
 from .usage import usage_of
@@ -129,14 +125,18 @@ class Queries:
     def explain(self, request: Request) -> object:
         """Of all pending asks, of those of a `queue` or an `application`, or of one (`key`): everything that is in the
         way now, and the place in the order."""
-        key, explanations = request.get("key"), Explanations(self._state)
+        key, explanations, positions = request.get("key"), Explanations(self._state), Positions()
+
+        def row(name: str, partition: Partition, ask: PendingAsk) -> object:
+            return views.explained(name, ask, explanations.of(partition, ask), positions.of(ask))
+
         rows = (
-            ([name, application.seq, ask.seq], partial(explanations.of, name, partition, ask))
+            ([name, application.seq, ask.seq], partial(row, name, partition, ask))
             for name, partition, application in self._asked_for(request)
             for ask in sorted(application.asks.values(), key=lambda a: a.seq)
             if key in (None, ask.ask.allocation_key)
         )
-        return page(request, "asks", rows, self._head(), explanations.enough)
+        return page(request, "asks", rows, self._head(), lambda: explanations.looks >= PAGE_NODE_LOOKS)
 
     def stats(self, request: Request) -> object:
         state = self._state
@@ -150,49 +150,6 @@ class Queries:
             "allocations": sum(len(p.allocations) for p in partitions),
             "allocations_ever": state.next_allocation,
         }
-
-
-class Explanations:
-    """Of one page: what was found out for one ask is not found out again for others that are like it."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._positions = Positions()
-        self._nodes: dict[object, list[Constraint]] = {}
-        self._preemption: dict[object, list[Constraint]] = {}
-
-    def enough(self) -> bool:
-        return len(self._nodes) + len(self._preemption) >= PAGE_NODE_LOOKS
-
-    def of(self, name: str, partition: Partition, ask: PendingAsk) -> dict[str, object]:
-        return views.explained(name, ask, self._constraints(partition, ask), self._positions.of(ask))
-
-    def _constraints(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
-        if not ask.pending:
-            return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
-        if waits := place_constraints(ask):
-            return waits
-        demand = ask.line.lane.demand if isinstance(ask.line, Line) else ask
-        nodes = self._nodes.get(demand)
-        if nodes is None:
-            nodes = self._nodes[demand] = node_constraints(partition, ask)
-        found = [*standing_constraints(ask), *nodes]
-        return [*found, *self._of_preemption(partition, ask)] if found else found
-
-    def _of_preemption(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
-        if ask.preemption is not None:
-            return preemption_constraints(self._state, partition, ask)
-        wants = ask.ask
-        like = (
-            ask.application.queue, items_of(wants.resource), required_node(wants.tags), wants.priority,
-            wants.allow_preempt_other, bool(ask.preempted_at_ms),
-        )  # fmt: skip
-        found = self._preemption.get(like)
-        if found is None:
-            found = preemption_constraints(self._state, partition, ask)
-            if found:
-                self._preemption[like] = found
-        return found
 
 
 def _handler(answer: Callable[[Request], object]) -> Callable[[Message], Any]:

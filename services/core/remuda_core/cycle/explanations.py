@@ -1,0 +1,53 @@
+"""Explanations for people of asks that wait, one after the other: what was found out for one is not found out again for
+others that are like it. Nothing may change meanwhile.
+"""
+
+from __future__ import annotations
+
+from ..facts import Constraint
+from ..rules.resource import items_of
+from ..state import Partition, PendingAsk, State
+from .explain import node_constraints, place_constraints, preemption_constraints, standing_constraints
+from .order import Line
+from .required_node import required_node
+
+
+class Explanations:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._nodes: dict[object, list[Constraint]] = {}
+        self._preemption: dict[object, list[Constraint]] = {}
+
+    @property
+    def looks(self) -> int:
+        """How often nodes or victims were looked through; that takes the time."""
+        return len(self._nodes) + len(self._preemption)
+
+    def of(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+        """Empty: nothing is in the way, it is only not its turn yet."""
+        if not ask.pending:
+            return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
+        if waits := place_constraints(ask):
+            return waits
+        # One for which nodes are kept has more to choose from than others of its demand.
+        like = ask.line.lane.demand if isinstance(ask.line, Line) and not ask.reservations else ask
+        nodes = self._nodes.get(like)
+        if nodes is None:
+            nodes = self._nodes[like] = node_constraints(partition, ask)
+        found = [*standing_constraints(ask), *nodes]
+        return [*found, *self._of_preemption(partition, ask)] if found else found
+
+    def _of_preemption(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
+        if ask.preemption is not None:
+            return preemption_constraints(self._state, partition, ask)
+        wants = ask.ask
+        like = (
+            ask.application.queue, items_of(wants.resource), required_node(wants.tags), wants.priority,
+            wants.allow_preempt_other, bool(ask.preempted_at_ms),
+        )  # fmt: skip
+        found = self._preemption.get(like)
+        if found is None:
+            found = preemption_constraints(self._state, partition, ask)
+            if found:
+                self._preemption[like] = found
+        return found
