@@ -26,7 +26,7 @@ test: $(READY)          ## unit, golden, property and integration tests
 
 conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \
-	  $(if $(STEPS),--steps $(STEPS)) $(if $(COMPATIBILITY),--compatibility $(COMPATIBILITY))
+	  $(if $(STEPS),--steps $(STEPS)) $(if $(VIA),--via $(VIA)) $(if $(COMPATIBILITY),--compatibility $(COMPATIBILITY))
 
 conformance-config: $(READY)  ## the same for the reference's configurations: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance.configurations --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)

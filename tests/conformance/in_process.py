@@ -51,6 +51,24 @@ def play(scenario: Scenario, compatibility: str = COMPATIBILITY) -> Answers:
     return InProcess(scenario, compatibility).play()
 
 
+def extra_config(scenario: Scenario, compatibility: str) -> dict[str, str]:
+    """What the RM brings along at its registration."""
+    options = scenario.options
+    extra = {
+        **scenario.extra_config,
+        "compatibility": compatibility,
+        "timing.starting": f"{options.starting_timeout_ms}ms",
+        "timing.completing": f"{options.completing_timeout_ms}ms",
+        "timing.reservation_delay": f"{options.reservation_delay_ms}ms",
+        "timing.preemption_attempt": f"{options.preempt_attempt_ms}ms",
+    }
+    if options.predicate_fail:
+        extra["predicates"] = "true"
+    if options.preempt_pred_fail:
+        extra["preemption_predicates"] = "true"
+    return extra
+
+
 class Refusal(Exception):
     """What the call itself is answered with."""
 
@@ -71,19 +89,7 @@ class InProcess:
         self._requests = 0
         self._due: list[tuple[int, Json]] = []  # confirmations the RM will send
         self._told = 0  # callbacks so far, those about waiting asks not counted
-        options = scenario.options
-        times = {"starting": options.starting_timeout_ms, "completing": options.completing_timeout_ms,
-                 "reservation_delay": options.reservation_delay_ms,
-                 "preemption_attempt": options.preempt_attempt_ms}  # fmt: skip
-        predicates = {"predicates": "true"} if options.predicate_fail else {}
-        if options.preempt_pred_fail:
-            predicates["preemption_predicates"] = "true"
-        self._extra = {
-            **predicates,
-            **scenario.extra_config,
-            "compatibility": compatibility,
-            **{f"timing.{name}": f"{ms}ms" for name, ms in times.items()},
-        }
+        self._extra = extra_config(scenario, compatibility)
 
     def play(self) -> Answers:
         answers = Answers()

@@ -16,11 +16,12 @@ from .answer import Answers
 from .case import Case
 from .compare import FINAL, Difference, differences
 from .in_process import COMPATIBILITY
-from .kinds import KINDS
+from .kinds import KINDS, sums
 from .recording import Recording, Scenario
 
 EQUAL, EXPLAINED, DIFFERENT, FAILED = VERDICTS = ("equal", "explained", "different", "failed")
 Play = Callable[[Scenario, str], Answers]
+BY_ITSELF: Final = "it schedules by itself: the order of placement decides"
 AT_ALL_STEPS: Final = 1_000_000
 
 
@@ -61,6 +62,25 @@ def judge(recording: Recording, play: Play, compatibility: str = COMPATIBILITY) 
         verdict.word = DIFFERENT
     elif verdict.kinds:
         verdict.word = EXPLAINED
+    return verdict
+
+
+def judge_ends(recording: Recording, play: Play, compatibility: str = COMPATIBILITY) -> Verdict:
+    """Of a play that scheduled by itself: what is allocated and pending in each queue in the end, and nothing before.
+    Where the order in which things were placed decides what there is in the end, that differs by nature."""
+    verdict = Verdict(recording.scenario.name, recording.deterministic)
+    try:
+        ours, theirs = (
+            sums(final) for final in (play(recording.scenario, compatibility).final, recording.trace["final"])
+        )
+    except Exception:  # noqa: BLE001 - whatever it is, it is the verdict on this scenario
+        verdict.word, verdict.error = FAILED, traceback.format_exc()
+        return verdict
+    for queue in sorted(ours.keys() | theirs.keys()):
+        if ours.get(queue) != theirs.get(queue):
+            verdict.unexplained.append(Difference(FINAL, ("queues", queue), ours.get(queue), theirs.get(queue)))
+    if verdict.unexplained:
+        verdict.word, verdict.kinds = EXPLAINED, {BY_ITSELF: len(verdict.unexplained)}
     return verdict
 
 
