@@ -10,8 +10,8 @@ from tests.conformance.telling import app, ask, asks, node, release, scenario
 
 
 async def test_over_nats_as_in_process():
-    played = scenario(node("n1", 10), app("app-1"), asks(ask("app-1", "k1", 2), ask("app-1", "k2", 3)), {"schedule": -1},
-                      release("app-1", "$uuid:k1"), {"dump": True})  # fmt: skip
+    two = asks(ask("app-1", "k1", 2), ask("app-1", "k2", 3))
+    played = scenario(node("n1", 10), app("app-1"), two, {"schedule": -1}, release("app-1", "$uuid:k1"), {"dump": True})
     ours = await asyncio.to_thread(over_nats.play, played, in_process.COMPATIBILITY)
     assert sums(ours.final) == sums(in_process.play(played).final)
     assert sums(ours.final)["root"] == {"allocatedResource": {"vcore": 3}, "pendingResource": {}}
