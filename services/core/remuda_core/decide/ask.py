@@ -68,19 +68,16 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
         for replacement in list(application.replacements.values()):
             if command.allocation_key in ("", replacement.fact.allocation_key):
                 yield replacement_cancelled(replacement, command.message or "withdrawn by the RM")
-        asks = list(application.asks.values())
-        if command.allocation_key:
-            asks = [a for a in (application.asks.get(command.allocation_key),) if a is not None]
-        termination_type = command.termination_type or facts.STOPPED_BY_RM
+        key, termination_type = command.allocation_key, command.termination_type or facts.STOPPED_BY_RM
+        if key:
+            asks = [a for a in (application.asks.get(key),) if a is not None]
+            made = [] if asks else [a for a in application.allocations.values() if a.fact.allocation_key == key]
+        else:
+            asks, made = list(application.asks.values()), list(application.allocations.values())
+        over = keys_over(application, made)
         for pending in asks:
             yield from withdraw(partition, pending, termination_type, command.message)
-        gone = {pending.ask.allocation_key for pending in asks}
-        made = [
-            a
-            for a in application.allocations.values()
-            if command.allocation_key in ("", a.fact.allocation_key) and a.fact.allocation_key not in gone
-        ]
-        yield from asks_over(partition, application, made, termination_type, command.message)
+        yield from asks_over(partition, application, over, termination_type, command.message)
         if asks:
             yield from idle(partition, application, now_ms)
 
@@ -91,9 +88,10 @@ def nothing_is_asked(
     """Of the application any more: no ask is left, and nothing is about to replace its placeholders."""
     for replacement in list(application.replacements.values()):
         yield replacement_cancelled(replacement, message)
+    over = keys_over(application, application.allocations.values())
     for pending in list(application.asks.values()):
         yield from withdraw(partition, pending, termination_type, message)
-    yield from asks_over(partition, application, application.allocations.values(), termination_type, message)
+    yield from asks_over(partition, application, over, termination_type, message)
 
 
 def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, message: str) -> Iterator[Fact]:
@@ -106,14 +104,18 @@ def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, m
     )  # fmt: skip
 
 
+def keys_over(application: Application, made: Iterable[Allocation]) -> list[str]:
+    """Of the asks that led to these allocations, those of which nothing is pending."""
+    keys = dict.fromkeys(allocation.fact.allocation_key for allocation in made if not allocation.releasing)
+    return [key for key in keys if key not in application.asks]
+
+
 def asks_over(
-    partition: Partition, application: Application, made: Iterable[Allocation], termination_type: int, message: str
+    partition: Partition, application: Application, keys: Iterable[str], termination_type: int, message: str
 ) -> Iterator[Fact]:
-    """The asks of these allocations, of which nothing is pending any more, are over: said for whoever keeps asks as
-    long as what they led to."""
-    for key in dict.fromkeys(a.fact.allocation_key for a in made if not a.releasing):
-        if key not in application.asks:
-            yield facts.AskReleased(partition.name, application.id, key, termination_type, message, {}, 0)
+    """Asks of which nothing is pending are over: said for whoever keeps asks as long as what they led to."""
+    for key in keys:
+        yield facts.AskReleased(partition.name, application.id, key, termination_type, message, {}, 0)
 
 
 def release_reservations(partition: Partition, pending: PendingAsk, reason: str) -> Iterator[Fact]:

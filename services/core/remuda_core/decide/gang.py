@@ -15,7 +15,7 @@ from ..rules.resource import Resource
 from ..settings import QueueSettings
 from ..state import Alarm, Allocation, Application, Partition, State
 from .allocation import after_release
-from .ask import asks_over, nothing_is_asked, withdraw
+from .ask import asks_over, keys_over, nothing_is_asked, withdraw
 
 HARD = "Hard"
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
@@ -52,7 +52,8 @@ def placeholders_ended(
         yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)
     else:
         yield from occasion(partition, application, lifecycle.RESUME, now_ms, RESERVATION_TIMEOUT)
-        yield from asks_over(partition, application, placeholders(application), facts.TIMEOUT, PLACEHOLDERS_OVER)
+        over = keys_over(application, placeholders(application))
+        yield from asks_over(partition, application, over, facts.TIMEOUT, PLACEHOLDERS_OVER)
         yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
 
 
