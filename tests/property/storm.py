@@ -43,10 +43,13 @@ class Storm:
         self.room = random.choice((1, 3))
         self.limited = random.choice((0.0, 0.2, 0.6))  # of the queues
         self.wild = random.choice((0.0, 0.02, 0.1))  # of configurations and registrations
-        # Queues that are guaranteed much have applications that would take it from others.
-        self.contended = random.random() < 0.3
+        # Queues that are guaranteed much have applications that would take it from others; or most applications are
+        # gangs.
+        mood = random.random()
+        self.contended, self.gangs = mood < 0.3, mood > 0.8
         if self.contended:
-            self.nodes, self.room, self.limited, self.wild = 4, 2, 0.0, 0.0
+            self.nodes, self.room, self.limited, self.wild = random.choice((2, 4)), 2, 0.0, random.choice((0.0, 0.01))
+            self.sizes = random.choice((1, 3, 5))
         declared = random.choice(((), (), (), ("predicates",), ("preemption_predicates",), DECLARATIONS))
         self.declared = dict.fromkeys(declared, "true")
         self.made = 0
@@ -80,7 +83,7 @@ class Storm:
                 self.recover,
                 self.tick,
             ),
-            (30, 20, 5, 6, 2, 2, 1, 2, 12) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3),
+            (24, 20, 16, 6, 1, 2, 1, 1, 14) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3),
         )[0]
         return act()
 
@@ -119,6 +122,8 @@ class Storm:
         partition, random = self.partition(), self.random
         app_id = self.application(partition)
         application = partition.applications.get(app_id)
+        if application is None and random.random() < 0.9:
+            return self.submit()
         key = self.new("k")
         if application is not None and application.asks and random.random() < 0.15:
             key = random.choice(list(application.asks))
@@ -131,10 +136,17 @@ class Storm:
         if application is not None and application.placeholder_ask and random.random() < 0.8:
             group, placeholder = random.choice(("tg-1", "tg-2", "")), random.random() < 0.5
             need = {"vcore": 2, "memory": 2} if random.random() < 0.8 else need
-        count = random.choice((1, 1, 1, 2, 5, 0))
+        count = 0 if random.random() < 0.02 else random.choice((1, 1, 1, 2, 5))
+        if self.gangs and application is not None and application.placeholder_ask and random.random() < 0.8:
+            group, tags, need = "tg-1", tags if random.random() < 0.3 else {}, {"vcore": 2, "memory": 2}
+            asked = sum(g.count for g in application.task_groups.values())
+            placeholder = 2 * asked < application.placeholder_ask["vcore"]
+            count = min(count or 1, application.placeholder_ask["vcore"] // 2)
         willing = random.choice((None, (False, False), (True, False), (True, True), (True, True), (False, True)))
         if self.contended:
-            willing = (True, True)
+            willing = (random.random() < 0.9, True)
+            if application is not None and application.queue.path == "root.a":
+                count, priority = 5, min(priority, 0)
         allow_self, allow_other = willing or (None, None)
         return commands.SubmitAsk(
             Ask(
@@ -159,7 +171,9 @@ class Storm:
     def release(self) -> Command:
         partition = self.partition()
         if partition.allocations and self.random.random() < 0.95:
-            allocation = partition.allocations[self.random.choice(list(partition.allocations))]
+            going = [uuid for uuid, allocation in partition.allocations.items() if allocation.releasing]
+            asked_for = going and self.random.random() < (0.9 if self.contended else 0.6)
+            allocation = partition.allocations[self.random.choice(going if asked_for else list(partition.allocations))]
             uuid = "" if self.random.random() < 0.05 else allocation.fact.uuid
             confirmed = allocation.releasing if self.random.random() < 0.9 else 0
             return commands.ReleaseAllocation(partition.name, allocation.application.id, uuid, confirmed)
@@ -195,8 +209,12 @@ class Storm:
             tags["application.stateaware.disable"] = "true"
         if random.random() < 0.1:
             tags["namespace.resourcequota"] = json.dumps({"resources": {"vcore": {"value": random.randint(-1, 20)}}})
+        if self.contended and random.random() < 0.5:
+            queue = random.choice(("root.a", "root.a", *leaves))
         app_id, timeout_ms = f"app-{random.randint(0, 9)}", random.choice((0, 0, 0, 60_000, -1))
         gang = {"vcore": 2 * random.randint(1, 4), "memory": 2 * random.randint(1, 4)} if random.random() < 0.5 else {}
+        if self.gangs and gang:
+            gang["memory"] = gang["vcore"]
         return commands.SubmitApplication(
             partition.name,
             app_id,
@@ -260,7 +278,8 @@ class Storm:
 
     def settings(self, name: str) -> PartitionSettings:
         random = self.random
-        below = tuple(self.queue(child, 2) for child in random.sample(("a", "b", "c"), random.randint(1, 3)))
+        top = ("a", "b", "c") if self.contended else random.sample(("a", "b", "c"), random.randint(1, 3))
+        below = tuple(self.queue(child, {"a": 0, "b": 1, "c": 1}[child] if self.contended else 2) for child in top)
         root = QueueSettings(
             "root",
             parent=True,
@@ -285,7 +304,7 @@ class Storm:
         return QueueSettings(
             name,
             random.random() < 0.2,
-            self.guaranteed(),
+            self.guaranteed(name),
             {} if self.contended else self.maximum(),
             self.max_applications(),
             self.properties(),
@@ -294,11 +313,10 @@ class Storm:
             queues=tuple(self.queue(child, depth - 1) for child in below),
         )
 
-    def guaranteed(self) -> dict[str, int]:
+    def guaranteed(self, name: str) -> dict[str, int]:
         if self.contended:
-            return self.random.choice(
-                ({}, {"vcore": 2, "memory": 2}, {"vcore": 60, "memory": 60}, {"vcore": 60, "memory": 60})
-            )
+            much = {"vcore": 60, "memory": 60}
+            return {} if name == "a" else self.random.choice(({}, {"vcore": 2, "memory": 2}, much, much))
         return self.resource(0, 12) if self.random.random() < 0.5 else {}
 
     def maximum(self) -> dict[str, int]:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..limits import GAPS
-from .fit_list import Rank
+from .fit_list import Rank, covers
 
 if TYPE_CHECKING:
     from ..state import Node, PendingAsk
     from .index import Index
+    from .nodes import Demand
 
 
 class Gaps:
@@ -27,6 +28,10 @@ class Gaps:
         self.nodes[node] = None
         if len(self.nodes) > GAPS:
             self.open_all()
+
+    def fit(self, demand: Demand) -> bool:
+        """One of them has room for it."""
+        return any(node.group is not None and covers(node.group.available, demand.need) for node in self.nodes)
 
     def next(self) -> PendingAsk | None:
         """The next ask that fits a gap. None: there is no gap any more."""

@@ -350,9 +350,12 @@ class Index:
             self._forget_unused(demand)
 
     def _keep(self, node: Node, demand: Demand) -> None:
-        """The node is reserved for an ask of this demand."""
+        """The node is reserved for an ask of this demand. Gaps do not serve it any more."""
         demand.reserved[node] = None
         if demand.closed_in is self._closed:
+            if self.gaps.fit(demand):
+                self.open(demand)
+                return
             self._closed.remove(demand)
             demand.closed_in = self._closed_singly
             self._closed_singly.put(demand, (demand.number,))
