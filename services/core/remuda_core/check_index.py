@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from .cycle.admission import limit_of
+from .cycle.claimants import awaits_place, may_claim
 from .cycle.contest import Contest
 from .cycle.fit_list import Vector, covers
 from .cycle.index import Index
@@ -37,6 +38,7 @@ def check_index(partition: Partition, index: Index) -> None:
         _check_serving(leaf)
     lanes = [lane for leaf in leaves.values() for lane in leaf.lanes.values()]
     _check_demands(partition, index, lanes)
+    _check_claimants(partition, index)
     assert index.parked.all().keys() <= set(lanes), f"{partition.name}: lanes are parked that are gone"
     if not index._total_changed:
         for queue, leaf in leaves.items():
@@ -265,6 +267,18 @@ def _check_demands(partition: Partition, index: Index, lanes: list[Lane]) -> Non
             assert not room, f"{what}: closed, but it fits {room}"
     live_lanes = sum(demand.lanes for demand in known if demand.live)
     assert index._live_lanes == live_lanes, f"{index._live_lanes} live lanes, counted anew {live_lanes}"
+
+
+def _check_claimants(partition: Partition, index: Index) -> None:
+    """Whoever may preempt others has or will have a turn."""
+    if index.claimants is None:
+        return
+    known = index.claimants.known()
+    for application in partition.applications.values():
+        for key, ask in application.asks.items():
+            may = ask.pending and not ask.preempted_at_ms and not awaits_place(ask)
+            may = may and (ask.ask.allow_preempt_other or required_node(ask.ask.tags)) and may_claim(ask)
+            assert not may or ask.seq in known, f"{application.id}/{key}: will never preempt others"
 
 
 def _check_reservation(node: Node, demand: Demand, index: Index) -> None:

@@ -640,12 +640,19 @@ def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
 
 def _allocated_by_preemption(partition: Partition, pending: PendingAsk, allocation: Allocation) -> None:
     """Unless the RM is still being asked: then nothing was preempted for it."""
+    assert pending.preemption is not None, "it is under way"
+    allocation.by_preemption = not pending.preemption.question
+    _served(partition, pending)
+
+
+def _served(partition: Partition, pending: PendingAsk) -> None:
+    """One of it has its place. If the RM was still being asked, others may yet be preempted for the rest."""
     preemption = pending.preemption
-    assert preemption is not None, "it is under way"
-    allocation.by_preemption = not preemption.question
     _preemption_over(partition, pending)
-    if preemption.question:
+    if preemption is not None and preemption.question:
         pending.preempted_at_ms = 0
+        if pending.pending and partition.index is not None:
+            partition.index.may_preempt(pending)
 
 
 def _preemption_over(partition: Partition, pending: PendingAsk) -> None:
@@ -707,7 +714,7 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> None:
             partition.refused.pop(pending, None)
         _prioritise(application, pending.ask.priority, -1)
     if pending.preemption is not None:
-        _preemption_over(partition, pending)
+        _served(partition, pending)
     if replacement.elsewhere:
         node.arriving[real.uuid] = replacement
         _book_arriving(partition, replacement, 1)
