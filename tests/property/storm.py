@@ -51,6 +51,8 @@ class Storm:
             self.nodes, self.room, self.limited, self.wild = random.choice((2, 4)), 2, 0.0, random.choice((0.0, 0.01))
             self.sizes = random.choice((1, 3, 5))
         declared = random.choice(((), (), (), ("predicates",), ("preemption_predicates",), DECLARATIONS))
+        if self.contended and random.random() < 0.3:
+            declared = ("preemption_predicates",)
         self.declared = dict.fromkeys(declared, "true")
         self.made = 0
 
@@ -83,7 +85,7 @@ class Storm:
                 self.recover,
                 self.tick,
             ),
-            (24, 20, 16, 6, 1, 2, 1, 1, 14) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3),
+            (24, 20, 12, 6, 3, 2, 1, 1, 14) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3),
         )[0]
         return act()
 
@@ -232,13 +234,16 @@ class Storm:
         return commands.RemoveApplication(partition.name, self.application(partition))
 
     def tick(self) -> Command:
-        self.world.now_ms += self.random.choice(JUMPS_MS[:5] if self.contended else JUMPS_MS)
+        self.world.now_ms += self.random.choice(JUMPS_MS[: 6 if self.contended else None])
         return Later(self.world.now_ms)
 
     def node(self, node_id: str) -> Command:
         partition, random = self.partition(), self.random
         action = random.choices(("CREATE", "CREATE_DRAIN"), (9, 1))[0]
-        running = tuple(self.running(partition, node_id) for _ in range(random.choice((0, 0, 0, 1, 2))))
+        running = tuple(
+            self.running(partition, node_id)
+            for _ in range(random.choice((0, 0, 0, 1, 2)) * bool(partition.applications))
+        )
         occupied = self.resource(0, 2) if random.random() < 0.2 else {}
         capacity = random.choice(
             ({"vcore": 8 * self.room, "memory": 8 * self.room}, self.resource(3, 12 * self.room, 0.3))
@@ -265,13 +270,14 @@ class Storm:
 
     def seldom(self) -> Command:
         if self.random.random() < 0.1:
-            return commands.Register(RM, self.configuration(), extra_config=self.declared)
+            rm_id = RM if self.random.random() < 0.8 else "another"
+            return commands.Register(rm_id, self.configuration(), extra_config=self.declared)
         return commands.Configure(self.configuration())
 
     # Configurations
 
     def configuration(self) -> Configuration:
-        names = ("default",) if self.random.random() < 0.7 else ("default", "other")
+        names = ("default",) if self.contended or self.random.random() < 0.7 else ("default", "other")
         partitions = tuple(self.settings(name) for name in names)
         compatibility = self.random.choice(("none", "none", "yunikorn-1.4"))
         return Configuration(self.new("sum-"), partitions, compatibility, source="storm")
@@ -294,7 +300,8 @@ class Storm:
             ({"vcore": 1.0, "memory": 1.0}, {"vcore": 4.0, "memory": 1.0}, {"gpu": 1.0, "vcore": 0.0})
         )
         return PartitionSettings(
-            name, root, random.choice(("fair", "binpacking")), weights, random.random() < 0.6, random.choice(RULES),
+            name, root, random.choice(("fair", "binpacking")), weights,
+            self.contended or random.random() < 0.6, random.choice(RULES),
             preemption_threshold=random.choice((0, 0, 50)), preemption_interval_ms=random.choice((0, 1)),
         )  # fmt: skip
 
@@ -381,8 +388,8 @@ def apply(world: World, command: Command) -> None:
         world.handle(command)
 
 
-def storm(seed: int, steps: int) -> None:
-    """Raises what goes wrong, with the commands that lead there."""
+def storm(seed: int, steps: int) -> World:
+    """What has become of the world. Raises what goes wrong, with the commands that lead there."""
     weather = Storm(seed)
     done: list[Command] = []
     try:
@@ -393,6 +400,7 @@ def storm(seed: int, steps: int) -> None:
         trouble = attempt(few)
         told = "\n".join(map(repr, few))
         raise AssertionError(f"seed {seed}: {type(trouble).__name__}: {trouble}\n{told}") from trouble
+    return weather.world
 
 
 def attempt(done: Sequence[Command]) -> Exception | None:
