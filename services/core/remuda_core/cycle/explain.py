@@ -74,8 +74,9 @@ def turn_constraints(pending: PendingAsk) -> list[Constraint]:
 
 def first_to_start(queue: Queue) -> Application | None:
     """Whose turn it is in a stateaware leaf queue. The index knows, where there is one."""
-    if isinstance(queue.order, LeafOrder) and queue.order.turns is not None:
-        return queue.order.turns.first()
+    leaf = queue.order
+    if isinstance(leaf, LeafOrder) and leaf.turns is not None and leaf.index.is_current:
+        return leaf.turns.first()
     starting = [a for a in queue.applications.values() if a.state == lifecycle.STARTING]
     accepted = [a for a in queue.applications.values() if a.state == lifecycle.ACCEPTED and a.asks]
     return min(starting or accepted, key=lambda a: a.seq, default=None)

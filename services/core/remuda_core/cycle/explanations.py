@@ -30,7 +30,8 @@ class Explanations:
         if waits := place_constraints(ask):
             return waits
         # One for which nodes are kept has more to choose from than others of its demand.
-        like = ask.line.lane.demand if isinstance(ask.line, Line) and not ask.reservations else ask
+        alike = partition.index is not None and isinstance(ask.line, Line) and not ask.reservations
+        like = ask.line.lane.demand if alike else ask  # type: ignore[union-attr]
         nodes = self._nodes.get(like)
         if nodes is None:
             nodes = self._nodes[like] = node_constraints(partition, ask)

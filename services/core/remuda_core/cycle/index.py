@@ -91,6 +91,11 @@ class Index:
                 self.demand_of(node.reservation).reserved[node] = None
                 self.reservations.wake((node,))
 
+    @property
+    def is_current(self) -> bool:
+        """One that was thrown away is not told of changes any more, but queues still know it until another is built."""
+        return self.partition.index is self
+
     def _names(self) -> dict[str, int]:
         """Every resource that a node has or a maximum limits, in the order of names: the places of a vector. An ask for
         anything else fits no node."""
