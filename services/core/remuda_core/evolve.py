@@ -525,9 +525,7 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
     application = partition.applications[allocation.application_id]
     node = partition.nodes[allocation.node_id]
     booked = Allocation(allocation, node, application, state.now_ms)
-    partition.allocations[allocation.uuid] = application.allocations[allocation.uuid] = node.allocations[
-        allocation.uuid
-    ] = booked
+    _allocation_comes(partition, booked)
     _book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
     if not application.runs:
         _begins_running(partition, application)
@@ -547,6 +545,12 @@ def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
         allocation.application.task_groups[allocation.fact.task_group].timed_out += 1
     if partition.index is not None:
         partition.index.released(allocation.node, allocation.application)
+
+
+def _allocation_comes(partition: Partition, allocation: Allocation) -> None:
+    uuid = allocation.fact.uuid
+    partition.allocations[uuid] = allocation.application.allocations[uuid] = allocation
+    allocation.node.allocations[uuid] = allocation
 
 
 def _allocation_goes(partition: Partition, uuid: str) -> Allocation:
@@ -741,7 +745,7 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> None:
     group.replaced += 1
     node = replacement.node
     allocation = Allocation(real, node, application, state.now_ms, pending.seq, replaced=fact.placeholder)
-    partition.allocations[real.uuid] = application.allocations[real.uuid] = node.allocations[real.uuid] = allocation
+    _allocation_comes(partition, allocation)
     _book_allocated(application, node, real.resource, 1)
     if real.execution_timeout_ms > 0:
         _set_execution_alarm(state, real)
@@ -829,7 +833,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     question = partition.questions.pop(fact.question)
     application, node = question.application, question.node
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
-    partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
+    _allocation_comes(partition, allocation)
     if fact.placeholder:  # from now on it counts as one
         for name, amount in fact.resource.items():
             application.allocated[name] -= amount

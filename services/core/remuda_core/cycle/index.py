@@ -332,9 +332,8 @@ class Index:
         demand = self.demand_of(ask)
         self._keep(node, demand)
         self.nodes.withdraw(node)
-        self.reservations.changed[node] = (
-            None  # it may fit: preemption reserves for asks that a maximum holds back, too
-        )
+        # It may fit: preemption reserves for asks that a maximum holds back, too.
+        self.reservations.changed[node] = None
         if demand.open:
             self.reservations.demand_opened(demand)
         line = ask.line
