@@ -1,0 +1,90 @@
+"""Tick: why asks wait is told where that has changed (semantics section 17). How much is looked at in one tick is
+bounded, whatever waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import facts
+from ..cycle.explain import OF_NODES, node_constraints, pieces_allowed, standing_constraints
+from ..cycle.index import Index
+from ..cycle.nodes import Demand
+from ..cycle.order import Line
+from ..facts import Constraint, Fact
+from ..limits import (
+    EXPLAIN_AFTER_MS,
+    EXPLAIN_AGAIN_MS,
+    EXPLAIN_LINES_PER_TICK,
+    EXPLAIN_NODES_PER_TICK,
+    OUTSTANDING_LOOKS,
+    OUTSTANDING_PER_TICK,
+)
+from ..state import Partition, PendingAsk
+
+
+def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:
+    """Why asks wait: when that is another reason than they were told, and not the same one again within a minute
+    (semantics section 17). One ask stands for all of its application that are like it."""
+    untold = OUTSTANDING_PER_TICK
+    # What the nodes say: the same for all asks of a demand, but for those for which nodes are kept.
+    looked: dict[Demand | PendingAsk, list[Constraint]] = {}
+    for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
+        line = index.unexplained.popleft()
+        ask = line.head()
+        if ask is None:
+            continue
+        index.unexplained.append(line)
+        if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:
+            continue
+        demand, known = line.lane.demand, set(ask.waiting or ())
+        constraints = standing_constraints(ask)
+        if not demand.open and not constraints and (known or line.told) and untold > 0:
+            for found in outstanding(partition, line, ask, untold):
+                untold -= 1
+                yield found
+        of_nodes = {key for key in known if key[0] in OF_NODES}
+        if (
+            not demand.required_node
+            and demand.open == (not of_nodes)
+            and {c.key for c in constraints} | of_nodes == known
+        ):
+            continue  # as it was
+        if not demand.open:
+            like = ask if ask.reservations else demand
+            of_nodes_now = looked.get(like)
+            if of_nodes_now is None:
+                if len(looked) >= EXPLAIN_NODES_PER_TICK and not demand.required_node:
+                    continue  # in another tick
+                of_nodes_now = node_constraints(partition, ask)
+                if not demand.required_node:
+                    looked[like] = of_nodes_now
+            constraints += of_nodes_now
+        if not constraints or {c.key for c in constraints} == known:
+            continue
+        first = constraints[0]
+        if now_ms - line.told.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
+            continue
+        line.told[first.key] = now_ms
+        yield facts.AskWaiting(
+            partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),
+            ask.ask.resource, tuple(constraints),
+        )  # fmt: skip
+
+
+def outstanding(partition: Partition, line: Line, head: PendingAsk, most: int) -> Iterator[Fact]:
+    """Asks like the head, of which it was told that no node has room: as many as quotas allow. So whoever adds nodes
+    knows how many are wanted."""
+    allowed = pieces_allowed(head)
+    looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
+    there_is = (max(asks[-1].seq for asks in line.by_priority.values() if asks), looks)
+    if line.looked_at == there_is:
+        return
+    found = line.unannounced(looks)
+    if len(found) <= most:
+        line.looked_at = there_is
+    for ask in found[:most]:
+        line.announced[ask.ask.priority] = ask.seq
+        if not ask.waiting:
+            yield facts.AskOutstanding(
+                partition.name, ask.application.id, ask.ask.allocation_key, "no node has room for it"
+            )
