@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -300,6 +301,13 @@ def _check_allocations(partition: Partition) -> None:
             )
             assert holder in (allocation.node, allocation.application), (
                 f"{holder.id} has the allocation {uuid} of another"
+            )
+    for application in partition.applications.values():
+        if application.by_key is not None:
+            known = [(key, uuid, a) for key, of_key in application.by_key.items() for uuid, a in of_key.items()]
+            counted = [(a.fact.allocation_key, uuid, a) for uuid, a in application.allocations.items()]
+            assert sorted(known, key=itemgetter(0, 1)) == sorted(counted, key=itemgetter(0, 1)), (
+                f"application {application.id}: allocations by key"
             )
 
 

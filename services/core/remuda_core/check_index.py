@@ -276,8 +276,8 @@ def _check_claimants(partition: Partition, index: Index) -> None:
     known = index.claimants.known()
     for application in partition.applications.values():
         for key, ask in application.asks.items():
-            may = ask.pending and not ask.preempted_at_ms and not awaits_place(ask)
-            may = may and (ask.ask.allow_preempt_other or required_node(ask.ask.tags)) and may_claim(ask)
+            willing = ask.ask.allow_preempt_other or required_node(ask.ask.tags)
+            may = ask.pending and not ask.preempted_at_ms and not awaits_place(ask) and willing and may_claim(ask)
             assert not may or ask.seq in known, f"{application.id}/{key}: will never preempt others"
 
 

@@ -478,6 +478,8 @@ def allocated(state: State, fact: facts.Allocated) -> None:
     pending.free -= 1
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
+    if application.by_key is not None:
+        application.by_key.setdefault(fact.allocation_key, {})[fact.uuid] = allocation
     asked, held, on_node, books = application.pending, application.allocated, node.allocated, application.queue.books
     if fact.placeholder:
         held = application.allocated_placeholder
@@ -548,9 +550,10 @@ def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
 
 
 def _allocation_comes(partition: Partition, allocation: Allocation) -> None:
-    uuid = allocation.fact.uuid
-    partition.allocations[uuid] = allocation.application.allocations[uuid] = allocation
-    allocation.node.allocations[uuid] = allocation
+    application, uuid = allocation.application, allocation.fact.uuid
+    partition.allocations[uuid] = application.allocations[uuid] = allocation.node.allocations[uuid] = allocation
+    if application.by_key is not None:
+        application.by_key.setdefault(allocation.fact.allocation_key, {})[uuid] = allocation
 
 
 def _allocation_goes(partition: Partition, uuid: str) -> Allocation:
@@ -559,6 +562,11 @@ def _allocation_goes(partition: Partition, uuid: str) -> Allocation:
     if allocation.preempting:
         _book_preempting(allocation, -1)
     del application.allocations[uuid], allocation.node.allocations[uuid]
+    if application.by_key is not None:
+        of_key = application.by_key[fact.allocation_key]
+        del of_key[uuid]
+        if not of_key:
+            del application.by_key[fact.allocation_key]
     _book_allocated(application, allocation.node, fact.resource, -1, placeholder=fact.placeholder)
     if fact.placeholder:
         application.placeholders -= 1

@@ -3,7 +3,8 @@
 The primary state is what the facts say. Two kinds of derived things are kept beside it and compared with rebuilt ones
 by `check`: sums (`allocated`, `pending`, counts of priorities), kept by `evolve`, and the scheduling index
 (`cycle.index`), which exists only where somebody schedules: a standby, a query or an auditor never pays for it. The
-slots named `order`, `line`, `demand`, `group` and `gang` belong to the index.
+slots named `order`, `line`, `demand`, `group` and `gang` belong to the index. `by_key` of an application is built by
+whoever first looks for it.
 """
 
 from __future__ import annotations
@@ -199,6 +200,8 @@ class Application:
     log: list[tuple[int, str]] = field(default_factory=list)
     asks: dict[str, PendingAsk] = field(default_factory=dict)
     allocations: dict[str, Allocation] = field(default_factory=dict)
+    # The same by allocation key, from the first time that somebody wants to know.
+    by_key: dict[str, dict[str, Allocation]] | None = None
     # What it holds without placeholders, and how much those hold.
     allocated: Sums = field(default_factory=sums)
     allocated_placeholder: Sums = field(default_factory=sums)
@@ -231,6 +234,14 @@ class Application:
     def reserving(self) -> bool:
         """A gang that has not come together yet."""
         return self.state == lifecycle.ACCEPTED and not self.resumed and any(self.placeholder_ask.values())
+
+    def allocations_of(self, key: str) -> list[Allocation]:
+        """Those that one ask led to."""
+        if self.by_key is None:
+            self.by_key = {}
+            for uuid, allocation in self.allocations.items():
+                self.by_key.setdefault(allocation.fact.allocation_key, {})[uuid] = allocation
+        return list(self.by_key.get(key, {}).values())
 
     @property
     def execution_limit_ms(self) -> int:

@@ -71,7 +71,7 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
         key, termination_type = command.allocation_key, command.termination_type or facts.STOPPED_BY_RM
         if key:
             asks = [a for a in (application.asks.get(key),) if a is not None]
-            made = [] if asks else [a for a in application.allocations.values() if a.fact.allocation_key == key]
+            made = [] if asks else application.allocations_of(key)
         else:
             asks, made = list(application.asks.values()), list(application.allocations.values())
         over = keys_over(application, made)
