@@ -13,6 +13,8 @@ from remuda_proto.remuda.v1 import log_pb2
 from .oracle import Next, next_step, something_is_too_small
 
 RM = "rm-1"
+# Until nothing is left to be done, if nothing else happens: a pass tries only so much preemption.
+PASSES = 50
 
 
 class World:
@@ -92,6 +94,10 @@ class World:
             assert digest(core.state) == live, "replayed state is not the live one"
         self.decides_like_replayed(1_000)
         check(self.state)
+        for _ in range(PASSES):
+            if not self._handle(Schedule(1_000)):
+                return
+        raise AssertionError("it never comes to rest")
 
 
 Done = Allocated | PredicateAsked | NodeReserved
