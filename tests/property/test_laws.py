@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_core import commands
-from remuda_core.facts import Allocated, Ask, AskOutstanding, AskWaiting, Fact
+from remuda_core.facts import (
+    Allocated,
+    AllocationRecovered,
+    AllocationReleased,
+    ApplicationAccepted,
+    ApplicationStateChanged,
+    Ask,
+    AskOutstanding,
+    AskWaiting,
+    Fact,
+    PlaceholderReplaced,
+)
+from remuda_core.rules.resource import Resource, items_of, total_of
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
 from .storm import Storm, apply
@@ -150,3 +164,38 @@ def test_what_is_released_is_as_if_it_had_never_been_taken(seed: int) -> None:
         for node in partition.nodes.values():
             assert not any(node.allocated.values())
     assert not allocations(world.schedule(100))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_gang_starts_with_the_last_of_its_placeholders_and_not_before(seed: int) -> None:
+    """One that resumes is none any more."""
+    day = Storm(seed)
+    for _ in day.run(150):
+        pass
+    gangs: dict[tuple[str, str], tuple[Resource, dict[str, Resource]]] = {}  # what is due, and what is held
+    log = [fact for _, facts in day.world.log for fact in facts]
+    # One that is to run at once is Running right after.
+    log = [fact for fact in log if not (isinstance(fact, ApplicationStateChanged) and fact.state == "Running")]
+    for fact, following in pairwise(log):
+        if isinstance(fact, ApplicationAccepted):
+            gangs[fact.partition, fact.application_id] = dict(fact.placeholder_ask), {}
+        elif isinstance(fact, Allocated) and fact.placeholder:
+            gangs[fact.partition, fact.application_id][1][fact.uuid] = fact.resource
+        elif isinstance(fact, AllocationRecovered) and fact.allocation.placeholder:
+            gangs[key_of(fact.allocation)][1][fact.allocation.uuid] = fact.allocation.resource
+        elif isinstance(fact, AllocationReleased):
+            gangs[fact.partition, fact.application_id][1].pop(fact.uuid, None)
+        elif isinstance(fact, PlaceholderReplaced):
+            del gangs[key_of(fact.allocation)][1][fact.placeholder]
+        elif isinstance(fact, ApplicationStateChanged):
+            due, held = gangs[fact.partition, fact.application_id]
+            if fact.state == "Resuming":
+                due.clear()
+            elif fact.state == "Starting" and any(due.values()):
+                last = following.allocation if isinstance(following, AllocationRecovered) else following
+                assert isinstance(last, Allocated) and last.placeholder and key_of(last) == key_of(fact)
+                assert items_of(total_of((*held.values(), last.resource))) == items_of(due)
+
+
+def key_of(fact: Allocated | ApplicationStateChanged) -> tuple[str, str]:
+    return fact.partition, fact.application_id

@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from .check_index import check_index
+from .cycle.required_node import required_node
 from .evolve import mapped_priority
-from .facts import TIMEOUT, Allocated, Fact, PredicateAsked, ReplacementStarted
+from .facts import TIMEOUT, Allocated, Fact, PredicateAsked, PreemptionStarted, ReplacementStarted
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from .rules import lifecycle, limits
 from .rules.resource import Items, Resource, items_of, show, total_of
@@ -557,6 +558,8 @@ def check_decision(state: State, facts: Iterable[Fact]) -> None:
             _check_allocated(state.partitions[fact.partition], fact)
         elif isinstance(fact, ReplacementStarted):
             _check_place(state.partitions[fact.allocation.partition], fact)
+        elif isinstance(fact, PreemptionStarted):
+            _check_preempted(state.partitions[fact.partition], fact)
 
 
 def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> None:
@@ -579,6 +582,27 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
                 f"{what}: {tracker.kind} {tracker.name} now has {name}={used} in queue {tracker.queue.path}, "
                 f"the limit is {maximum}"
             )
+
+
+def _check_preempted(partition: Partition, fact: PreemptionStarted) -> None:
+    """No queue that is not above the ask, too, has less than its guaranteed of what it loses. On the one node an ask
+    may have, only priority counts."""
+    what = f"preemption for {fact.application_id}/{fact.allocation_key}"
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    victims = [partition.allocations[uuid] for uuid in fact.uuids]
+    if required_node(pending.ask.tags):
+        for victim in victims:
+            assert victim.node.id == fact.node_id, f"{what}: {victim.fact.uuid} is on another node"
+            assert victim.fact.priority <= pending.ask.priority, f"{what}: {victim.fact.uuid} has a higher priority"
+        return
+    own = set(pending.application.queue.lineage)
+    for victim in victims:
+        for queue in victim.application.queue.lineage:
+            for name, due in queue.settings.guaranteed.items():
+                left = queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
+                assert queue in own or not victim.fact.resource.get(name) or left >= due, (
+                    f"{what}: queue {queue.path} keeps {name}={left}, its guaranteed is {due}"
+                )
 
 
 def _check_place(partition: Partition, fact: ReplacementStarted) -> None:

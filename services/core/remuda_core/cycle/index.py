@@ -622,8 +622,17 @@ class Index:
                 moving = self._wait_no_longer(self._gang(application), group)
             for ask in moving:
                 self.ask_added(ask)
+            if not group.awaited:
+                self._claim_again(application, group)
         if application.gang is not None:
             application.gang.settle(group.name)
+
+    def _claim_again(self, application: Application, group: TaskGroup) -> None:
+        """Asks all of which have reservations stood in no line, and yet others may be preempted for them now."""
+        for ask in application.asks.values() if self.claimants is not None else ():
+            wants = ask.ask.allow_preempt_other or required_node(ask.ask.tags)
+            if wants and ask.ask.task_group == group.name and ask.pending and not ask.free:
+                self.may_preempt(ask)
 
     def _leave_lanes(self, application: Application, group: TaskGroup) -> list[PendingAsk]:
         by_line: dict[Line, list[PendingAsk]] = {}
