@@ -16,6 +16,12 @@ from nats.aio.client import Client
 
 import remuda_config
 from remuda.embedded import NatsServer
+from remuda_config.load import TIMES
+from remuda_config.properties import NAMES as PROPERTIES
+from remuda_config.schema.models import Keys
+from remuda_core.core import Core
+from remuda_core.cycle import explain
+from remuda_core.shell.queries import Queries
 from tests.integration.running import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +126,21 @@ def protoc(what: str, message_type: str, payload: bytes) -> bytes:
 def test_the_configuration_of_the_documents_is_right() -> None:
     configuration = remuda_config.load(block("docs/configuration.md", "yaml"))
     assert [queue.name for queue in configuration.partitions[0].root.queues] == ["prod", "people"]
+
+
+def test_every_setting_is_documented() -> None:
+    document = (ROOT / "docs/configuration.md").read_text()
+    keys = {key for model in Keys.__subclasses__() for key in model.model_fields}
+    for key in (*keys, *PROPERTIES, *TIMES):
+        assert re.search(rf"`(\w+\.)*{re.escape(key)}(\.\w+)*`", document), key
+
+
+def test_every_question_and_every_constraint_is_documented() -> None:
+    for kind in Queries(Core("rm-1"))._kinds:
+        assert f"| `{kind}` |" in (ROOT / "docs/queries.md").read_text(), kind
+    constraints = re.findall(r"^    (\w+(?:, \w+)*)  +", explain.__doc__ or "", flags=re.MULTILINE)
+    for constraint in ", ".join(constraints).split(", "):
+        assert f"`{constraint}`" in (ROOT / "docs/semantics.md").read_text(), constraint
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())

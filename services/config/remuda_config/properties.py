@@ -14,6 +14,7 @@ _CHOICES = {
 }
 _OFFSET = "priority.offset"
 _DELAY = "preemption.delay"
+NAMES = (*_CHOICES, _OFFSET, _DELAY)
 
 A_DURATION = "expected a duration of at least 1ms, such as 500ms, 30s, 1m30s"
 
