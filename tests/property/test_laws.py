@@ -190,7 +190,7 @@ def test_a_gang_starts_with_the_last_of_its_placeholders_and_not_before(seed: in
         elif isinstance(fact, ApplicationStateChanged):
             due, held = gangs[fact.partition, fact.application_id]
             if fact.state == "Resuming":
-                due.clear()
+                gangs[fact.partition, fact.application_id] = {}, held
             elif fact.state == "Starting" and any(due.values()):
                 last = following.allocation if isinstance(following, AllocationRecovered) else following
                 assert isinstance(last, Allocated) and last.placeholder and key_of(last) == key_of(fact)
