@@ -396,7 +396,7 @@ def storm(seed: int, steps: int) -> World:
         done.extend(weather.run(steps))
         weather.world.finish()
     except Exception as error:  # noqa: BLE001 - an assertion, or whatever else it trips over
-        few = shortened(done, type(error))
+        few = shortened(done, attempt(done) or error)
         trouble = attempt(few)
         told = "\n".join(map(repr, few))
         raise AssertionError(f"seed {seed}: {type(trouble).__name__}: {trouble}\n{told}") from trouble
@@ -414,15 +414,20 @@ def attempt(done: Sequence[Command]) -> Exception | None:
     return None
 
 
-def shortened(done: Sequence[Command], kind: type[Exception]) -> list[Command]:
-    """Without the commands that are not needed for an error of this kind."""
+def kind_of(error: Exception | None) -> tuple[type, str]:
+    """What tells errors apart, roughly: one of another kind is not the one that is looked for."""
+    return type(error), str(error)[:20]
+
+
+def shortened(done: Sequence[Command], error: Exception) -> list[Command]:
+    """Without the commands that are not needed for an error like this one."""
     few = list(done)
     size = len(few) // 2
     while size:
         start = 0
         while start < len(few):
             less = few[:start] + few[start + size :]
-            if type(attempt(less)) is kind:
+            if kind_of(attempt(less)) == kind_of(error):
                 few = less
             else:
                 start += size
