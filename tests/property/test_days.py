@@ -29,6 +29,11 @@ def test_days(first: int) -> None:
     days(first)
 
 
+def test_reservations_stand_by_the_total_there_is_now() -> None:
+    """A seed that once found that they stood by the one before."""
+    storm(700_161, 600)
+
+
 def test_everything_happens() -> None:
     """Or what these days show is less than it seems."""
     happened = frozenset.union(*map(days, range(0, len(SEEDS), AT_ONCE)))

@@ -55,6 +55,8 @@ class Reservations:
 
     def next(self) -> tuple[Node, Node] | None:
         """(reserved node, where its ask is placed) of the first, in the order of queues, that can be placed."""
+        if self.changed or self.opened:
+            self._index.measure()  # who stands where depends on the partition's total
         if self.changed and (reserved := self._next_own()) is not None:
             return reserved, reserved
         return self._next_elsewhere() if self.opened else None
