@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from . import in_process
 from .answer import Answers
 from .case import Case
 from .compare import FINAL, Difference, differences
@@ -21,7 +22,7 @@ from .recording import Recording, Scenario
 
 EQUAL, EXPLAINED, DIFFERENT, FAILED = VERDICTS = ("equal", "explained", "different", "failed")
 Play = Callable[[Scenario, str], Answers]
-BY_ITSELF: Final = "it schedules by itself: the order of placement decides"
+BY_ITSELF: Final = "it schedules by itself, and ends like the core alone"
 AT_ALL_STEPS: Final = 1_000_000
 
 
@@ -66,21 +67,25 @@ def judge(recording: Recording, play: Play, compatibility: str = COMPATIBILITY) 
 
 
 def judge_ends(recording: Recording, play: Play, compatibility: str = COMPATIBILITY) -> Verdict:
-    """Of a play that scheduled by itself: what is allocated and pending in each queue in the end, and nothing before.
-    Where the order in which things were placed decides what there is in the end, that differs by nature."""
-    verdict = Verdict(recording.scenario.name, recording.deterministic)
+    """Of a play that schedules by itself: what is allocated and pending in each queue in the end. Many scenarios tell
+    the reference when to schedule and how often, so its end may be another; then the end has to be that of the core
+    alone, with the same scenario, scheduling by itself."""
+    scenario, verdict = recording.scenario, Verdict(recording.scenario.name, recording.deterministic)
     try:
-        ours, theirs = (
-            sums(final) for final in (play(recording.scenario, compatibility).final, recording.trace["final"])
-        )
+        ours, theirs = (sums(final) for final in (play(scenario, compatibility).final, recording.trace["final"]))
+        if ours != theirs:
+            alone = sums(in_process.play(replace(scenario, manual=False), compatibility).final)
+            explained = ours == alone or not recording.deterministic
+            against = theirs if explained else alone
+            verdict.unexplained = [
+                Difference(FINAL, ("queues", queue), ours.get(queue), against.get(queue))
+                for queue in sorted(ours.keys() | against.keys())
+                if ours.get(queue) != against.get(queue)
+            ]
+            verdict.word = EXPLAINED if explained else DIFFERENT
+            verdict.kinds = {BY_ITSELF: len(verdict.unexplained)} if explained else {}
     except Exception:  # noqa: BLE001 - whatever it is, it is the verdict on this scenario
         verdict.word, verdict.error = FAILED, traceback.format_exc()
-        return verdict
-    for queue in sorted(ours.keys() | theirs.keys()):
-        if ours.get(queue) != theirs.get(queue):
-            verdict.unexplained.append(Difference(FINAL, ("queues", queue), ours.get(queue), theirs.get(queue)))
-    if verdict.unexplained:
-        verdict.word, verdict.kinds = EXPLAINED, {BY_ITSELF: len(verdict.unexplained)}
     return verdict
 
 

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -83,7 +84,8 @@ class Connection:
     async def close(self) -> None:
         for task in self._background:
             task.cancel()
-        await self.client.close()
+        with suppress(ConnectionError):  # it was lost already, or is while the last bytes are on their way
+            await self.client.close()
 
     def when_reconnected(self, then: Callable[[], None]) -> Callable[[], None]:
         """Call `then` after every reconnection; returns what ends that."""

@@ -23,8 +23,10 @@ GAPS: Final = 4
 COMMANDS_PER_COMMIT: Final = 256
 INBOX_BYTES_PER_COMMIT: Final = 256_000
 
-# Time passes for the core once a second: the shortest timer of the specification is 30 s.
+# Time passes for the core at least once a second.
 TICK_MS: Final = 1_000
+# An alarm that is due earlier is not made to wait for that, but many of them are taken together.
+ALARMS_MS: Final = 100
 
 # Queues that are not needed any more go that often: looking for them looks at every queue, and a queue that is about to
 # be used again is better left where it is.

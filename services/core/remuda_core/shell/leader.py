@@ -43,7 +43,7 @@ class Leader:
         self._lease = Lease(bus, f"core.{subjects.key_of(rm_id)}", holder)
         self._writer: LogWriter
         self._more_to_schedule = True
-        self._next_tick_ms = 0
+        self._last_tick_ms = 0
         self._next_clean_ms = 0
 
     async def lead(self, when_leading: Callable[[Leader], asyncio.Future[None] | None]) -> None:
@@ -108,7 +108,12 @@ class Leader:
 
     def _patience_s(self) -> float:
         """How long to wait for a command before there is something to do without one."""
-        return max(0.0, (self._next_tick_ms - self._clock_ms()) / 1000)
+        return max(0.0, (self._next_tick_ms() - self._clock_ms()) / 1000)
+
+    def _next_tick_ms(self) -> int:
+        alarm_ms = self.core.state.timers.next_ms()
+        regular_ms = self._last_tick_ms + limits.TICK_MS
+        return regular_ms if alarm_ms is None else min(regular_ms, max(alarm_ms, self._last_tick_ms + limits.ALARMS_MS))
 
     async def _decide(self, messages: list[Message]) -> tuple[log_pb2.Commit, dict[str, str]]:
         """One commit for all of them, a pass of scheduling, and the headers that carry its trace."""
@@ -121,8 +126,8 @@ class Leader:
             if span.headers():
                 traced.append(span.headers())
             await asyncio.sleep(0)  # the commit before this one is on its way, let it go on
-        if now_ms >= self._next_tick_ms:
-            self._next_tick_ms = now_ms + limits.TICK_MS
+        if now_ms >= self._next_tick_ms():
+            self._last_tick_ms = now_ms
             self._own(scribe, commit, "Tick", self.core.handle(commands.Tick(), now_ms), {})
         if now_ms >= self._next_clean_ms:
             self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
