@@ -395,6 +395,13 @@ def _ask_goes(partition: Partition, application: Application, pending: PendingAs
     _asked_for(partition, application)
 
 
+def _forget_if_served(partition: Partition, pending: PendingAsk) -> None:
+    """Nothing of it is pending or asked about any more."""
+    if not pending.pending and not pending.asked:
+        del pending.application.asks[pending.ask.allocation_key]
+        partition.refused.pop(pending, None)
+
+
 def _asked_for(partition: Partition, application: Application) -> None:
     """What an ask asked for is allocated or withdrawn: others may have waited for the last one of the application."""
     if not application.asks and partition.index is not None:
@@ -624,11 +631,21 @@ def _book_preempting(allocation: Allocation, times: int) -> None:
 def preemption_started(state: State, fact: facts.PreemptionStarted) -> None:
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    pending.preempted_at_ms = state.now_ms
-    pending.preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms)
-    partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
+    _preemption_begins(state, partition, pending, fact)
     at_ms = state.now_ms + RELEASE_OVERDUE_MS
     state.timers.set(at_ms, "preemption", fact.partition, fact.application_id, fact.allocation_key)
+
+
+def _preemption_begins(
+    state: State,
+    partition: Partition,
+    pending: PendingAsk,
+    fact: facts.PreemptionStarted | facts.PreemptionAsked,
+    question: int = 0,
+) -> None:
+    pending.preempted_at_ms = state.now_ms
+    pending.preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms, question)
+    partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
 
 
 def preemption_ended(state: State, fact: facts.PreemptionEnded) -> None:
@@ -721,9 +738,7 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> None:
     pending.pending -= 1
     pending.free -= 1
     if not pending.pending:
-        if not pending.asked:
-            del application.asks[real.allocation_key]
-            partition.refused.pop(pending, None)
+        _forget_if_served(partition, pending)
         _prioritise(application, pending.ask.priority, -1)
     if pending.preemption is not None:
         _served(partition, pending)
@@ -787,10 +802,9 @@ def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Non
 def replacement_asked(state: State, fact: facts.ReplacementAsked) -> None:
     partition = state.partitions[fact.partition]
     replacement = partition.applications[fact.application_id].replacements[fact.uuid]
-    state.next_question = fact.question + 1
+    _question_asked(state, fact)
     replacement.question = fact.question
     partition.replacements_asked[fact.question] = replacement
-    state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
 
 
 def _replacement_question_over(partition: Partition, replacement: Replacement) -> None:
@@ -821,7 +835,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
     application = partition.applications[fact.application_id]
     pending = application.asks[fact.allocation_key]
     node = partition.nodes[fact.node_id]
-    state.next_question = fact.question + 1
+    _question_asked(state, fact)
     partition.questions[fact.question] = Question(fact, node, application)
     pending.pending -= 1
     pending.free -= 1
@@ -830,10 +844,14 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
     _book_allocated(application, node, fact.resource, 1)
     if not pending.pending:
         _prioritise(application, pending.ask.priority, -1)
-    state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
     if partition.index is not None:
         partition.index.allocated(pending, node)
     _claims(partition, application, 1)
+
+
+def _question_asked(state: State, fact: facts.PredicateAsked | facts.ReplacementAsked | facts.PreemptionAsked) -> None:
+    state.next_question = fact.question + 1
+    state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
 
 
 def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
@@ -854,9 +872,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     _claims(partition, application, -1)
     if pending.preemption is not None:
         _allocated_by_preemption(partition, pending, allocation)
-    if not pending.pending and not pending.asked:
-        del application.asks[fact.allocation_key]
-        partition.refused.pop(pending, None)
+    _forget_if_served(partition, pending)
     if fact.execution_timeout_ms > 0:
         _set_execution_alarm(state, fact)
     _asked_for(partition, application)
@@ -900,12 +916,8 @@ def refusals_forgotten(state: State, fact: facts.RefusalsForgotten) -> None:
 def preemption_asked(state: State, fact: facts.PreemptionAsked) -> None:
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
-    node = partition.nodes[fact.node_id]
-    state.next_question = fact.question + 1
-    pending.preempted_at_ms = state.now_ms
-    pending.preemption = Preemption(pending, node, fact.uuids, state.now_ms, fact.question)
-    partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
-    state.timers.set(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
+    _question_asked(state, fact)
+    _preemption_begins(state, partition, pending, fact, fact.question)
 
 
 def preemption_answered(state: State, fact: facts.PreemptionAnswered) -> None:

@@ -12,7 +12,7 @@ from .claimants import Claimants
 from .preempt import Plan, plan
 from .release import release_requested
 from .required_node import required_node
-from .reserve import unreserved, within_quotas
+from .reserve import reserved, unreserved, within_quotas
 
 
 def preempt(state: State, partition: Partition, claimants: Claimants, budget: int, now_ms: int) -> Iterator[Fact]:
@@ -46,7 +46,7 @@ def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
         ask.application_id,
         ask.allocation_key,
         found.node.id,
-        tuple(victim.fact.uuid for victim in found.victims),
+        found.uuids,
         tuple(victim.fact.allocation_key for victim in found.victims),
         state.next_question,
         now_ms + ANSWER_WITHIN_MS,
@@ -57,9 +57,8 @@ def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]
     """Ask the RM to release the victims, and keep the node for the ask. They count until the RM confirms (semantics
     section 15)."""
     ask, queue = found.pending.ask, found.pending.application.queue
-    uuids = tuple(victim.fact.uuid for victim in found.victims)
     yield facts.PreemptionStarted(
-        partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, uuids
+        partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, found.uuids
     )
     message = f"preempted for {ask.application_id}/{ask.allocation_key} in queue {queue.path}"
     for victim in found.victims:
@@ -71,15 +70,12 @@ def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]
 
 def keep(partition: Partition, pending: PendingAsk, node: Node) -> Iterator[Fact]:
     """An ask has a reservation per repeat: without a free one, the node it had is exchanged for this one."""
-    ask = pending.ask
     if node.reservation is not None:
-        yield unreserved(partition, node.reservation, node, f"{ask.allocation_key} has to be on this node")
+        reason = f"{pending.ask.allocation_key} has to be on this node"
+        yield unreserved(partition, node.reservation, node, reason)
     if not pending.free:
         yield unreserved(partition, pending, partition.nodes[pending.reservations[0]], f"{node.id} is kept instead")
-    by_preemption = not within_quotas(partition, pending)
-    yield facts.NodeReserved(
-        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, by_preemption
-    )
+    yield reserved(partition, pending, node, by_preemption=not within_quotas(partition, pending))
 
 
 def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:

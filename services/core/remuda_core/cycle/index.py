@@ -205,7 +205,7 @@ class Index:
         """Whether as much as it wants is left in the partition as a whole: the maximum of root is all there is. If not,
         it may reserve when something was released."""
         total, allocated = self.partition.total, self.partition.root.allocated
-        if all(amount <= total.get(name, 0) - allocated[name] for name, amount in demand.items):
+        if all(amount <= total.get(name, 0) - allocated.get(name, 0) for name, amount in demand.items):
             return True
         self.stop_reserving(demand)
         self._beyond_total[demand] = None
@@ -291,7 +291,7 @@ class Index:
         if ask.ask.task_group and self._gang_of(ask) is not None:
             self._await_place(ask)
             return
-        ask.demand = demand = self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused)
+        ask.demand = demand = self._demand_for(ask)
         if ask.free:
             self.leaf_of(ask).add(ask, demand, ask.pending * demand.weight)
         else:
@@ -301,9 +301,7 @@ class Index:
 
     def _await_place(self, ask: PendingAsk) -> None:
         """For nodes that are reserved for repeats of it, it has a demand all the same."""
-        ask.demand = (
-            self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused) if ask.reservations else None
-        )
+        ask.demand = self._demand_for(ask) if ask.reservations else None
         leaf = self.leaf_of(ask)
         leaf.enter(ask.pending * self._weight(ask))
         if len(ask.application.asks) == 1:
@@ -333,7 +331,7 @@ class Index:
         self._keep(node, demand)
         self.nodes.withdraw(node)
         # It may fit: preemption reserves for asks that a maximum holds back, too.
-        self.reservations.changed[node] = None
+        self.reservations.node_changed(node)
         if demand.open:
             self.reservations.demand_opened(demand)
         line = ask.line
@@ -493,8 +491,7 @@ class Index:
 
     def shares_changed(self, application: Application) -> None:
         """It uses more or less than before, and so does its queue."""
-        leaf = application.queue.order
-        assert isinstance(leaf, LeafOrder), "applications are in leaf queues"
+        leaf = self._leaf(application)
         leaf.changed()
         if leaf.fair:
             leaf.application_changed(application)
@@ -605,9 +602,7 @@ class Index:
 
     def _gang(self, application: Application) -> Gang:
         if application.gang is None:
-            leaf = application.queue.order
-            assert isinstance(leaf, LeafOrder), "applications are in leaf queues"
-            application.gang = Gang(application, leaf)
+            application.gang = Gang(application, self._leaf(application))
         return application.gang
 
     def group_changed(self, application: Application, group: TaskGroup) -> None:
@@ -676,6 +671,9 @@ class Index:
     def knows(self, resource: Resource) -> bool:
         """Whether all of a node's resources have a place here; if not, the index has to be built anew."""
         return self.names.keys() >= resource.keys()
+
+    def _demand_for(self, ask: PendingAsk) -> Demand:
+        return self._demand(ask.ask.resource, required_node(ask.ask.tags), ask.refused)
 
     def _demand(self, resource: Resource, node_id: str, refused: frozenset[str]) -> Demand:
         as_written = (*resource.items(), node_id, refused)

@@ -26,6 +26,10 @@ class Plan(msgspec.Struct, frozen=True):
     node: Node
     victims: tuple[Allocation, ...]
 
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        return tuple(victim.fact.uuid for victim in self.victims)
+
 
 def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
     """Why nothing can be preempted for the ask now; empty where something can."""

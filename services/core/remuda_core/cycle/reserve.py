@@ -19,7 +19,8 @@ from .fit_list import Rank, covers
 from .place import placed
 
 if TYPE_CHECKING:
-    from ..state import Node, Partition, PendingAsk, State
+    from ..rules.resource import Resource
+    from ..state import Node, Partition, PendingAsk, Queue, State
     from .index import Index
     from .nodes import Demand
 
@@ -134,13 +135,11 @@ class Reservations:
         if limit is not None:
             self._index.stalled.wait(node, limit)
             return True
-        for queue in ask.application.queue.lineage:
-            for name, maximum in queue.settings.max.items():
-                if ask.ask.resource.get(name, 0) > maximum - queue.allocated[name]:
-                    assert queue.order is not None, "the index knows every queue with applications"
-                    queue.order.stalled[node] = None
-                    return True
-        return False
+        queue = full_queue(ask)
+        if queue is not None:
+            assert queue.order is not None, "the index knows every queue with applications"
+            queue.order.stalled[node] = None
+        return queue is not None
 
     def _standing(self, node: Node) -> Rank:
         """Of the ask it is reserved for."""
@@ -174,8 +173,7 @@ def reserve(
         node = index.closest(demand)
         if node is None:
             return 0
-    ask = pending.ask
-    yield facts.NodeReserved(partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource)
+    yield reserved(partition, pending, node)
     return 1
 
 
@@ -191,12 +189,25 @@ def _may_be_kept(index: Index, node: Node, demand: Demand) -> bool:
 
 def within_quotas(partition: Partition, pending: PendingAsk) -> bool:
     """Every maximum on its way up, and the partition as a whole, has as much left as it wants."""
-    resource = pending.ask.resource
-    for queue in pending.application.queue.lineage:
-        maximum = partition.total if queue.parent is None else queue.settings.max
-        if any(resource.get(name, 0) > most - queue.allocated.get(name, 0) for name, most in maximum.items()):
-            return False
-    return True
+    return full_queue(pending) is None and not exceeds(pending.ask.resource, partition.total, partition.root)
+
+
+def full_queue(ask: PendingAsk) -> Queue | None:
+    """The first on its way up whose maximum leaves it no room."""
+    resource, lineage = ask.ask.resource, ask.application.queue.lineage
+    return next((queue for queue in lineage if exceeds(resource, queue.settings.max, queue)), None)
+
+
+def exceeds(resource: Resource, most: Resource, queue: Queue) -> bool:
+    """What is left may be negative: then nothing fits, whatever it wants."""
+    return any(resource.get(name, 0) > amount - queue.allocated.get(name, 0) for name, amount in most.items())
+
+
+def reserved(partition: Partition, pending: PendingAsk, node: Node, *, by_preemption: bool = False) -> Fact:
+    ask = pending.ask
+    return facts.NodeReserved(
+        partition.name, ask.application_id, ask.allocation_key, node.id, ask.resource, by_preemption
+    )
 
 
 def unreserved(partition: Partition, pending: PendingAsk, node: Node, reason: str) -> Fact:

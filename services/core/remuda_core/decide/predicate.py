@@ -71,17 +71,13 @@ def answer_preemption(state: State, partition: Partition, command: AnswerPredica
     yield preemption_answered(partition, asked, command.success, command.reason)
     if command.success and asked.pending.pending:
         found = plan(state, partition, asked.pending, now_ms)
-        if isinstance(found, Plan) and (found.node, uuids_of(found)) == (asked.node, asked.uuids):
+        if isinstance(found, Plan) and (found.node, found.uuids) == (asked.node, asked.uuids):
             yield from carry_out(state, partition, found)
 
 
 def preemption_asked(partition: Partition, question: int) -> Preemption | None:
     """The preemption the question is about."""
     return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)
-
-
-def uuids_of(found: Plan) -> tuple[str, ...]:
-    return tuple(victim.fact.uuid for victim in found.victims)
 
 
 def preemption_answered(partition: Partition, asked: Preemption, success: bool, reason: str) -> Fact:
