@@ -108,28 +108,26 @@ def pieces_allowed(pending: PendingAsk) -> int | None:
 
 
 def _over_limit(tracker: Tracker, resource: Resource) -> list[Constraint]:
-    found = []
-    for name, most in sorted(tracker.limit.max_resources.items()):
-        need, have = resource.get(name, 0), most - tracker.used.get(name, 0)
-        if need > have:
-            reason = (
-                f"{tracker.kind} {tracker.name} is at the limit in queue {tracker.queue.path}: "
-                f"{name} needs {need}, {max(have, 0)} of {most} are left"
-            )
-            found.append(Constraint(tracker.kind, tracker.name, reason, name, need, have))
-    return found
+    what = f"{tracker.kind} {tracker.name} is at the limit in queue {tracker.queue.path}"
+    return _short(tracker.kind, tracker.name, what, resource, tracker.limit.max_resources, tracker.used)
 
 
 def queue_constraints(pending: PendingAsk) -> list[Constraint]:
     found = []
     for queue in pending.application.queue.lineage:
-        for name, maximum in sorted(queue.settings.max.items()):
-            need, have = pending.ask.resource.get(name, 0), maximum - queue.allocated.get(name, 0)
-            if need > have:
-                reason = (
-                    f"queue {queue.path} is at its maximum: {name} needs {need}, {max(have, 0)} of {maximum} are left"
-                )
-                found.append(Constraint("queue", queue.path, reason, name, need, have))
+        what = f"queue {queue.path} is at its maximum"
+        found += _short("queue", queue.path, what, pending.ask.resource, queue.settings.max, queue.allocated)
+    return found
+
+
+def _short(kind: str, where: str, what: str, resource: Resource, most: Resource, used: Resource) -> list[Constraint]:
+    """A constraint for each amount of which less is left than is wanted."""
+    found = []
+    for name, maximum in sorted(most.items()):
+        need, have = resource.get(name, 0), maximum - used.get(name, 0)
+        if need > have:
+            reason = f"{what}: {name} needs {need}, {max(have, 0)} of {maximum} are left"
+            found.append(Constraint(kind, where, reason, name, need, have))
     return found
 
 

@@ -445,7 +445,11 @@ class Index:
     def began_running(self, application: Application) -> None:
         """It has got its slots."""
         self._leaf(application).regroup(application)
-        stalled = [node for node in self.stalled.all() if node.reservation in application.asks.values()]
+        stalled = [
+            node
+            for node in self.stalled.all()
+            if node.reservation is not None and node.reservation.application is application
+        ]
         self._wake_stalled(stalled)
 
     def _wake_stalled(self, nodes: list[Node]) -> None:

@@ -27,10 +27,17 @@ def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Itera
 def released(partition: Partition, allocation: Allocation, termination_type: int, message: str, now_ms: int, *,
              told: bool, node_removed: bool = False) -> Iterator[Fact]:  # fmt: skip
     """The allocation is free, and its application may have nothing left to do."""
-    fact, application = allocation.fact, allocation.application
     if allocation.replacement is not None:
         yield replacement_cancelled(allocation.replacement, message)
-    yield facts.AllocationReleased(
+    yield freed(allocation, termination_type, message, told=told, node_removed=node_removed)
+    yield from after_release(partition, allocation.application, allocation.fact.placeholder, now_ms)
+
+
+def freed(
+    allocation: Allocation, termination_type: int, message: str, *, told: bool, node_removed: bool = False
+) -> Fact:
+    fact = allocation.fact
+    return facts.AllocationReleased(
         fact.partition,
         fact.application_id,
         fact.allocation_key,
@@ -42,7 +49,6 @@ def released(partition: Partition, allocation: Allocation, termination_type: int
         told,
         node_removed,
     )
-    yield from after_release(partition, application, fact.placeholder, now_ms)
 
 
 def after_release(partition: Partition, application: Application, placeholder: bool, now_ms: int) -> Iterator[Fact]:

@@ -7,7 +7,6 @@ from typing import Final
 
 from .. import facts
 from ..commands import Tick
-from ..cycle.release import release_requested
 from ..cycle.states import occasion
 from ..facts import Fact
 from ..rules import lifecycle
@@ -16,7 +15,7 @@ from . import predicate
 from .allocation import idle
 from .ask import withdraw
 from .explain import explanations
-from .gang import give_up_placeholders, placeholders_ended
+from .gang import give_back, give_up_placeholders, placeholders_ended
 from .overdue import preemption_over, release_overdue
 
 
@@ -45,10 +44,8 @@ def state_ended(
     if application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing) != alarm.at_ms:
         return  # it has come into this state again since, or states last differently now
     if application.state == lifecycle.COMPLETING and application.placeholders:
-        yield from give_up_placeholders(
-            partition, application, "the application is completing"
-        )  # with the last it is Completed
-        return
+        yield from give_up_placeholders(partition, application, "the application is completing")
+        return  # with the last it is Completed
     yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
     if application.state == lifecycle.EXPIRED:
         yield facts.ApplicationRemoved(partition.name, application.id, "")
@@ -80,9 +77,7 @@ def execution_ended(
             yield from withdraw(partition, pending, facts.TIMEOUT, message)
     else:
         return
-    for allocation in allocations:
-        if not allocation.releasing:
-            yield release_requested(allocation, facts.TIMEOUT, f"its execution time of {seconds(over_ms)} is over")
+    yield from give_back(allocations, f"its execution time of {seconds(over_ms)} is over")
     yield from idle(partition, application, now_ms)
 
 

@@ -18,6 +18,7 @@ from ..rules.resource import problem_of
 from ..settings import QueueSettings
 from ..state import Partition, Queue, State
 from . import names
+from .allocation import freed
 from .ask import nothing_is_asked
 from .gang import problem_of_gang
 
@@ -133,18 +134,7 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
     message, ended = f"application {application.id} was removed", application.terminal
     yield from nothing_is_asked(partition, application, facts.STOPPED_BY_RM, message)
     for allocation in list(application.allocations.values()):
-        fact = allocation.fact
-        yield facts.AllocationReleased(
-            fact.partition,
-            fact.application_id,
-            fact.allocation_key,
-            fact.uuid,
-            fact.node_id,
-            fact.resource,
-            facts.STOPPED_BY_RM,
-            message,
-            True,
-        )
+        yield freed(allocation, facts.STOPPED_BY_RM, message, told=True)
     if application.state not in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
     queue = "" if ended else application.queue.path
