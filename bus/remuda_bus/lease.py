@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import time
 
 import structlog
 
@@ -63,7 +62,7 @@ class Lease:
                 log.info("lease not given back, it expires", lease=self._key, error=str(error))
 
     async def _take(self) -> bool:
-        started = time.monotonic()
+        started = _now()
         try:
             self.epoch = self._revision = await self._bus.put(self._bucket.name, self._key, self._value, 0)
         except Refused:
@@ -91,7 +90,7 @@ class Lease:
         pause_s = self._bucket.ttl_s / 3
         while True:
             await asyncio.sleep(pause_s)
-            started = time.monotonic()
+            started = _now()
             try:
                 async with asyncio.timeout(pause_s):
                     self._revision = await self._bus.put(self._bucket.name, self._key, self._value, self._revision)
@@ -101,7 +100,7 @@ class Lease:
                     break
             except (BusError, TimeoutError) as error:
                 log.warning("lease not renewed", lease=self._key, error=str(error) or "no answer")
-            if time.monotonic() - self._renewed >= self._bucket.ttl_s:
+            if _now() - self._renewed >= self._bucket.ttl_s:
                 break
         log.warning("lease lost", lease=self._key, epoch=self.epoch)
         self._lost.set()
@@ -114,7 +113,7 @@ class Lease:
             return False
         if entry is None or entry.value != self._value:
             return False
-        self._revision, self._renewed = entry.revision, time.monotonic()
+        self._revision, self._renewed = entry.revision, _now()
         return True
 
     async def _stop(self) -> None:
@@ -122,3 +121,7 @@ class Lease:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Message, Refused, Unanswered
-from remuda_bus.nats import NatsBus, connect
+from remuda_bus.bus import Bus, Message, Refused, Unanswered
+from remuda_bus.nats import connect
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.dispatch import HandlersOfRm
@@ -35,7 +35,7 @@ class ResourceManager(HandlersOfRm):
     answered by `on_predicates` and `on_preemption_predicates`.
     """
 
-    def __init__(self, url: str, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
+    def __init__(self, url: str | Bus, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
                  confirm_releases: bool, connect_within_s: float | None, register_within_s: float, retry_for_s: float
                  ) -> None:  # fmt: skip
         super().__init__()
@@ -48,7 +48,7 @@ class ResourceManager(HandlersOfRm):
         self._register_within_s = register_within_s
         self._retry_for_s = retry_for_s
         self._session = Session(registration.rmID)
-        self._bus: NatsBus | None = None
+        self._bus: Bus | None = None
         self._outflow: Outflow | None = None
         self._inflow: Inflow | None = None
         self._taker: object = None  # the latest loop over callbacks; one that was left must not be in the way
@@ -57,7 +57,7 @@ class ResourceManager(HandlersOfRm):
     @classmethod
     def connect(
         cls,
-        url: str,
+        url: str | Bus,
         rm_id: str,
         *,
         policy_group: str = "",
@@ -73,6 +73,8 @@ class ResourceManager(HandlersOfRm):
         retry_for_s: float = 30.0,
     ) -> Self:
         """To be entered with `async with`, which connects and registers; `register=False`: call `register()` later.
+
+        `url`: where the servers are, or a bus that is connected already and closed when this is left.
 
         `config` is the text of a queues.yaml; empty: that of `policy_group`, or the built-in default. `events`: events
         come with the callbacks. `confirm_releases`: what the scheduler wants released is confirmed once its callback
@@ -97,8 +99,7 @@ class ResourceManager(HandlersOfRm):
 
     async def __aenter__(self) -> Self:
         """Raises RegistrationFailed; Unanswered when there is no server."""
-        bus = await connect(self._url, f"rm-{subjects.key_of(self.rm_id)}", timeout_s=self._connect_within_s)
-        self._bus = bus
+        bus = self._bus = await self._connect()
         self._outflow = Outflow(bus, self.rm_id, self._retry_for_s)
         try:
             await self._answer_questions(bus)
@@ -109,6 +110,11 @@ class ResourceManager(HandlersOfRm):
             raise
         self._start_handling()
         return self
+
+    async def _connect(self) -> Bus:
+        if not isinstance(self._url, str):
+            return self._url
+        return await connect(self._url, f"rm-{subjects.key_of(self.rm_id)}", timeout_s=self._connect_within_s)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -220,7 +226,7 @@ class ResourceManager(HandlersOfRm):
         await self._inflow.open()
         return self._inflow
 
-    async def _answer_questions(self, bus: NatsBus) -> None:
+    async def _answer_questions(self, bus: Bus) -> None:
         """Only an RM that declares predicates is asked. Where it has no handler for them, nothing is against it."""
         declared = self._registration.extraConfig
         for name, handler, subject, answer in (
@@ -294,7 +300,7 @@ class ResourceManager(HandlersOfRm):
         assert self._outflow is not None
         return self._outflow.limit
 
-    def _connected(self) -> NatsBus:
+    def _connected(self) -> Bus:
         if self._bus is None:
             raise RuntimeError("not connected: use `async with ResourceManager.connect(...) as rm`")
         return self._bus

@@ -88,7 +88,7 @@ async def follow(bus: Bus, rm_id: str) -> None:
 
 async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> None:
     reader = await LogReader.open(bus, rm_id, history.after)
-    marked = time.monotonic()
+    marked = _now()
     try:
         while True:
             entries = await reader.batch(COMMITS_AT_ONCE, timeout_s=MARK_EVERY_S)
@@ -97,9 +97,9 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
                 lateness.check(entries[0].commit.now_ms)
                 with _spans(rm_id, entries):
                     await history.tell(entries)
-            if time.monotonic() - marked >= MARK_EVERY_S:
+            if _now() - marked >= MARK_EVERY_S:
                 await history.mark()
-                marked = time.monotonic()
+                marked = _now()
     finally:
         await reader.close()
 
@@ -107,9 +107,9 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
 async def _let_others_first(reader: LogReader, entries: list[LogEntry]) -> None:
     """Callbacks and further decisions come before events. Adds the commits that come meanwhile."""
     await asyncio.sleep(AFTER_THE_CALLBACK_S)
-    until = time.monotonic() + WAIT_AT_MOST_S
+    until = _now() + WAIT_AT_MOST_S
     more = entries
-    while more and len(entries) < COMMITS_AT_ONCE and time.monotonic() < until:
+    while more and len(entries) < COMMITS_AT_ONCE and _now() < until:
         if max(sum(len(decision.facts) for decision in entry.commit.decisions) for entry in more) < BUSY_FACTS:
             return
         more = await reader.batch(COMMITS_AT_ONCE, timeout_s=QUIET_S)
@@ -138,6 +138,10 @@ async def _while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
         lost.cancel()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Lateness:
