@@ -10,7 +10,13 @@ SCRIPTS = $(shell find proto/generate.py docs/diagram.py */tests services/*/test
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance
 
-.PHONY: demo test docs lint bench conformance conformance-config proto fmt lock clean
+# Chaos: how long, how many kills, how many asks, and which run of chance (default: a new one).
+chaos: SECONDS ?= 100
+KILLS ?= 40
+ASKS  ?= 100000
+SEED  ?=
+
+.PHONY: demo test chaos docs lint bench conformance conformance-config proto fmt lock clean
 
 $(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -23,6 +29,9 @@ demo: $(READY)          ## the scheduler at work on an embedded NATS server, abo
 
 test: $(READY)          ## unit, golden, property and integration tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=
+	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \

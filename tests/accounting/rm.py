@@ -1,0 +1,185 @@
+"""An RM that keeps books: asks, releases, confirms; may be killed at any moment and started again on the same books.
+
+As a process: `python -m tests.accounting.rm URL RM JOURNAL ASKS RATE`. It prints how far it is, a JSON object a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
+from tests.accounting.books import MEMORY, QUEUE, QUEUES, Books, Fate, Plan, key_of
+
+RETRY_S = 0.2
+OUTAGE = 503
+BORNE_S = 600.0  # how long a server may be away
+CHUNK = 200  # asks at most that are published together: often enough a kill is in the middle of some
+SAY_EVERY_S = 0.5
+
+
+class AccountingRm:
+    """`await AccountingRm(url, rm_id, books).run()` works until it is cancelled; `settled` is set when the plan is
+    done. Started again on books that know of a report, it comes back by replay or by a report, as `random` will."""
+
+    def __init__(self, url: str, rm_id: str, books: Books, *, resync: str | None = None) -> None:
+        self.books = books
+        self.settled = asyncio.Event()
+        self._url = url
+        self._rm_id = rm_id
+        self._plan = books.plan
+        self._resync = (resync or random.choice(("report", "replay"))) if books.reported else "report"
+        self._release: list[str] = []
+        self._to_release = asyncio.Event()
+        self._rm: ResourceManager
+
+    async def run(self) -> None:
+        extra = {"resync": self._resync}
+        async with ResourceManager.connect(
+            self._url, self._rm_id, config=QUEUES, extra_config=extra, register=False, connect_within_s=None,
+            confirm_releases=False, retry_for_s=BORNE_S,
+        ) as self._rm:  # fmt: skip
+            self.books.begins(self._resync)
+            await self._register()
+            await (self._report() if self._resync == "report" else self._resolve_doubts())
+            self._releases(uuid for uuid in self.books.running if self.books.unwanted(uuid))
+            async with asyncio.TaskGroup() as work:
+                work.create_task(self._listen())
+                work.create_task(self._send_releases())
+                work.create_task(self._ask())
+
+    async def _register(self) -> None:
+        while True:
+            try:
+                return await self._rm.register()
+            except RegistrationFailed as failure:
+                if failure.code != OUTAGE:
+                    raise
+                await asyncio.sleep(RETRY_S)
+
+    async def _report(self) -> None:
+        """Applications, nodes with what runs there, and what is still asked for. What has a time limit loses it by
+        this: the RM sees to it itself."""
+        books = self.books
+        timed = [uuid for uuid, placed in books.running.items() if self._plan.fate(placed.number) is not Fate.KEPT]
+        books.ends(timed, "RESTART")
+        books.ends([uuid for uuid in books.running if books.unwanted(uuid)], "RESTART")
+        existing = defaultdict(list)
+        for uuid, placed in books.running.items():
+            existing[placed.node].append(self._allocation(uuid))
+        await self._rm.submit(*(application(f"app-{n}", queue=QUEUE, user="u") for n in range(self._plan.applications)))
+        capacity = {"vcore": self._plan.slots, "memory": MEMORY * self._plan.slots}
+        await self._rm.report_nodes(
+            node(name, existing=existing[name], resources=capacity) for name in self._plan.node_names()
+        )
+        outstanding = list(books.outstanding())
+        await self._rm.ask(self._message(number) for number in outstanding)
+        self._are_sent(outstanding)
+        books.has_reported()
+
+    async def _resolve_doubts(self) -> None:
+        """Of what is in doubt the old key is withdrawn and a new one used; should the old one be placed nevertheless,
+        that allocation is released."""
+        books = self.books
+        doubtful = [number for number in books.outstanding() if number in books.doubtful]
+        self._are_sent(books.doubtful)
+        withdrawn = [self._withdrawal(number) for number in doubtful]
+        for number in doubtful:
+            books.sends(number, number, books.attempts[number] + 1)
+        await self._rm.release(withdrawn)
+        await self._rm.ask(self._message(number) for number in doubtful)
+        self._are_sent(doubtful)
+
+    def _are_sent(self, numbers: Iterable[int]) -> None:
+        for number in list(numbers):
+            self.books.sent(number, number)
+
+    async def _ask(self) -> None:
+        loop = asyncio.get_running_loop()
+        while (first := self.books.next_ask) < self._plan.asks:
+            began = loop.time()
+            last = min(first + random.randint(1, CHUNK), self._plan.asks) - 1
+            self.books.sends(first, last, 0)
+            await self._rm.ask(self._message(number) for number in range(first, last + 1))
+            self.books.sent(first, last)
+            if self._plan.rate is not None:
+                await asyncio.sleep((last - first + 1) / self._plan.rate - (loop.time() - began))
+
+    async def _listen(self) -> None:
+        async for callback in self._rm.callbacks():
+            match callback:
+                case si.AllocationResponse():
+                    await self._allocations(callback)
+                case si.ApplicationResponse() | si.NodeResponse():
+                    for refused in callback.rejected:
+                        self.books.fault(f"rejected: {refused}")
+                case DeadLetter():
+                    self.books.fault(f"not understood: {callback.reason}")
+            if self.books.settled():
+                self.settled.set()
+
+    async def _allocations(self, told: si.AllocationResponse) -> None:
+        self._releases(self.books.allocations([(a.UUID, a.allocationKey, a.nodeID) for a in told.new]))
+        # What the scheduler wants ended is still running in the books until it has been told that it is not.
+        await self._rm.confirm(*(one for one in told.released if one.terminationType != si.STOPPED_BY_RM))
+        by_reason = defaultdict(list)
+        for release in told.released:
+            by_reason[si.TerminationType.Name(release.terminationType)].append(release.UUID)
+        for why, uuids in by_reason.items():
+            self.books.ends(uuids, why)
+        for refused in (*told.rejected, *told.rejectedAllocations, *told.releasedAsks):
+            self.books.fault(f"refused or taken back: {refused}")
+
+    def _releases(self, uuids: Iterable[str]) -> None:
+        self._release.extend(uuids)
+        if self._release:
+            self._to_release.set()
+
+    async def _send_releases(self) -> None:
+        while True:
+            await self._to_release.wait()
+            self._to_release.clear()
+            uuids, self._release = self._release, []
+            await self._rm.release([self._allocation(uuid) for uuid in uuids if uuid in self.books.running])
+
+    def _allocation(self, uuid: str) -> si.Allocation:
+        placed = self.books.running[uuid]
+        return si.Allocation(
+            UUID=uuid,
+            allocationKey=placed.key,
+            applicationID=self._plan.application(placed.number),
+            nodeID=placed.node,
+            resourcePerAlloc=si.Resource(
+                resources={"vcore": si.Quantity(value=1), "memory": si.Quantity(value=MEMORY)}
+            ),
+        )
+
+    def _message(self, number: int) -> si.AllocationAsk:
+        lives_ms = self._plan.lives_ms if self._plan.fate(number) is Fate.TIMED else 0
+        key = key_of(number, self.books.attempts[number])
+        return ask(self._plan.application(number), key, timeout_ms=lives_ms, vcore=1, memory=MEMORY)
+
+    def _withdrawal(self, number: int) -> si.AllocationAskRelease:
+        key = key_of(number, self.books.attempts[number])
+        return si.AllocationAskRelease(applicationID=self._plan.application(number), allocationKey=key)
+
+
+async def main(url: str, rm_id: str, journal: str, asks: str, rate: str) -> None:
+    books = Books.open(Plan(asks=int(asks), rate=float(rate) or None), Path(journal))
+    rm = AccountingRm(url, rm_id, books)
+    working = asyncio.create_task(rm.run())
+    while not working.done():
+        at = {"placed": books.placed_asks(), "running": len(books.running), "settled": books.settled()}
+        print(json.dumps(at), flush=True)
+        await asyncio.wait([working], timeout=SAY_EVERY_S)
+    working.result()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

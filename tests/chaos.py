@@ -1,0 +1,178 @@
+"""`kill -9`, again and again, of everything there is, while RMs ask: `python -m tests.chaos --kills 40 --asks 100000`.
+
+Real processes and a real nats-server. When all is asked for and all killing is done, the books of every RM have to
+agree with those of the core, with the sums of its nodes and with its log, replayed from scratch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from remuda.supervise import Process, Program, Supervisor
+from remuda.system import Layout, System
+from remuda_bus.bus import Bus
+from remuda_bus.nats import connect
+from tests.accounting import Books, Plan, verify
+
+RMS = 3
+TWO_AT_ONCE = 0.15  # of the kills take a second victim along
+READY_S = 60.0
+SETTLE_S = 240.0  # after the last kill; most of it is for slow machines
+# A service that a kill has thrown into doubt dies of it; these are deaths of another kind.
+BUG = re.compile(r"\b(AssertionError|TypeError|KeyError|AttributeError|IndexError|ValueError|ChangedPast|Unreadable)\b")
+
+
+class Chaos:
+    def __init__(self, options: argparse.Namespace, data: Path) -> None:
+        self.options = options
+        self.data = data
+        self.random = random.Random(options.seed)
+        self.kills: Counter[str] = Counter()
+        self.plan = Plan(asks=-(-options.asks // RMS), rate=options.asks / RMS / options.seconds)
+        self.rms = [f"rm-{number}" for number in range(1, RMS + 1)]
+        self.heard: dict[str, dict[str, int]] = {}  # how far each RM is
+        self.system = System(Layout(data / "system", cores=2, rmproxies=2))
+        self.drivers = Supervisor(printed=self.hear)
+
+    async def run(self) -> list[str]:
+        """What does not add up."""
+        async with self.system:
+            await self.system.ready(READY_S)
+            for rm in self.rms:
+                self.drivers.start(self.program(rm))
+            try:
+                await self.kill_all()
+                self.say("the last is killed, waiting for the work to be done")
+                await self.until_settled(SETTLE_S)
+                await self.system.ready(READY_S)
+            finally:
+                await self.drivers.stop(self.rms)
+            bus = await connect(self.system.url, "accountant", timeout_s=READY_S)
+            try:
+                return [problem for rm in self.rms for problem in await self.account(bus, rm)] + self.bugs()
+            finally:
+                await bus.close()
+
+    def program(self, rm: str) -> Program:
+        argv = (
+            sys.executable, "-m", "tests.accounting.rm", self.system.url, rm, str(self.journal(rm)),
+            str(self.plan.asks), str(self.plan.rate),
+        )  # fmt: skip
+        return Program(rm, argv, self.data / f"{rm}.log")
+
+    def journal(self, rm: str) -> Path:
+        return self.data / f"{rm}.journal"
+
+    async def kill_all(self) -> None:
+        """Everybody's turn comes equally often, at random times."""
+        gap_s = self.options.seconds / self.options.kills
+        turns: list[str] = []
+        while self.kills.total() < self.options.kills:
+            await asyncio.sleep(gap_s * self.random.uniform(0.3, 1.7))
+            for _ in range(1 + (self.random.random() < TWO_AT_ONCE)):
+                turns = turns or self.random.sample(self.victims(), len(self.victims()))
+                await self.kill(turns.pop())
+            self.say(f"{self.kills.total()} killed")
+
+    def victims(self) -> list[str]:
+        return [*(process.name for process in self.system.processes), *(self.rms if self.options.kill_rms else ())]
+
+    async def kill(self, name: str) -> None:
+        """As soon as it is alive."""
+        await until(lambda: self.process(name).pid is not None)
+        pid = self.process(name).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        self.kills[name] += 1
+        await until(lambda: self.process(name).pid != pid)  # its keeper has seen it
+
+    def process(self, name: str) -> Process:
+        return next(p for p in (*self.system.processes, *self.drivers.processes.values()) if p.name == name)
+
+    async def until_settled(self, within_s: float) -> None:
+        """What does not settle will be told of by the comparison."""
+        try:
+            async with asyncio.timeout(within_s):
+                await until(lambda: all(self.heard.get(rm, {}).get("settled") for rm in self.rms))
+        except TimeoutError:
+            self.say(f"not settled after {within_s:.0f} s")
+
+    async def account(self, bus: Bus, rm: str) -> list[str]:
+        books = Books.open(self.plan, self.journal(rm))
+        self.say(
+            f"{rm}: {books.placed_asks()} of {self.plan.asks} asks placed, {len(books.running)} running, "
+            f"{dict(Counter(books.gone.values()))} ended, {dict(books.starts)} starts, {books.repeated} told again, "
+            f"{books.crossed} crossed"
+        )
+        unexpected = books.starts.total() - 1 - self.kills[rm]
+        own = [f"it has failed {unexpected} times by itself: {self.data / rm}.log"] if unexpected > 0 else []
+        return [f"{rm}: {problem}" for problem in (*own, *await verify(bus, rm, books))]
+
+    def bugs(self) -> list[str]:
+        """What a log says that no kill explains."""
+        logs = [*self.system.log_dir.glob("*.log"), *self.data.glob("rm-*.log")]
+        return [
+            f"{log.name}: {line.strip()}"
+            for log in logs
+            for line in log.read_text(errors="replace").splitlines()
+            if BUG.search(line)
+        ]
+
+    def hear(self, rm: str, line: str) -> None:
+        if line.startswith("{"):
+            self.heard[rm] = json.loads(line)
+
+    def say(self, text: str) -> None:
+        placed = sum(at["placed"] for at in self.heard.values())
+        print(f"{time.monotonic() - STARTED:6.1f} s  {placed:7,} placed  {text}", flush=True)
+
+
+STARTED = time.monotonic()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - processes that are killed set no events
+        await asyncio.sleep(0.02)
+
+
+async def main(options: argparse.Namespace) -> int:
+    data = Path(tempfile.mkdtemp(prefix="remuda-chaos-"))
+    print(f"seed {options.seed}: {options.asks:,} asks, {options.kills} kills in {options.seconds:.0f} s, in {data}")
+    chaos = Chaos(options, data)
+    problems = await chaos.run()
+    restarts = {process.name: process.restarts for process in chaos.system.processes}
+    print(f"killed: {dict(sorted(chaos.kills.items()))}")
+    print(f"started again, for that or by doubt: {restarts}")
+    if problems:
+        print(*problems[:50], f"{len(problems)} problems; seed {options.seed}, everything in {data}", sep="\n")
+        return 1
+    print("every ask has exactly one allocation; RMs, core, nodes and log agree")
+    shutil.rmtree(data)
+    return 0
+
+
+def options_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Kill everything again and again, then compare all books.")
+    parser.add_argument("--seconds", type=float, default=100.0, help="how long there is asking and killing")
+    parser.add_argument("--kills", type=int, default=40)
+    parser.add_argument("--asks", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--kill-rms", action="store_true", help="RMs, too: they come back by report or replay")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(options_of())))
