@@ -330,7 +330,11 @@ class Notes:
     def register(self, line: Line) -> Iterator[commands.Command]:
         rm_id = line.take("rm", self.rm_id)
         configuration = self._configuration(self._below(line) if line.below else self.settings)
-        yield commands.Register(rm_id, configuration, extra_config=self._extra_config)
+        resync = {"resync": line.take("resync")} if "resync" in line.values else {}
+        yield commands.Register(rm_id, configuration, extra_config=self._extra_config | resync)
+
+    def connection(self, line: Line) -> Iterator[commands.Command]:
+        yield commands.RmConnection(line.word, line.take("reason", "silent for 15 s"), line.number("registration", 0))
 
     def _below(self, line: Line) -> Settings:
         settings = Settings()
@@ -483,6 +487,7 @@ class Notes:
 
 WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] = {
     "register": Notes.register, "configure": Notes.configure,
+    "lost": Notes.connection, "back": Notes.connection, "gone": Notes.connection, "deregistered": Notes.connection,
     "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update,
     "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
     "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,

@@ -51,6 +51,9 @@ def resources(queue: QueueSettings) -> str:
 Tell = Callable[[Any], str]
 TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.RmRegistered: ("partitions", lambda f: f"Registered {f.rm_id}, time {f.registration}"),
+    facts.RmPaused: (ALWAYS, lambda f: f"Paused: {f.reason}"),
+    facts.RmResumed: (ALWAYS, lambda f: "Running again"),
+    facts.RmStopped: (ALWAYS, lambda f: f"Stopped{', deregistered' if f.deregistered else ''}: {f.reason}"),
     facts.RegistrationRefused: (ALWAYS, lambda f: f"Rejected registration of {f.rm_id}: {f.reason}"),
     facts.ConfigurationApplied: ("partitions", lambda f: f"Configuration {f.checksum} holds"),
     facts.ConfigurationRefused: (ALWAYS, lambda f: f"Rejected configuration {f.checksum}: {f.reason}"),

@@ -13,8 +13,9 @@ from random import Random
 from remuda_core import commands
 from remuda_core.commands import Command
 from remuda_core.facts import Allocated, Ask
+from remuda_core.rules import connection
 from remuda_core.settings import ChildTemplate, Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
-from remuda_core.state import Partition
+from remuda_core.state import Partition, Queue
 
 from .world import RM, World
 
@@ -30,6 +31,15 @@ RULES = (
 )
 DECLARATIONS = ("predicates", "preemption_predicates")
 JUMPS_MS = (1, 1_000, 1_000, 5_000, 31_000, 301_000, 86_400_000 * 3 + 1)
+
+
+# What commands name that come while nothing is known of the RM.
+NO_PARTITION = Partition(
+    FIRST,
+    PartitionSettings("default", QueueSettings("root")),
+    Queue("root", None, False, True, QueueSettings("root")),
+    {},
+)
 
 
 class Storm:
@@ -54,6 +64,7 @@ class Storm:
         if self.contended and random.random() < 0.3:
             declared = ("preemption_predicates",)
         self.declared = dict.fromkeys(declared, "true")
+        self.silent = random.choice((0.0, 0.0, 0.01))  # how often the RM is not heard of
         self.made = 0
 
     def run(self, steps: int) -> Iterator[Command]:
@@ -69,6 +80,8 @@ class Storm:
         apply(self.world, command)
 
     def next(self) -> Command:
+        if self.random.random() < (self.silent if self.world.state.rm_state == connection.RUNNING else 0.1):
+            return self.connection()
         if self.random.random() < self.wild:
             return self.seldom()
         if self.declared and self.random.random() < 0.3:
@@ -92,7 +105,7 @@ class Storm:
     # What there is
 
     def partition(self) -> Partition:
-        known = list(self.world.state.partitions.values())
+        known = list(self.world.state.partitions.values()) or [NO_PARTITION]
         return known[0] if self.random.random() < 0.9 else known[-1]
 
     def some(self, known: Sequence[str], prefix: str) -> str:
@@ -271,8 +284,18 @@ class Storm:
     def seldom(self) -> Command:
         if self.random.random() < 0.1:
             rm_id = RM if self.random.random() < 0.8 else "another"
-            return commands.Register(rm_id, self.configuration(), extra_config=self.declared)
+            resync = {"resync": self.random.choice(("report", "replay"))}
+            return commands.Register(rm_id, self.configuration(), extra_config=self.declared | resync)
         return commands.Configure(self.configuration())
+
+    def connection(self) -> Command:
+        """It is silent, and back; one that has deregistered is back when it registers."""
+        heard = (connection.LOST, connection.GONE, connection.BACK, connection.DEREGISTERED)
+        weights = (6, 2, 1, 1) if self.world.state.rm_state == connection.RUNNING else (1, 1, 12, 0)
+        if self.world.state.registered is None or self.random.random() < 0.1:
+            replay = {"resync": self.random.choice(("report", "replay"))}
+            return commands.Register(RM, self.configuration(), extra_config=self.declared | replay)
+        return commands.RmConnection(self.random.choices(heard, weights)[0], "silent")
 
     # Configurations
 

@@ -6,6 +6,7 @@ from remuda_core.check import check, check_decision, digest
 from remuda_core.commands import Command, Schedule
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Fact, NodeReserved, PredicateAsked, PreemptionStarted, ReplacementStarted
+from remuda_core.rules.connection import RUNNING
 from remuda_core.state import Partition, State
 from remuda_core.wire import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
@@ -53,6 +54,8 @@ class World:
         return facts
 
     def _next(self, partition: Partition) -> Next | None:
+        if self.state.rm_state != RUNNING:
+            return None
         return next_step(partition, self.now_ms, self.state.reservation_delay_ms)
 
     def schedule_one(self) -> list[Fact]:

@@ -33,6 +33,7 @@ def dump(state: State) -> dict[str, Any]:
         "rm_id": state.rm_id,
         "registration": state.registration,
         "registered": state.registered,
+        "rm_state": state.rm_state,
         "configuration": state.configuration,
         "next_seq": state.next_seq,
         "next_allocation": state.next_allocation,

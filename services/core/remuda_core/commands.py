@@ -28,6 +28,15 @@ class Configure(Command):
     configuration: Configuration
 
 
+class RmConnection(Command):
+    """`state`: one of `rules.connection`: lost, back, gone, deregistered. `registration`: the one it is about; 0:
+    whichever there is."""
+
+    state: str
+    reason: str = ""
+    registration: int = 0
+
+
 class UpdateNode(Command):
     """`action`: the name of a NodeInfo.ActionFromRM. None for what the message did not carry."""
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from . import facts
 from .cycle.order import LeafOrder
 from .limits import REFUSAL_KEPT_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
-from .rules import lifecycle
+from .rules import connection, lifecycle
 from .rules.properties import is_priority_fence, priority_offset
 from .rules.resource import Resource, add, items_of
 from .settings import Timing
@@ -30,6 +30,7 @@ from .state import (
     Replacement,
     State,
     TaskGroup,
+    Timers,
 )
 from .tracking import book, count_running, track, track_again, untrack
 
@@ -43,11 +44,34 @@ def evolve(state: State, fact: facts.Fact) -> None:
 
 
 def rm_registered(state: State, fact: facts.RmRegistered) -> None:
+    if fact.resync != connection.REPLAY:
+        _forget_everything(state)
     state.registered = fact
     state.registration = fact.registration
+    state.rm_state = connection.RUNNING
+
+
+def _forget_everything(state: State) -> None:
+    """What was known of the RM, and what was to happen by itself: an ID may be used again."""
     state.partitions.clear()
     state.configuration = None
     state.timing = Timing()
+    state.timers = Timers()
+
+
+def rm_paused(state: State, fact: facts.RmPaused) -> None:
+    state.rm_state = connection.PAUSED
+
+
+def rm_resumed(state: State, fact: facts.RmResumed) -> None:
+    state.rm_state = connection.RUNNING
+
+
+def rm_stopped(state: State, fact: facts.RmStopped) -> None:
+    state.rm_state = connection.STOPPED
+    if fact.deregistered:
+        state.registered = None
+        _forget_everything(state)
 
 
 def time_passed(state: State, fact: facts.TimePassed) -> None:
@@ -986,6 +1010,9 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.TimePassed: time_passed,
     facts.RmRegistered: rm_registered,
     facts.RegistrationRefused: nothing,
+    facts.RmPaused: rm_paused,
+    facts.RmResumed: rm_resumed,
+    facts.RmStopped: rm_stopped,
     facts.ConfigurationApplied: configuration_applied,
     facts.ConfigurationRefused: nothing,
     facts.PartitionAdded: partition_added,

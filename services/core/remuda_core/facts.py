@@ -38,6 +38,25 @@ class RmRegistered(Fact):
     build_info: Tags
     extra_config: Tags
     registration: int
+    # REPORT or REPLAY; empty in logs from before there was a choice: REPORT.
+    resync: str = ""
+
+
+class RmPaused(Fact):
+    """The RM is silent."""
+
+    reason: str
+
+
+class RmResumed(Fact):
+    """The RM is heard again."""
+
+
+class RmStopped(Fact):
+    """The RM is gone: silent for too long, or `deregistered`; then all that was known of it is dropped."""
+
+    reason: str
+    deregistered: bool = False
 
 
 class RegistrationRefused(Fact):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from . import facts
-from .rules import lifecycle
+from .rules import connection, lifecycle
 from .rules.resource import Items, Resource, Sums, sums
 from .settings import Limit, PartitionSettings, QueueSettings, Timing
 
@@ -422,7 +422,9 @@ class State:
 
     rm_id: str
     registration: int = 0
+    # None: never, or not any more.
     registered: facts.RmRegistered | None = None
+    rm_state: str = connection.INIT
     configuration: facts.ConfigurationApplied | None = None
     timing: Timing = field(default_factory=Timing)
     partitions: dict[str, Partition] = field(default_factory=dict)

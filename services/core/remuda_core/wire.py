@@ -92,6 +92,10 @@ def read_configure(message: inbox_pb2.Configure) -> Iterable[commands.Command]:
     yield commands.Configure(read_configuration(message.configuration))
 
 
+def read_rm_connection(message: inbox_pb2.RmConnection) -> Iterable[commands.Command]:
+    yield commands.RmConnection(message.state, message.reason, message.registration)
+
+
 def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
     for node in message.nodes:
         existing = tuple(read_allocation(allocation) for allocation in node.existingAllocations)
@@ -153,6 +157,7 @@ def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[comm
 READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]]] = {
     "register": ("Register", read_register),
     "configure": ("Configure", read_configure),
+    "rm_connection": ("RmConnection", read_rm_connection),
     "node": ("UpdateNode", read_node_request),
     "application": ("UpdateApplication", read_application_request),
     "allocation": ("UpdateAllocation", read_allocation_request),

@@ -302,12 +302,33 @@ def partition_removed(fact: log_pb2.PartitionRemoved, at_ns: int) -> Records:
     yield queue("root", Record.REMOVE, Record.DETAILS_NONE, at_ns, message=f"partition {plain(fact.partition)}")
 
 
+# Resource managers: no type of record names one, so it is told of the root of its queues
+
+
+def rm_paused(fact: log_pb2.RmPaused, at_ns: int) -> Records:
+    message = f"the resource manager is Paused, nothing new is allocated: {fact.reason}"
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message=message)
+
+
+def rm_resumed(fact: log_pb2.RmResumed, at_ns: int) -> Records:
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message="the resource manager is Running again")
+
+
+def rm_stopped(fact: log_pb2.RmStopped, at_ns: int) -> Records:
+    what = "deregistered, nothing is known of it any more" if fact.deregistered else "nothing new is allocated"
+    message = f"the resource manager is Stopped, {what}: {fact.reason}"
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message=message)
+
+
 def plain(partition: str) -> str:
     """The name as RMs know it: without "[rmID]"."""
     return partition.rpartition("]")[2]
 
 
 TABLE: Final[dict[str, Callable[[Any, int], Records]]] = {
+    "rm_paused": rm_paused,
+    "rm_resumed": rm_resumed,
+    "rm_stopped": rm_stopped,
     "queue_added": queue_added,
     "queue_changed": queue_changed,
     "queue_draining": queue_draining,
@@ -344,7 +365,7 @@ TABLE: Final[dict[str, Callable[[Any, int], Records]]] = {
 # Nothing is told of these, and why.
 SILENT: Final = {
     "preemption_refused": "the ask goes on waiting; why it does is told by ask_waiting, and not four times a minute",
-    "rm_registered": "no type of record names a resource manager",
+    "rm_registered": "no type of record names a resource manager; what it changes is told by the facts after it",
     "registration_refused": "no type of record names a resource manager; the RM has the reason as its reply",
     "configuration_applied": "told by the facts about partitions and queues before it",
     "configuration_refused": "no type of record names a configuration, and nothing changed",

@@ -217,6 +217,22 @@ TOLD: list[tuple[Message, list[str]]] = [
         ["QUEUE SET QUEUE_CONFIG root - 'partition default, draining: true'"],
     ),
     (log_pb2.PartitionRemoved(partition=PARTITION), ["QUEUE REMOVE - root - 'partition default'"]),
+    (
+        log_pb2.RmPaused(reason="silent for 15 s"),
+        ["QUEUE NONE - root - 'the resource manager is Paused, nothing new is allocated: silent for 15 s'"],
+    ),
+    (log_pb2.RmResumed(), ["QUEUE NONE - root - 'the resource manager is Running again'"]),
+    (
+        log_pb2.RmStopped(reason="silent for 10 min"),
+        ["QUEUE NONE - root - 'the resource manager is Stopped, nothing new is allocated: silent for 10 min'"],
+    ),
+    (
+        log_pb2.RmStopped(reason="it is shut down", deregistered=True),
+        [
+            "QUEUE NONE - root - 'the resource manager is Stopped, deregistered, nothing is known of it any more: "
+            "it is shut down'"
+        ],
+    ),
 ]
 
 

@@ -29,6 +29,7 @@ class Command(_message.Message):
     ALLOCATION_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     CONFIGURE_FIELD_NUMBER: _builtins.int
+    RM_CONNECTION_FIELD_NUMBER: _builtins.int
     PREDICATE_ANSWERS_FIELD_NUMBER: _builtins.int
     REQUEST_SEQ_FIELD_NUMBER: _builtins.int
     REQUEST_PART_FIELD_NUMBER: _builtins.int
@@ -51,6 +52,8 @@ class Command(_message.Message):
     @_builtins.property
     def configure(self) -> Global___Configure: ...
     @_builtins.property
+    def rm_connection(self) -> Global___RmConnection: ...
+    @_builtins.property
     def predicate_answers(self) -> Global___PredicateAnswers: ...
     def __init__(
         self,
@@ -60,16 +63,17 @@ class Command(_message.Message):
         allocation: _si_pb2.AllocationRequest | None = ...,
         node: _si_pb2.NodeRequest | None = ...,
         configure: Global___Configure | None = ...,
+        rm_connection: Global___RmConnection | None = ...,
         predicate_answers: Global___PredicateAnswers | None = ...,
         request_seq: _builtins.int = ...,
         request_part: _builtins.int = ...,
         correlation_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "rm_connection", b"rm_connection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq", "rm_connection", b"rm_connection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure", "predicate_answers"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure", "rm_connection", "predicate_answers"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -153,6 +157,35 @@ class Register(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Register: _TypeAlias = Register  # noqa: Y015
+
+@_typing.final
+class RmConnection(_message.Message):
+    """What has become of the connection to an RM that is registered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REGISTRATION_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    """"lost": it is silent. "back": it is heard again. "gone": it has been silent for too long. "deregistered": by its own will."""
+    reason: _builtins.str
+    registration: _builtins.int
+    """The registration it is about; ignored once there is a newer one. 0: whichever there is."""
+    def __init__(
+        self,
+        *,
+        state: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        registration: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "registration", b"registration", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RmConnection: _TypeAlias = RmConnection  # noqa: Y015
 
 @_typing.final
 class PredicateAnswers(_message.Message):

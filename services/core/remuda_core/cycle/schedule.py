@@ -20,6 +20,7 @@ from ..commands import Schedule
 from ..facts import Fact
 from ..limits import QUESTIONS_OPEN
 from ..rules import lifecycle
+from ..rules.connection import RUNNING
 from ..state import Partition, State
 from .attempt import preempt
 from .gang import replace
@@ -30,6 +31,9 @@ from .states import start
 
 
 def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
+    """Nothing unless the RM is there to hear of it."""
+    if state.rm_state != RUNNING:
+        return
     for partition in state.partitions.values():
         index_of(partition).begin(now_ms, state.reservation_delay_ms)
         left = command.limit

@@ -15,6 +15,7 @@ from ..state import State
 from .ask import recover_allocation, release_ask, submit_ask
 from .clean import clean_queues
 from .configure import configure, register
+from .connection import rm_connection
 from .expire import tick
 from .node import update_node
 from .predicate import answer_predicate
@@ -24,6 +25,7 @@ from .submit import remove_application, submit_application
 BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Iterator[Fact]]]] = {
     commands.Register: register,
     commands.Configure: configure,
+    commands.RmConnection: rm_connection,
     commands.UpdateNode: update_node,
     commands.SubmitApplication: submit_application,
     commands.RemoveApplication: remove_application,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from .. import facts
 from ..commands import Configure, Register
 from ..facts import Fact
+from ..rules.connection import REPLAY, REPORT, RESYNC
 from ..settings import Configuration, PartitionSettings, QueueSettings
 from ..state import Partition, Queue, State
 
@@ -22,12 +23,18 @@ COMPATIBILITIES = ("none", "yunikorn-1.4")
 
 
 def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
-    """The state in memory of an RM that registers again is dropped; it reports everything anew (000,
-    RegisterResourceManager)."""
+    """The state in memory of an RM that registers again is dropped, and it reports everything anew (000,
+    RegisterResourceManager); or, where it wants a replay, it stays, and is configured anew."""
     if command.rm_id != state.rm_id:
         yield facts.RegistrationRefused(command.rm_id, f"rmID {command.rm_id!r}, expected {state.rm_id!r}")
         return
-    if problems := problems_of(command.configuration):
+    resync = command.extra_config.get(RESYNC, REPORT)
+    problems = problems_of(command.configuration)
+    if resync not in (REPORT, REPLAY):
+        problems.append(f"extraConfig {RESYNC} {resync!r}, expected {REPORT} or {REPLAY}")
+    if resync == REPLAY:
+        problems += conflicts(state, command.configuration)
+    if problems:
         yield facts.RegistrationRefused(command.rm_id, "; ".join(problems))
         return
     yield facts.RmRegistered(
@@ -37,6 +44,7 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
         command.build_info,
         command.extra_config,
         state.registration + 1,
+        resync,
     )
     yield from apply(state, command.configuration)
 
@@ -47,7 +55,10 @@ def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
     asked = (configuration.checksum, configuration.compatibility, configuration.timing)
     if now is not None and asked == (now.checksum, now.compatibility, now.timing):
         return  # the same again
-    if problems := problems_of(configuration) + conflicts(state, configuration):
+    problems = problems_of(configuration) + conflicts(state, configuration)
+    if state.registered is None:
+        problems.append(f"rmID {state.rm_id!r} is not registered")
+    if problems:
         yield facts.ConfigurationRefused(configuration.checksum, configuration.source, "; ".join(problems))
         return
     yield from apply(state, configuration)

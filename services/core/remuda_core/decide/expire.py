@@ -10,6 +10,7 @@ from ..commands import Tick
 from ..cycle.states import occasion
 from ..facts import Fact
 from ..rules import lifecycle
+from ..rules.connection import RUNNING
 from ..state import Alarm, Application, Partition, State
 from . import predicate
 from .allocation import idle
@@ -31,7 +32,7 @@ def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
         yield facts.TimePassed(now_ms)
     for partition in list(state.partitions.values()):
         yield from forget_rejections(partition, now_ms - state.timing.ended_ms)
-        if partition.index is not None:
+        if partition.index is not None and state.rm_state == RUNNING:
             yield from explanations(partition, partition.index, now_ms)
 
 

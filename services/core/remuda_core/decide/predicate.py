@@ -18,6 +18,7 @@ from ..cycle.states import start
 from ..facts import Fact
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
 from ..rules import lifecycle
+from ..rules.connection import RUNNING
 from ..state import Alarm, Application, Node, Partition, Preemption, Question, State
 from .allocation import replacement_cancelled
 
@@ -26,6 +27,8 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     partition = state.partitions.get(command.partition)
     if partition is None:
         return
+    if state.rm_state != RUNNING:  # nothing new is placed
+        command = AnswerPredicate(command.partition, command.question, False, f"the RM is {state.rm_state}")
     question = partition.questions.get(command.question)
     if question is None:
         yield from answer_replacement(partition, command)

@@ -143,6 +143,8 @@ class Queries:
         partitions = state.partitions.values()
         return {
             "rm": state.rm_id,
+            "state": state.rm_state,
+            "registration": state.registration,
             "inbox_seq": state.inbox_seq,
             "request_seq": state.request_seq,
             "nodes": sum(len(p.nodes) for p in partitions),
