@@ -37,6 +37,10 @@ class Unanswered(BusError):
     pass
 
 
+class NobodyListens(Unanswered):
+    """The server says that nobody takes requests on that subject now."""
+
+
 class Unreadable(BusError):
     pass
 
@@ -89,6 +93,14 @@ class Consumer(Protocol):
     async def close(self) -> None: ...
 
 
+class Serving(Protocol):
+    """Requests that are being answered on a subject."""
+
+    async def close(self) -> None:
+        """Take no more of them. Those that have come are still answered."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A key of a bucket; `value` None when it was deleted or has expired."""
@@ -104,6 +116,11 @@ class Bus(Protocol):
         """Largest payload the server takes, bytes (headers count too: leave room)."""
         ...
 
+    @property
+    def connections(self) -> int:
+        """How often a connection was made: who compares it with what it was knows whether there was an outage."""
+        ...
+
     # plain and request / reply
     async def publish(self, subject: str, payload: bytes, headers: Headers | None = None) -> None: ...
 
@@ -112,12 +129,13 @@ class Bus(Protocol):
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0
     ) -> Message:
-        """Raises Refused (the responder's service error, its code) or Unanswered."""
+        """Raises Refused (the responder's service error, its code), NobodyListens or another Unanswered."""
         ...
 
-    async def serve(self, subject: str, handler: Handler, name: str) -> None:
-        """Answer requests as an endpoint `name` of this process's NATS micro service (`nats micro ls`). What the
-        handler raises as Refused goes back as a service error; anything else as code 500, and is logged."""
+    async def serve(self, subject: str, handler: Handler, name: str) -> Serving:
+        """Answer requests as an endpoint `name` of this process's NATS micro service (`nats micro info`) until it is
+        closed; of several that serve a subject one gets the request. What the handler raises as Refused goes back as a
+        service error; anything else as code 500, and is logged."""
         ...
 
     # streams

@@ -16,6 +16,8 @@ from remuda_bus.subjects import LEASES, Bucket
 
 log = structlog.get_logger()
 
+RENEWALS_PER_TTL = 3  # two of them may fail
+
 
 class Lease:
     """`holder` is the name shown to people; two leases never mistake each other's entry, even under one name."""
@@ -39,12 +41,26 @@ class Lease:
 
     async def acquire(self) -> None:
         """Waits until it is held. An outage of the bus is waited out as well."""
-        await self._stop()
-        while not await self._take():
+        while not await self.take():
             await self._until_free()
+
+    async def take(self, revision: int = 0) -> bool:
+        """Try once. `revision`: that of the entry of a holder who is known to be gone, which is replaced; 0: nobody's.
+        False when somebody else has it, or the bus is away."""
+        await self._stop()
+        started = _now()
+        try:
+            self.epoch = self._revision = await self._bus.put(self._bucket.name, self._key, self._value, revision)
+        except Refused:
+            return False
+        except BusError as error:
+            log.warning("lease not acquired yet", lease=self._key, error=str(error))
+            return False
+        self._renewed = started
         self._lost.clear()
         self._task = asyncio.get_running_loop().create_task(self._renew())
         log.info("lease acquired", lease=self._key, epoch=self.epoch)
+        return True
 
     async def lost(self) -> None:
         """Returns when it is no longer held: taken by another, or not renewed within its time."""
@@ -61,18 +77,6 @@ class Lease:
             except BusError as error:
                 log.info("lease not given back, it expires", lease=self._key, error=str(error))
 
-    async def _take(self) -> bool:
-        started = _now()
-        try:
-            self.epoch = self._revision = await self._bus.put(self._bucket.name, self._key, self._value, 0)
-        except Refused:
-            return False
-        except BusError as error:
-            log.warning("lease not acquired yet", lease=self._key, error=str(error))
-            return False
-        self._renewed = started
-        return True
-
     async def _until_free(self) -> None:
         """Returns when the entry is gone, at the latest after the time in which it would expire."""
         entries = self._bus.watch(self._bucket.name)
@@ -87,7 +91,7 @@ class Lease:
             await entries.aclose()  # type: ignore[attr-defined]  # an async generator
 
     async def _renew(self) -> None:
-        pause_s = self._bucket.ttl_s / 3
+        pause_s = self._bucket.ttl_s / RENEWALS_PER_TTL
         while True:
             await asyncio.sleep(pause_s)
             started = _now()

@@ -26,9 +26,11 @@ from remuda_bus.bus import (
     Headers,
     Listener,
     Message,
+    NobodyListens,
     Outgoing,
     Reader,
     Refused,
+    Serving,
     Unanswered,
     Unreadable,
 )
@@ -234,6 +236,16 @@ class _Bucket:
         return self.revision
 
 
+@dataclass(eq=False)
+class _Serving:
+    subject: str
+    handler: Handler
+    handlers: list[_Serving]
+
+    async def close(self) -> None:
+        self.handlers.remove(self)
+
+
 class MemoryBus:
     """`remuda_bus.bus.Bus`. `max_payload` in bytes; `clock` in seconds."""
 
@@ -249,12 +261,16 @@ class MemoryBus:
         self._streams = {stream.name: _Stream(stream, clock) for stream in streams}
         self._buckets = {bucket.name: _Bucket(bucket) for bucket in buckets}
         self._listeners: list[tuple[str, asyncio.Queue[Message]]] = []
-        self._handlers: list[tuple[str, Handler]] = []
+        self._handlers: list[_Serving] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def max_payload(self) -> int:
         return self._max_payload
+
+    @property
+    def connections(self) -> int:
+        return 1
 
     async def publish(self, subject: str, payload: bytes, headers: Headers | None = None) -> None:
         message = self._outgoing(subject, payload, headers)
@@ -276,9 +292,9 @@ class MemoryBus:
         self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0
     ) -> Message:
         message = self._outgoing(subject, payload, headers)
-        handler = next((handler for pattern, handler in self._handlers if matches(pattern, subject)), None)
+        handler = next((one.handler for one in self._handlers if matches(one.subject, subject)), None)
         if handler is None:
-            raise Unanswered(f"{subject}: nobody listens")
+            raise NobodyListens(f"{subject}: nobody listens")
         asked = Message(subject, payload, dict(message.headers))
         try:
             async with asyncio.timeout(timeout_s):
@@ -286,8 +302,10 @@ class MemoryBus:
         except TimeoutError:
             raise Unanswered(f"{subject}: no answer within {timeout_s} s") from None
 
-    async def serve(self, subject: str, handler: Handler, name: str) -> None:
-        self._handlers.append((subject, handler))
+    async def serve(self, subject: str, handler: Handler, name: str) -> Serving:
+        serving = _Serving(subject, handler, self._handlers)
+        self._handlers.append(serving)
+        return serving
 
     async def append(
         self,

@@ -11,7 +11,7 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Full, Message, Outgoing, Refused, Unanswered, Unreadable
+from remuda_bus.bus import Bus, Full, Message, NobodyListens, Outgoing, Refused, Unanswered, Unreadable
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
 
@@ -350,6 +350,30 @@ async def test_request_and_serve(case: Case) -> None:
     with pytest.raises(Refused) as failed:
         await case.other.request("remuda.api.test.x", b"bug")
     assert failed.value.code == 500
+
+
+async def test_what_is_closed_is_not_served_any_more(case: Case) -> None:
+    released = asyncio.Event()
+
+    async def slow(message: Message) -> bytes:
+        await released.wait()
+        return b"first"
+
+    async def second(message: Message) -> bytes:
+        return b"second"
+
+    with pytest.raises(NobodyListens):
+        await case.other.request("remuda.api.test")
+    serving = await case.bus.serve("remuda.api.test", slow, "test")
+    asked = asyncio.ensure_future(case.other.request("remuda.api.test"))
+    await asyncio.sleep(0.05)
+    await serving.close()
+    released.set()
+    assert (await asked).payload == b"first", "what had come is still answered"
+    with pytest.raises(NobodyListens):
+        await case.other.request("remuda.api.test")
+    await case.bus.serve("remuda.api.test", second, "test")
+    assert (await case.other.request("remuda.api.test")).payload == b"second"
 
 
 async def test_requests_do_not_wait_for_each_other(case: Case) -> None:

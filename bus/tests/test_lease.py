@@ -59,6 +59,21 @@ async def test_a_holder_that_died_is_followed(bus: Bus) -> None:
     await heir.release()
 
 
+async def test_the_entry_of_a_holder_that_is_gone_is_taken_over_at_once(bus: Bus) -> None:
+    dead, heir, late = Lease(bus, "a", "one"), Lease(bus, "a", "two"), Lease(bus, "a", "three")
+    assert await dead.take()
+    assert not await heir.take()
+    entry = await bus.get(subjects.LEASES.name, "a")
+    assert entry is not None
+    assert await heir.take(entry.revision)
+    assert not await late.take(entry.revision), "of two who find out, one gets it"
+    assert heir.epoch > dead.epoch
+    await asyncio.wait_for(dead.lost(), TTL_S)
+    assert heir.held
+    await dead.release()
+    await heir.release()
+
+
 async def test_it_is_lost_when_another_takes_it(bus: Bus) -> None:
     lease = Lease(bus, "a", "one")
     await lease.acquire()

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Message, Refused, Unanswered, Unreadable
+from remuda_bus.bus import Message, NobodyListens, Refused, Unanswered, Unreadable
 from remuda_bus.nats import NatsBus, connect
 
 INBOX = subjects.INBOX.name
@@ -161,6 +161,36 @@ async def test_a_watch_tells_what_went_during_an_outage(server: NatsServer, nats
                     await server.restart()
                 next_one = asyncio.ensure_future(anext(entries))
     await entries.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_is_closed_during_an_outage_stays_closed(server: NatsServer, nats_bus: NatsBus) -> None:
+    async def handler(message: Message) -> bytes:
+        return b""
+
+    kept = await nats_bus.serve("remuda.api.kept", handler, "kept")
+    serving = await nats_bus.serve("remuda.api.test", handler, "test")
+    assert nats_bus.connections == 1
+    await server.stop()
+    while nats_bus.connected:  # noqa: ASYNC110 - nothing tells when nats-py has noticed
+        await asyncio.sleep(0.01)
+    await serving.close()
+    await server.start()
+    other = await connect(server.url, "other", timeout_s=5)
+    await asyncio.wait_for(_answered(other, "remuda.api.kept"), 10)
+    assert nats_bus.connections == 2
+    with pytest.raises(NobodyListens):
+        await other.request("remuda.api.test")
+    await kept.close()
+    await other.close()
+
+
+async def _answered(bus: NatsBus, subject: str) -> None:
+    while True:
+        try:
+            await bus.request(subject)
+            return
+        except NobodyListens:
+            await asyncio.sleep(0.02)
 
 
 async def test_declare_updates_what_may_be_updated(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 
-import nats.micro
 import structlog
 from nats.aio.msg import Msg
-from nats.micro.request import Request
-from nats.micro.service import Service
 
 from remuda_bus import subjects
-from remuda_bus.bus import Consumer, Entry, Handler, Headers, Listener, Message, Outgoing, Reader, Refused
+from remuda_bus.bus import Consumer, Entry, Handler, Headers, Listener, Message, Outgoing, Reader, Refused, Serving
 from remuda_bus.nats.buckets import Buckets
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.declare import declare
 from remuda_bus.nats.feed import StreamReader
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
+from remuda_bus.nats.micro import MicroService
 from remuda_bus.nats.pull import DurableConsumer
 
 log = structlog.get_logger()
-
-VERSION = "0.1.0"
 
 
 class NatsBus:
@@ -34,12 +29,15 @@ class NatsBus:
         self._jetstream = JetStream(connection)
         self._buckets = Buckets(self._jetstream)
         self._replicas = replicas
-        self._service: Service | None = None
-        self._requests: set[asyncio.Task[None]] = set()
+        self._micro: MicroService | None = None
 
     @property
     def max_payload(self) -> int:
         return self._connection.client.max_payload
+
+    @property
+    def connections(self) -> int:
+        return self._connection.count
 
     @property
     def connected(self) -> bool:
@@ -76,24 +74,16 @@ class NatsBus:
 
     async def announce(self) -> None:
         """Show this process as a NATS micro service named like the connection (`nats micro ls`)."""
-        if self._service is None:
+        if self._micro is None:
             name = re.sub(r"[^A-Za-z0-9_-]", "-", self._connection.name)
-            self._service = await nats.micro.add_service(
-                self._connection.client, name=name, version=VERSION, description=f"remuda: {name}"
-            )
+            self._micro = MicroService(self._connection.client, name)
+            await self._micro.start()
 
-    async def serve(self, subject: str, handler: Handler, name: str) -> None:
+    async def serve(self, subject: str, handler: Handler, name: str) -> Serving:
         """Requests are handled concurrently: one that waits does not hold up the next."""
-
-        async def arrived(request: Request) -> None:
-            task = asyncio.get_running_loop().create_task(_answer(request, handler))
-            self._requests.add(task)
-            task.add_done_callback(self._requests.discard)
-
         await self.announce()
-        assert self._service is not None
-        await self._service.add_endpoint(name=name, subject=subject, handler=arrived)
-        await self._connection.client.flush()
+        assert self._micro is not None
+        return await self._micro.serve(subject, handler, name)
 
     async def append(
         self,
@@ -146,8 +136,8 @@ class NatsBus:
 
     async def close(self) -> None:
         """What has been published is handed to the server first."""
-        for task in self._requests:
-            task.cancel()
+        if self._micro is not None:
+            self._micro.cancel()
         await self._connection.close()
 
 
@@ -158,29 +148,3 @@ async def connect(url: str, name: str, *, replicas: int = 1, timeout_s: float | 
     connection = Connection(url, name)
     await connection.open(timeout_s)
     return NatsBus(connection, replicas)
-
-
-async def _answer(request: Request, handler: Handler) -> None:
-    try:
-        answer = await handler(Message(request.subject, request.data, request.headers or NO_HEADERS))
-    except Refused as refusal:
-        await _refuse(request, refusal.code, refusal.reason)
-    except Exception as error:
-        log.exception("a request could not be answered", subject=request.subject)
-        await _refuse(request, 500, f"{type(error).__name__}: {error}")
-    else:
-        await _respond(request, answer, None)
-
-
-async def _refuse(request: Request, code: int, reason: str) -> None:
-    one_line = " ".join(reason.split())
-    await _respond(request, b"", {subjects.SERVICE_ERROR: one_line, subjects.SERVICE_ERROR_CODE: str(code)})
-
-
-async def _respond(request: Request, payload: bytes, headers: dict[str, str] | None) -> None:
-    try:
-        await request.respond(payload, headers)
-    except ValueError:
-        log.warning("a request without a reply subject", subject=request.subject)
-    except nats.errors.Error as error:
-        log.warning("an answer was not sent", subject=request.subject, error=repr(error))
