@@ -45,6 +45,10 @@ class Unreadable(BusError):
     pass
 
 
+class Gone(Unreadable):
+    """The consumer that was joined is not there any more, or has been made anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message. `seq` is its stream sequence, 0 when it was not read from a stream."""
@@ -62,7 +66,15 @@ class Outgoing:
     headers: Headers = field(default_factory=dict)
 
 
-Handler = Callable[[Message], Awaitable[bytes]]
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with headers."""
+
+    payload: bytes
+    headers: Headers
+
+
+Handler = Callable[[Message], Awaitable[bytes | Reply]]
 Listener = Callable[[Message], Awaitable[None]]
 
 
@@ -99,6 +111,16 @@ class Serving(Protocol):
     async def close(self) -> None:
         """Take no more of them. Those that have come are still answered."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerState:
+    """`acknowledged`: the stream sequence up to which everything is. `waiting`: how many messages are not, whether they
+    were delivered or not."""
+
+    acknowledged: int
+    waiting: int
+    metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +185,22 @@ class Bus(Protocol):
 
     async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
         """Make (idempotently) or join the durable pull consumer."""
+        ...
+
+    async def make_consumer(
+        self, stream: str, subject: str, durable: str, after: int, metadata: Mapping[str, str]
+    ) -> None:
+        """A durable consumer of what lies behind the stream sequence `after`. One of that name goes first, with its
+        position."""
+        ...
+
+    async def join_consumer(self, stream: str, durable: str, metadata: Mapping[str, str]) -> Consumer:
+        """The durable consumer that somebody has made with this metadata. Raises Gone, here and from `batch`, when
+        there is none."""
+        ...
+
+    async def consumer_state(self, stream: str, durable: str) -> ConsumerState | None:
+        """None: there is no such consumer."""
         ...
 
     async def last(self, stream: str, subject: str) -> Message | None:

@@ -20,8 +20,10 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import (
     Consumer,
+    ConsumerState,
     Entry,
     Full,
+    Gone,
     Handler,
     Headers,
     Listener,
@@ -30,6 +32,7 @@ from remuda_bus.bus import (
     Outgoing,
     Reader,
     Refused,
+    Reply,
     Serving,
     Unanswered,
     Unreadable,
@@ -128,6 +131,8 @@ def _size(message: Message | Outgoing) -> int:
 @dataclass
 class _Durable:
     subject: str
+    metadata: Headers = field(default_factory=dict)
+    gone: bool = False
     given: int = 0  # up to here messages have been given out
     pending: set[int] = field(default_factory=set)  # and these not acknowledged
 
@@ -204,6 +209,8 @@ class _Consumer:
     def _take(self, max_messages: int) -> list[Message]:
         if self._closed:
             raise Unreadable(f"the consumer of {self._durable.subject} is closed")
+        if self._durable.gone:
+            raise Gone(f"the consumer of {self._durable.subject} is gone")
         taken: list[Message] = []
         for message in self._stream.beyond(self._durable.given):
             if len(taken) == max_messages:
@@ -298,7 +305,10 @@ class MemoryBus:
         asked = Message(subject, payload, dict(message.headers))
         try:
             async with asyncio.timeout(timeout_s):
-                return Message(subject, await asyncio.shield(self._start(_answer(handler, asked))))
+                answer = await asyncio.shield(self._start(_answer(handler, asked)))
+                if isinstance(answer, Reply):
+                    return Message(subject, answer.payload, dict(answer.headers))
+                return Message(subject, answer)
         except TimeoutError:
             raise Unanswered(f"{subject}: no answer within {timeout_s} s") from None
 
@@ -356,6 +366,29 @@ class MemoryBus:
     async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
         found = self._stream(stream)
         return _Consumer(found, found.durables.setdefault(durable, _Durable(subject)))
+
+    async def make_consumer(self, stream: str, subject: str, durable: str, after: int, metadata: Headers) -> None:
+        found = self._stream(stream)
+        before = found.durables.get(durable)
+        if before is not None:
+            before.gone = True
+        found.durables[durable] = _Durable(subject, dict(metadata), given=after)
+        found.bell.ring()
+
+    async def join_consumer(self, stream: str, durable: str, metadata: Headers) -> Consumer:
+        found = self._stream(stream)
+        there = found.durables.get(durable)
+        if there is None or not metadata.items() <= there.metadata.items():
+            raise Gone(f"{durable}: there is no consumer with {dict(metadata)}")
+        return _Consumer(found, there)
+
+    async def consumer_state(self, stream: str, durable: str) -> ConsumerState | None:
+        found = self._stream(stream)
+        there = found.durables.get(durable)
+        if there is None:
+            return None
+        beyond = sum(matches(there.subject, message.subject) for message in found.beyond(there.given))
+        return ConsumerState(there.acknowledged(), beyond + len(there.pending), there.metadata)
 
     async def last(self, stream: str, subject: str) -> Message | None:
         newest_first = reversed(self._stream(stream).messages)
@@ -471,7 +504,7 @@ async def _listen(queue: asyncio.Queue[Message], listener: Listener) -> None:
             log.exception("a listener failed", subject=message.subject)
 
 
-async def _answer(handler: Handler, message: Message) -> bytes:
+async def _answer(handler: Handler, message: Message) -> bytes | Reply:
     try:
         return await handler(message)
     except Refused:

@@ -43,7 +43,12 @@ def event(rm_id: str) -> str:
 
 
 def heartbeat(rm_id: str) -> str:
+    """Plain, empty, from the RM: it is there."""
     return f"si.v1.rm.{rm_id}.heartbeat"
+
+
+def deregister(rm_id: str) -> str:
+    return f"si.v1.rm.{rm_id}.deregister"
 
 
 def predicates(rm_id: str) -> str:
@@ -93,6 +98,7 @@ EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"  # on the first of a batch
 LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
 EVENT_INDEX = "Remuda-Event-Index"  # on events: which of that commit's records it is, from 0
 LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact the message tells, from 0
+REGISTRATION = "Remuda-Registration"  # on the reply to `register`, and on what the RM sends from then on: its number
 APPLICATION = "Remuda-Application"  # on questions to an RM: of the ask in question
 PARTITION = "Remuda-Partition"  # on questions to an RM: the plain name
 REASON = "Remuda-Reason"  # on dead letters
@@ -181,7 +187,7 @@ DEAD_LETTERS = Stream(
 STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS)
 
 LEASES = Bucket("remuda_leases", "who leads; an entry that is not renewed goes", ttl_s=2.0)
-RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON {rm_id, policy_group, version, config_source}")
+RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON of rmproxy's session.Rm")
 CONFIGURATIONS = Bucket(
     "remuda_configurations",
     "the last good text, so that a broken file never leaves an RM without; and which text each RM has",
@@ -199,7 +205,7 @@ EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history
 
 
 def callback_consumer(rm_id: str) -> str:
-    """Durable on CALLBACKS, one per RM, made by rmproxy at registration."""
+    """Durable on CALLBACKS, one per RM, made anew by rmproxy at each registration, whose number is in its metadata."""
     return f"rm-{key_of(rm_id)}"
 
 

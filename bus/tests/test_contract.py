@@ -11,7 +11,19 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Full, Message, NobodyListens, Outgoing, Refused, Unanswered, Unreadable
+from remuda_bus.bus import (
+    Bus,
+    Consumer,
+    Full,
+    Gone,
+    Message,
+    NobodyListens,
+    Outgoing,
+    Refused,
+    Reply,
+    Unanswered,
+    Unreadable,
+)
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
 
@@ -266,6 +278,58 @@ async def test_a_consumer_is_told_at_once(case: Case) -> None:
     assert payloads(messages) == [b"1"]
     await consumer.ack(messages)
     assert await consumer.batch(timeout_s=0.02) == []
+
+
+async def test_a_consumer_that_is_made_anew_is_gone_for_who_had_joined_it(case: Case) -> None:
+    callbacks, durable = subjects.CALLBACKS.name, "rm-a"
+    for n in range(4):
+        await case.bus.append(subjects.callback("a", "node"), b"%d" % n)
+    assert await case.bus.consumer_state(callbacks, durable) is None
+    with pytest.raises(Gone):
+        await case.other.join_consumer(callbacks, durable, {"number": "1"})
+    await case.bus.make_consumer(callbacks, "si.v1.rm.a.callback.*", durable, 0, {"number": "1"})
+    first = await case.other.join_consumer(callbacks, durable, {"number": "1"})
+    taken = await take(first, 4)
+    await first.ack(taken[:2])
+    await asyncio.wait_for(until_acknowledged(case.bus, callbacks, durable, 2), 5)
+    state = await case.bus.consumer_state(callbacks, durable)
+    assert state is not None
+    assert (state.acknowledged, state.waiting, state.metadata["number"]) == (2, 2, "1")
+
+    waiting = asyncio.ensure_future(first.batch())
+    await case.bus.make_consumer(callbacks, "si.v1.rm.a.callback.*", durable, 3, {"number": "2"})
+    with pytest.raises(Gone):
+        await asyncio.wait_for(waiting, 10)
+    with pytest.raises(Gone):
+        await case.bus.join_consumer(callbacks, durable, {"number": "1"})
+    second = await case.bus.join_consumer(callbacks, durable, {"number": "2"})
+    assert payloads(await take(second, 1)) == [b"3"]
+    await first.ack(taken[2:])  # means nothing any more
+    await second.close()
+    state = await case.bus.consumer_state(callbacks, durable)
+    assert state is not None
+    assert (state.acknowledged, state.waiting) == (3, 1)
+
+
+async def take(consumer: Consumer, count: int) -> list[Message]:
+    taken: list[Message] = []
+    while len(taken) < count:
+        taken += await consumer.batch(timeout_s=5)
+    return taken
+
+
+async def until_acknowledged(bus: Bus, stream: str, durable: str, sequence: int) -> None:
+    while await bus.acknowledged(stream, durable) < sequence:  # noqa: ASYNC110 - only the server knows
+        await asyncio.sleep(0.01)
+
+
+async def test_an_answer_may_have_headers(case: Case) -> None:
+    async def answer(message: Message) -> Reply:
+        return Reply(message.payload, {"number": "7"})
+
+    await case.bus.serve("some.subject", answer, "some")
+    reply = await case.other.request("some.subject", b"hello")
+    assert (reply.payload, reply.headers["number"]) == (b"hello", "7")
 
 
 async def test_nothing_acknowledged_yet(case: Case) -> None:

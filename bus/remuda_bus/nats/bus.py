@@ -9,14 +9,26 @@ import structlog
 from nats.aio.msg import Msg
 
 from remuda_bus import subjects
-from remuda_bus.bus import Consumer, Entry, Handler, Headers, Listener, Message, Outgoing, Reader, Refused, Serving
+from remuda_bus.bus import (
+    Consumer,
+    ConsumerState,
+    Entry,
+    Handler,
+    Headers,
+    Listener,
+    Message,
+    Outgoing,
+    Reader,
+    Refused,
+    Serving,
+)
 from remuda_bus.nats.buckets import Buckets
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.declare import declare
 from remuda_bus.nats.feed import StreamReader
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
 from remuda_bus.nats.micro import MicroService
-from remuda_bus.nats.pull import DurableConsumer
+from remuda_bus.nats.pull import ACK_WAIT_S, DurableConsumer, make_consumer
 
 log = structlog.get_logger()
 
@@ -105,10 +117,21 @@ class NatsBus:
         await reader.open()
         return reader
 
-    async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
+    async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = ACK_WAIT_S) -> Consumer:
         consumer = DurableConsumer(self._jetstream, stream, subject, durable, ack_wait_s)
         await consumer.open()
         return consumer
+
+    async def make_consumer(self, stream: str, subject: str, durable: str, after: int, metadata: Headers) -> None:
+        await make_consumer(self._jetstream, stream, subject, durable, after, metadata)
+
+    async def join_consumer(self, stream: str, durable: str, metadata: Headers) -> Consumer:
+        consumer = DurableConsumer(self._jetstream, stream, "", durable, ACK_WAIT_S, metadata)
+        await consumer.open()
+        return consumer
+
+    async def consumer_state(self, stream: str, durable: str) -> ConsumerState | None:
+        return await self._jetstream.consumer_state(stream, durable)
 
     async def last(self, stream: str, subject: str) -> Message | None:
         return await self._jetstream.last(stream, subject)

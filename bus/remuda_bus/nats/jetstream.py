@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from remuda_bus import subjects
-from remuda_bus.bus import BusError, Full, Headers, Message, Outgoing, Refused, Unanswered, Unreadable
+from remuda_bus.bus import BusError, ConsumerState, Full, Headers, Message, Outgoing, Refused, Unanswered, Unreadable
 from remuda_bus.nats.connection import Connection
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
@@ -121,13 +121,18 @@ class JetStream:
             await self.api(f"STREAM.PURGE.{stream}", {"filter": subject, "seq": below})
 
     async def acknowledged(self, stream: str, durable: str) -> int:
+        state = await self.consumer_state(stream, durable)
+        return state.acknowledged if state is not None else 0
+
+    async def consumer_state(self, stream: str, durable: str) -> ConsumerState | None:
         try:
             info = await self.api(f"CONSUMER.INFO.{stream}.{durable}")
         except JetStreamError as error:
             if error.err_code == CONSUMER_NOT_FOUND:
-                return 0
+                return None
             raise
-        return int(info["ack_floor"]["stream_seq"])
+        waiting = int(info["num_pending"]) + int(info["num_ack_pending"])
+        return ConsumerState(int(info["ack_floor"]["stream_seq"]), waiting, info["config"].get("metadata") or {})
 
 
 def _sequence(subject: str, answer: bytes) -> int:

@@ -16,7 +16,7 @@ from nats.aio.subscription import Subscription
 from nats.micro.service import EndpointInfo, Service, ServiceConfig, ServiceInfo
 
 from remuda_bus import subjects
-from remuda_bus.bus import Handler, Message, Refused
+from remuda_bus.bus import Handler, Message, Refused, Reply
 from remuda_bus.nats.connection import FastClient
 from remuda_bus.nats.jetstream import NO_HEADERS
 
@@ -71,7 +71,8 @@ class MicroService(Service):
             log.exception("a request could not be answered", subject=request.subject)
             await self._refuse(request, 500, f"{type(error).__name__}: {error}")
         else:
-            await self._respond(request, answer, None)
+            reply = answer if isinstance(answer, Reply) else Reply(answer, NO_HEADERS)
+            await self._respond(request, reply.payload, dict(reply.headers) or None)
 
     async def _refuse(self, request: Msg, code: int, reason: str) -> None:
         one_line = " ".join(reason.split())

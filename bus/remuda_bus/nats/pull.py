@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import structlog
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from remuda_bus.bus import Message, Unanswered, Unreadable
+from remuda_bus.bus import Gone, Headers, Message, Unanswered, Unreadable
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.feed import HEARTBEAT_S, NANOSECOND, RETRY_S, Buffer, stream_position
 from remuda_bus.nats.jetstream import CONSUMER_NOT_FOUND, NO_HEADERS, JetStream, JetStreamError
@@ -26,20 +27,56 @@ log = structlog.get_logger()
 ASK_FOR = 1_000  # messages per pull request
 ASK_BELOW = 500  # ask again when fewer than these are asked for or wait in the buffer
 EXPIRES_S = 60.0
+ACK_WAIT_S = 30.0
 MAX_ACK_PENDING = 100_000
 UNLIMITED_BYTES = 1 << 62
 
 
-class Pull(Buffer):
-    """One life of a pull subscription: from (re)joining the consumer until anything about it is in doubt."""
+def consumer_config(durable: str, subject: str, ack_wait_s: float) -> dict[str, Any]:
+    return {
+        "name": durable,
+        "durable_name": durable,
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": int(ack_wait_s * NANOSECOND),
+        "max_ack_pending": MAX_ACK_PENDING,
+        "filter_subject": subject,
+    }
 
-    def __init__(self, jetstream: JetStream, stream: str, durable: str) -> None:
+
+async def make_consumer(
+    jetstream: JetStream, stream: str, subject: str, durable: str, after: int, metadata: Headers
+) -> None:
+    """Raises Refused when another makes it at the same time."""
+    try:
+        await jetstream.api(f"CONSUMER.DELETE.{stream}.{durable}")
+    except JetStreamError as error:
+        if error.err_code != CONSUMER_NOT_FOUND:
+            raise
+    config = {
+        **consumer_config(durable, subject, ACK_WAIT_S),
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": after + 1,
+        "metadata": dict(metadata),
+    }
+    await jetstream.api(
+        f"CONSUMER.CREATE.{stream}.{durable}.{subject}", {"stream_name": stream, "config": config, "action": "create"}
+    )
+
+
+class Pull(Buffer):
+    """One life of a pull subscription: from (re)joining the consumer until anything about it is in doubt. `alone`:
+    nobody else may take from it, so a number that is left out is a doubt."""
+
+    def __init__(self, jetstream: JetStream, stream: str, durable: str, alone: bool) -> None:
         super().__init__()
         self._connection: Connection = jetstream.connection
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = ""
         self._subscription: Subscription | None = None
+        self._alone = alone
         self._asked = 0
+        self._number = 0  # of the last delivery, within the consumer
         self._heard = True
         self._timer: asyncio.TimerHandle | None = None
         self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
@@ -83,7 +120,11 @@ class Pull(Buffer):
         reply = message.reply
         if reply.startswith("$JS.ACK."):
             self._asked -= 1
-            sequence = stream_position(reply)[0]
+            sequence, number, _ = stream_position(reply)
+            if self._alone and self._number and number != self._number + 1:
+                self.fail(f"another has taken {number - self._number - 1} messages of the same consumer")
+                return
+            self._number = number
             self.replies[sequence] = reply
             self.messages.append(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence))
             self.wake()
@@ -111,13 +152,23 @@ class DurableConsumer:
     """`remuda_bus.bus.Consumer`. As long as this process lives, what it was given is not given again: messages that
     wait to be acknowledged are reported as in progress."""
 
-    def __init__(self, jetstream: JetStream, stream: str, subject: str, durable: str, ack_wait_s: float) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        stream: str,
+        subject: str,
+        durable: str,
+        ack_wait_s: float,
+        metadata: Headers | None = None,
+    ) -> None:
+        """`metadata`: it is only joined, if it has this."""
         self._jetstream = jetstream
         self._connection = jetstream.connection
         self._stream = stream
         self._subject = subject
         self._durable = durable
         self._ack_wait_s = ack_wait_s
+        self._metadata = metadata
         self._pull: Pull | None = None
         self._joining: asyncio.Task[None] | None = None
         self._closed = False
@@ -205,30 +256,35 @@ class DurableConsumer:
                 await asyncio.sleep(RETRY_S)
 
     async def _join(self) -> None:
-        info = await self._jetstream.api(
-            f"CONSUMER.CREATE.{self._stream}.{self._durable}.{self._subject}",
-            {
-                "stream_name": self._stream,
-                "config": {
-                    "name": self._durable,
-                    "durable_name": self._durable,
-                    "deliver_policy": "all",
-                    "ack_policy": "explicit",
-                    "ack_wait": int(self._ack_wait_s * NANOSECOND),
-                    "max_ack_pending": MAX_ACK_PENDING,
-                    "filter_subject": self._subject,
-                },
-            },
-        )
+        info = await (self._made() if self._metadata is None else self._found(self._metadata))
         if info["num_ack_pending"]:
             await self._set_back()
-        pull = Pull(self._jetstream, self._stream, self._durable)
+        pull = Pull(self._jetstream, self._stream, self._durable, alone=self._metadata is not None)
         try:
             await pull.open()
         except BaseException:
             pull.close()
             raise
         self._pull = pull
+
+    async def _made(self) -> dict[str, Any]:
+        config = consumer_config(self._durable, self._subject, self._ack_wait_s)
+        return await self._jetstream.api(
+            f"CONSUMER.CREATE.{self._stream}.{self._durable}.{self._subject}",
+            {"stream_name": self._stream, "config": config},
+        )
+
+    async def _found(self, metadata: Headers) -> dict[str, Any]:
+        try:
+            info = await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._durable}")
+        except JetStreamError as error:
+            if error.err_code == CONSUMER_NOT_FOUND:
+                raise Gone(f"there is no consumer {self._durable}") from None
+            raise
+        there = info["config"].get("metadata") or {}
+        if not metadata.items() <= there.items():
+            raise Gone(f"the consumer {self._durable} is not the one with {dict(metadata)}, but has {there}")
+        return info
 
     async def _set_back(self) -> None:
         try:
