@@ -73,9 +73,16 @@ class Lease:
         self._lost.set()
         if held:
             try:
-                await self._bus.delete(self._bucket.name, self._key, self._revision)
+                await self._delete()
             except BusError as error:
                 log.info("lease not given back, it expires", lease=self._key, error=str(error))
+
+    async def _delete(self) -> None:
+        try:
+            await self._bus.delete(self._bucket.name, self._key, self._revision)
+        except Refused:
+            if await self._still_ours():  # a renewal was on its way when it was stopped
+                await self._bus.delete(self._bucket.name, self._key, self._revision)
 
     async def _until_free(self) -> None:
         """Returns when the entry is gone, at the latest after the time in which it would expire."""

@@ -91,6 +91,11 @@ def core_query(rm_id: str, kind: str) -> str:
     return f"remuda.api.core.{rm_id}.{kind}"
 
 
+def core_process(instance: str) -> str:
+    """What a core process does, for people: JSON."""
+    return f"remuda.api.cores.{token(instance)}"
+
+
 # Headers.
 
 MSG_ID = "Nats-Msg-Id"
@@ -198,6 +203,25 @@ EVENT_BOOKMARKS = Bucket(
     "key_of(rmID) -> sequence of the commit up to which all is told, should EVENTS keep no record of that RM any more",
 )
 BUCKETS = (LEASES, RMS, CONFIGURATIONS, EVENT_BOOKMARKS)
+
+CORE_LEASE = "core"
+MEMBER = "member"
+
+
+def core_lease(rm_id: str) -> str:
+    """Key in LEASES: its holder leads the RM."""
+    return f"{CORE_LEASE}.{key_of(rm_id)}"
+
+
+def member(instance: str) -> str:
+    """Key in LEASES by which a core process announces itself."""
+    return f"{MEMBER}.{token(instance)}"
+
+
+def token(instance: str) -> str:
+    """The name of a process as part of a subject or a key."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", instance)
+
 
 RMPROXY_CONSUMER = "rmproxy"  # durable on REQUESTS
 RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and tells RMs

@@ -76,6 +76,23 @@ OUTSTANDING_PER_TICK: Final = 1_000
 # Of an application's asks that are alike so many are told of: nobody adds nodes for more at once.
 OUTSTANDING_LOOKS: Final = 10_000
 
+# What a follower takes out of a log at a time: applying the largest commits takes some 10 ms each, and whatever else
+# the process leads waits meanwhile.
+COMMITS_FOLLOWED_AT_ONCE: Final = 8
+
+# A standby asks its leader so often, and twice before it believes that it is gone: half a second until it takes over.
+# Asking costs both some 0.1 ms.
+ASK_LEADER_EVERY_S: Final = 0.25
+# A leader that takes longer is busy, not gone; the lease says when it is.
+LEADER_ANSWERS_WITHIN_S: Final = 1.0
+# A lease that is free is left so long to the core whose turn it is.
+LEFT_TO_OWNER_S: Final = 1.0
+# RMs are handed over when the same cores have been ready for so long: longer than a crashing process takes to start
+# again, and a new core need not help within seconds.
+SETTLED_S: Final = 5.0
+# So long after its start a core has heard of all RMs there are.
+READY_AFTER_S: Final = 0.5
+
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 

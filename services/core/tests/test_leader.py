@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from remuda_bus.lease import Lease
+from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_core import limits
+from remuda_core.core import Core
 from remuda_core.shell.leader import Leader
 
 
+def leader_at(now_ms: int) -> Leader:
+    bus = MemoryBus()
+    return Leader(bus, Core("rm-1"), Lease(bus, "core.rm-1", "one"), LogWriter(bus, "rm-1", Position()), lambda: now_ms)
+
+
 def test_an_alarm_is_not_made_to_wait_for_the_next_second() -> None:
-    leader = Leader(MemoryBus(), "rm-1", "core-1", clock_ms=lambda: 10_000)
+    leader = leader_at(10_000)
     leader._last_tick_ms = 10_000
     assert leader._next_tick_ms() == 10_000 + limits.TICK_MS
     leader.core.state.timers.set(10_500, "state", "[rm-1]default", "app-1")
@@ -17,7 +25,7 @@ def test_an_alarm_is_not_made_to_wait_for_the_next_second() -> None:
 
 
 def test_alarms_that_follow_each_other_closely_are_taken_together() -> None:
-    leader = Leader(MemoryBus(), "rm-1", "core-1", clock_ms=lambda: 10_000)
+    leader = leader_at(10_000)
     leader._last_tick_ms = 10_000
     for at_ms in (10_001, 10_002):
         leader.core.state.timers.set(at_ms, "state", "[rm-1]default", "app-1")

@@ -1,13 +1,13 @@
 """The leader of one resource manager: reads its inbox, has the core decide, appends one commit, and again.
 
 It leads while it holds the lease, but what fences is the chain: a commit somebody else has overtaken is refused, and
-then this process dies.
+then this process dies. Without a doubt about what is durable there is nothing to die for: who has lost only the lease
+follows again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 
 import structlog
@@ -15,14 +15,13 @@ import structlog
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, Full, Message, Reader
 from remuda_bus.lease import Lease
-from remuda_bus.log import LogReader, LogWriter
+from remuda_bus.log import LogWriter, Position
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
 from .. import commands, limits
 from ..core import Core
 from ..facts import Fact
 from ..wire import Scribe
-from . import replay
 
 log = structlog.get_logger()
 
@@ -31,66 +30,42 @@ FULL_RETRY_S = 1.0
 
 class Leader:
     """Raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be born
-    again from the log."""
+    again from the log. `core` stands where `writer` goes on."""
 
-    def __init__(
-        self, bus: Bus, rm_id: str, holder: str, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    ) -> None:
-        self.rm_id = rm_id
-        self.core = Core(rm_id)
+    def __init__(self, bus: Bus, core: Core, lease: Lease, writer: LogWriter, clock_ms: Callable[[], int]) -> None:
+        self.rm_id = core.state.rm_id
+        self.core = core
         self._bus = bus
         self._clock_ms = clock_ms
-        self._lease = Lease(bus, f"core.{subjects.key_of(rm_id)}", holder)
-        self._writer: LogWriter
+        self._lease = lease
+        self._writer = writer
         self._more_to_schedule = True
         self._last_tick_ms = 0
         self._next_clean_ms = 0
 
-    async def lead(self, when_leading: Callable[[Leader], asyncio.Future[None] | None]) -> None:
-        """Waits for the lease, rebuilds the state from the log, then leads until something goes wrong."""
-        await self._lease.acquire()
-        inbox = await self._take_over()
-        ready = when_leading(self)
-        if ready is not None:
-            await ready
-        lost = asyncio.ensure_future(self._lease.lost())
-        leading = asyncio.ensure_future(self._loop(inbox))
+    @property
+    def position(self) -> Position:
+        """The last commit that is durable."""
+        return self._writer.position
+
+    async def lead(self, may_stay: Callable[[], bool]) -> Position:
+        """As long as the lease is held and `may_stay()`, which is asked at least every second. Returns the last commit:
+        the core stands there, and all is durable."""
+        log.info("leading", rm=self.rm_id, log_seq=self.position.seq, epoch=self._lease.epoch)
+        inbox = await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), self.core.state.inbox_seq)
         try:
-            await asyncio.wait([lost, leading], return_when=asyncio.FIRST_COMPLETED)
-            if leading.done():
-                await leading
-            raise LeaseLost(f"the lease to lead {self.rm_id} is lost")
+            await self._loop(inbox, lambda: self._lease.held and may_stay())
         finally:
-            for task in (lost, leading):
-                task.cancel()
             await inbox.close()
-            await self._lease.release()
+        log.info("led", rm=self.rm_id, log_seq=self.position.seq, lease="kept" if self._lease.held else "lost")
+        return self.position
 
-    async def _take_over(self) -> Reader:
-        started = time.monotonic()
-        reader = await LogReader.open(self._bus, self.rm_id)
-        facts = 0
-        async for entries in reader.to_end():
-            for entry in entries:
-                facts += replay.apply(self.core, entry.commit)
-        self._writer = LogWriter(self._bus, self.rm_id, reader.position, reader.last_seq)
-        await reader.close()
-        state = self.core.state
-        log.info(
-            "leading",
-            rm=self.rm_id,
-            facts=facts,
-            seconds=round(time.monotonic() - started, 3),
-            inbox_seq=state.inbox_seq,
-        )
-        return await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), state.inbox_seq)
-
-    async def _loop(self, inbox: Reader) -> None:
+    async def _loop(self, inbox: Reader, goes_on: Callable[[], bool]) -> None:
         """While one commit is on its way into the log, the next is decided on top of it, to be appended when the first
         is durable. Nobody hears of either before that; if the first fails, both die with this process."""
         appending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
         try:
-            while True:
+            while goes_on():
                 messages = await self._take(inbox, 0.0)
                 if not messages and not self._more_to_schedule:
                     await appending
@@ -100,6 +75,7 @@ class Leader:
                     await appending
                     appending = asyncio.ensure_future(self._append(commit, trace))
                     await asyncio.sleep(0)  # it begins
+            await appending
         finally:
             appending.cancel()
 
@@ -180,7 +156,3 @@ class Leader:
                         "the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error)
                     )
                     await asyncio.sleep(FULL_RETRY_S)
-
-
-class LeaseLost(Exception):
-    pass

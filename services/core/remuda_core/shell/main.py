@@ -1,31 +1,55 @@
-"""The core process: leads every resource manager whose lease it gets, and answers questions about them."""
+"""The core process: follows every resource manager, leads those whose lease it has, and answers questions about
+them."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable, Mapping
 
-import structlog
+import msgspec
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Message
 from remuda_bus.process import Settings
 
-from .leader import Leader
-from .queries import Queries
-
-log = structlog.get_logger()
+from .members import Members
+from .standby import Standby
 
 
-async def main(bus: Bus, settings: Settings) -> None:
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def main(bus: Bus, settings: Settings, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
     """Runs until something goes wrong with any of them: doubt means death, and a new process starts from the log."""
-    async with asyncio.TaskGroup() as leaders:
-        known: set[str] = set()
+    try:
+        await _work(bus, Members(bus, settings.instance), clock_ms)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int]) -> None:
+    standbys: dict[str, Standby] = {}
+
+    async def answer(message: Message) -> bytes:
+        return msgspec.json.encode(_what_it_does(members.name, standbys))
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(members.watch())
+        tasks.create_task(members.announce())
+        await bus.serve(subjects.core_process(members.name), answer, "process")
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
-            if entry.value is None or rm_id in known:
+            if entry.value is None or rm_id in standbys:
                 continue
-            known.add(rm_id)
-            leader = Leader(bus, rm_id, settings.instance)
-            leaders.create_task(
-                leader.lead(lambda one: asyncio.ensure_future(Queries(one.core).serve(bus))), name=f"leader of {rm_id}"
-            )
+            members.know(rm_id)
+            standbys[rm_id] = Standby(bus, rm_id, members, clock_ms)
+            tasks.create_task(standbys[rm_id].run(), name=f"standby of {rm_id}")
+
+
+def _what_it_does(name: str, standbys: Mapping[str, Standby]) -> object:
+    return {
+        "instance": name,
+        "rms": [{"rm": rm_id, "leads": one.leads, "log_seq": one.position.seq} for rm_id, one in standbys.items()],
+    }

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Message, Refused
+from remuda_bus.bus import Bus, Message, Refused, Serving
 
 from ..core import Core
 from ..cycle.explanations import Explanations
@@ -41,10 +41,12 @@ class Queries:
             "stats": self.stats,
         }
 
-    async def serve(self, bus: Bus) -> None:
-        for kind, answer in self._kinds.items():
-            subject = subjects.core_query(self._state.rm_id, kind)
-            await bus.serve(subject, _handler(answer), f"{kind}-{subjects.key_of(self._state.rm_id).replace('=', '_')}")
+    async def serve(self, bus: Bus) -> list[Serving]:
+        rm_id = self._state.rm_id
+        return [
+            await bus.serve(subjects.core_query(rm_id, kind), _handler(answer), f"{kind}-{subjects.token(rm_id)}")
+            for kind, answer in self._kinds.items()
+        ]
 
     def _head(self) -> dict[str, object]:
         return {"rm": self._state.rm_id}

@@ -1,0 +1,130 @@
+"""One resource manager in this process: followed, led while its lease is held, followed again; on one and the same
+core.
+
+A leader that dies is noticed before its lease has expired: its heir asks it all the time, and when nobody listens any
+more where it has just answered, the heir takes the lease over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Message, NobodyListens
+from remuda_bus.lease import Lease
+from remuda_bus.log import Position
+
+from .. import limits
+from ..core import Core
+from .follower import Follower
+from .leader import Leader
+from .members import Holder, Members
+from .queries import Queries
+
+log = structlog.get_logger()
+
+
+class Standby:
+    """`run` raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be
+    born again from the log."""
+
+    def __init__(self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int]) -> None:
+        self.rm_id = rm_id
+        self._leader: Leader | None = None
+        self._core = Core(rm_id)
+        self._bus = bus
+        self._members = members
+        self._clock_ms = clock_ms
+        self._follower = Follower(bus, self._core)
+        self._lease = Lease(bus, subjects.core_lease(rm_id), members.name)
+        self._heard: tuple[str, int] | None = None  # the leader that has answered, and on which connection
+
+    @property
+    def leads(self) -> bool:
+        return self._leader is not None
+
+    @property
+    def position(self) -> Position:
+        return self._follower.position if self._leader is None else self._leader.position
+
+    async def run(self) -> None:
+        await self._follower.open(Position())
+        log.info("following", rm=self.rm_id, log_seq=self.position.seq)
+        self._members.hot(self.rm_id)
+        try:
+            while True:
+                await self._follow_until_elected()
+                position = await self._lead()
+                await self._lease.release()
+                await self._follower.open(position)
+        finally:
+            await self._lease.release()
+
+    async def _follow_until_elected(self) -> None:
+        following = asyncio.ensure_future(self._follower.follow())
+        electing = asyncio.ensure_future(self._elected())
+        try:
+            await asyncio.wait([following, electing], return_when=asyncio.FIRST_COMPLETED)
+            for task in (following, electing):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (following, electing):
+                task.cancel()
+            await asyncio.gather(following, electing, return_exceptions=True)
+
+    async def _elected(self) -> None:
+        """Returns with the lease."""
+        while not await self._take():
+            await self._members.changed(limits.ASK_LEADER_EVERY_S)
+
+    async def _take(self) -> bool:
+        holder = self._members.holder(self.rm_id)
+        if holder is None:
+            return self._members.may_take(self.rm_id) and await self._lease.take()
+        # Of two processes with one name, the other was before this one.
+        if holder.name == self._members.name or (self._members.is_heir(self.rm_id) and await self._is_gone(holder)):
+            return await self._lease.take(holder.revision)
+        return False
+
+    async def _is_gone(self, holder: Holder) -> bool:
+        if not await self._nobody_listens(holder):
+            return False
+        await asyncio.sleep(limits.ASK_LEADER_EVERY_S)
+        now = self._members.holder(self.rm_id)
+        gone = now is not None and now.token == holder.token and await self._nobody_listens(holder)
+        if gone:
+            log.warning("the leader is gone", rm=self.rm_id, leader=holder.name)
+        return gone
+
+    async def _nobody_listens(self, holder: Holder) -> bool:
+        """Only of a leader that has answered before, on this very connection: after an outage of the bus everybody
+        needs a moment to be there again."""
+        here = (holder.token, self._bus.connections)
+        try:
+            subject = subjects.core_query(self.rm_id, "leader")
+            await self._bus.request(subject, timeout_s=limits.LEADER_ANSWERS_WITHIN_S)
+        except NobodyListens:
+            return self._heard == (holder.token, self._bus.connections)
+        except BusError:
+            return False
+        self._heard = here
+        return False
+
+    async def _lead(self) -> Position:
+        """Returns the last commit, when the lease is lost or the RM is another's."""
+        serving = [await self._bus.serve(subjects.core_query(self.rm_id, "leader"), self._answer, "leader")]
+        await self._follower.catch_up()
+        self._leader = Leader(self._bus, self._core, self._lease, await self._follower.close(), self._clock_ms)
+        serving += await Queries(self._core).serve(self._bus)
+        position = await self._leader.lead(lambda: self._members.may_stay(self.rm_id))
+        self._leader = None
+        await asyncio.gather(*(one.close() for one in serving))
+        return position
+
+    async def _answer(self, message: Message) -> bytes:
+        return msgspec.json.encode({"rm": self.rm_id, "leader": self._members.name, "epoch": self._lease.epoch})
