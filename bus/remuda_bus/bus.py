@@ -7,6 +7,8 @@ Every failure is one of four kinds, because callers must treat them differently:
 - `Unanswered`: nobody listens, or no answer came in time. For `request` that is an outage; for `append` the fate of the
   message is **unknown**, and whoever must not do it twice has to die or find out.
 - `Unreadable`: what was read breaks a promise (a gap in an ordered reading, a missing stream).
+
+`ChangedPast` is none of these: what was durable is gone or another, and no waiting helps.
 """
 
 from __future__ import annotations
@@ -47,6 +49,11 @@ class Unreadable(BusError):
 
 class Gone(Unreadable):
     """The consumer that was joined is not there any more, or has been made anew."""
+
+
+class ChangedPast(Exception):
+    """A stream is shorter than, or different from, what has been read of it or is known of it. No outage, so nothing
+    that waits for outages to pass catches it: nobody may go on with that RM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +188,24 @@ class Bus(Protocol):
         """Append 1 to 1,000 to one stream that allows atomic batches: all or none. The sequence of the last."""
         ...
 
-    async def read(self, stream: str, subject: str, after: int = 0) -> Reader: ...
+    async def read(self, stream: str, subject: str, after: int = 0, digest: bytes = b"") -> Reader:
+        """From behind the sequence `after` on. `digest`: SHA-256 of the payload there, where it is known. Whenever the
+        reading begins, also after an outage, it looks whether the stream still holds what was read last: raises
+        ChangedPast, here and from `batch`. (What has been trimmed since is no change.)"""
+        ...
+
+    async def message(self, stream: str, seq: int) -> Message | None:
+        """The message at that sequence, whatever its subject, as the stream's leader has it."""
+        ...
+
+    async def first(self, stream: str, subject: str) -> Message | None:
+        """The oldest message of a stream on a subject."""
+        ...
+
+    async def end(self, stream: str) -> int:
+        """The last sequence of a stream, which may have been of a message that is gone; 0: there was none. Raises
+        Unreadable when there is no such stream."""
+        ...
 
     async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
         """Make (idempotently) or join the durable pull consumer."""

@@ -1,14 +1,19 @@
 """The log of one RM: commits that form a chain, and everyone who reads them agrees which are in force.
 
 A commit names its parent: the stream sequence of the commit it was decided on, and the SHA-256 of that commit's
-payload. Whatever does not hang on the reader's head is void, for every reader alike, so two leaders at once cannot
-both be heard. A commit too large for one message comes in parts; it is in force when the last one is there. Parts
-whose leader died before the end are void, because the next commit hangs on the last complete one again."""
+last payload, which names what it hangs on in turn: one hash stands for the whole past. Whatever does not hang on the
+reader's head is void, for every reader alike, so two leaders at once cannot both be heard. A commit too large for one
+message comes in parts; it is in force when the last one is there. Parts whose leader died before the end are void,
+because the next commit hangs on the last complete one again.
+
+What is void must be explained by a leader that was too late: it hangs on an older commit of the same chain, or it is a
+further part of a commit that was given up. Anything else was written by somebody who takes another history for the
+truth, and then nobody may go on (ChangedPast)."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -16,7 +21,8 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, Headers, Message, Reader, Refused, Unanswered
+from remuda_bus.bus import Bus, BusError, ChangedPast, Headers, Message, Reader, Refused, Unanswered, Unreadable
+from remuda_bus.past import digest_of, witness
 from remuda_proto.remuda.v1 import log_pb2
 
 log = structlog.get_logger()
@@ -24,11 +30,7 @@ log = structlog.get_logger()
 HEADER_ROOM_BYTES = 4_096  # of a payload, for the headers of its message
 CHAIN_ROOM_BYTES = 128  # of a part, for parent, parent_hash, part and the like
 AROUND_BYTES = 8  # tag and length of a decision or fact
-
-
-class ChangedPast(Exception):
-    """A commit hangs on the right sequence, but on another content: the log is not the one that was read. Never go
-    on."""
+REMEMBERED_COMMITS = 1_000  # whose positions a chain keeps: what hangs on an older one is seldom, and void anyway
 
 
 class LostLeadership(BusError):
@@ -37,11 +39,25 @@ class LostLeadership(BusError):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A commit in force: stream sequence of its last part, SHA-256 over its payloads. (0, b"") is before the first. A
-    `hash` b"" at another sequence means it is not known; then the next commit's is believed."""
+    """A commit in force: stream sequence and SHA-256 of its last message. (0, b"") is before the first."""
 
     seq: int = 0
     hash: bytes = b""
+
+    def headers(self) -> dict[str, str]:
+        """For a message that tells of this commit: whoever has it can tell whether the log still holds the commit."""
+        return {subjects.LOG_SEQ: str(self.seq), subjects.LOG_HASH: self.hash.hex()}
+
+    @classmethod
+    def of(cls, headers: Headers) -> Position:
+        """Raises ValueError where there is none."""
+        try:
+            return cls(int(headers[subjects.LOG_SEQ]), bytes.fromhex(headers[subjects.LOG_HASH]))
+        except KeyError as missing:
+            raise ValueError(f"expected the headers {subjects.LOG_SEQ} and {subjects.LOG_HASH}") from missing
+
+
+START = Position()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +71,16 @@ class LogEntry:
 
 
 class Chain:
-    """Judges one message after the other. Pure: no bus, no clock. `head` is the last commit in force."""
+    """Judges one message after the other. Pure: no bus, no clock. `head` is the last commit in force; None to begin
+    with: the first one that is there, whatever it hangs on, since a log may have been trimmed."""
 
-    def __init__(self, head: Position) -> None:
-        self.head = head
+    def __init__(self, head: Position | None) -> None:
+        self.head = head or START
         self.voided = 0  # messages found void, those of parts given up included
+        self._anywhere = head is None
         self._parts: list[log_pb2.Commit] = []
-        self._tip = head  # what the next part hangs on
-        self._digest = hashlib.sha256()
+        self._tip = self.head  # what the next part hangs on
+        self._older: deque[Position] = deque(maxlen=REMEMBERED_COMMITS)  # before the head, in order
 
     def accept(self, message: Message) -> LogEntry | None:
         """The commit that is in force with this message, or None: it is void, or more parts are to come. Raises
@@ -72,19 +90,21 @@ class Chain:
         except DecodeError:
             self.voided += 1
             return None
+        if self._anywhere and commit.part == 0:
+            self._anywhere, self.head = False, Position(commit.parent, commit.parent_hash)
         if not self._hangs(commit):
+            self._explain(commit, message.seq)
             self.voided += 1
             return None
         if commit.part == 0:
             self.voided += len(self._parts)
             self._parts = []
-            self._digest = hashlib.sha256()
-        self._digest.update(message.payload)
-        position = Position(message.seq, self._digest.digest())
+        position = Position(message.seq, digest_of(message.payload))
         self._parts.append(commit)
         self._tip = position
         if commit.more:
             return None
+        self._older.append(self.head)
         parts, self._parts, self.head = self._parts, [], position
         return LogEntry(message.seq, join(parts), position, message.headers)
 
@@ -95,13 +115,25 @@ class Chain:
         parent = self.head if commit.part == 0 else self._tip
         if commit.parent != parent.seq:
             return False
-        known = parent.hash or parent.seq == 0
-        if known and commit.parent_hash != parent.hash:
+        if commit.parent_hash != parent.hash:
             raise ChangedPast(
                 f"a commit hangs on {commit.parent} with hash {commit.parent_hash.hex() or 'none'}, "
                 f"but what was read there has {parent.hash.hex() or 'none'}"
             )
         return True
+
+    def _explain(self, commit: log_pb2.Commit, seq: int) -> None:
+        """Why it is void: its leader had not seen the head, or had died. Raises ChangedPast when it is neither."""
+        if commit.part:
+            return
+        parent = Position(commit.parent, commit.parent_hash)
+        remembered = self._older[0].seq if self._older else self.head.seq
+        if commit.parent < remembered or parent in self._older:
+            return
+        raise ChangedPast(
+            f"the commit at {seq} hangs on {commit.parent}, which is not in force: whoever wrote it has read another "
+            f"log than this one, whose head is {self.head.seq}"
+        )
 
 
 def join(parts: list[log_pb2.Commit]) -> log_pb2.Commit:
@@ -179,17 +211,23 @@ class LogReader:
     """Follows the log of one RM. `position` is the last commit in force, `last_seq` the last message read, valid or
     void."""
 
-    def __init__(self, bus: Bus, rm_id: str, reader: Reader, after: Position) -> None:
+    def __init__(self, bus: Bus, rm_id: str, reader: Reader, after: Position | None) -> None:
         self._bus = bus
         self._subject = subjects.log(rm_id)
         self._reader = reader
         self._chain = Chain(after)
-        self.last_seq = after.seq
+        self.last_seq = after.seq if after is not None else 0
 
     @classmethod
-    async def open(cls, bus: Bus, rm_id: str, after: Position = Position()) -> LogReader:
-        reader = await bus.read(subjects.LOG.name, subjects.log(rm_id), after.seq)
-        return cls(bus, rm_id, reader, after)
+    async def open(cls, bus: Bus, rm_id: str, after: Position | None = START, *, again: bool = False) -> LogReader:
+        """What follows the commit `after`; with `again`, that one first. None: from the first that is there. Raises
+        ChangedPast when the log does not hold that commit any more."""
+        stream, subject = subjects.LOG.name, subjects.log(rm_id)
+        if again and after is not None and after.seq:
+            before = await _before(bus, rm_id, after)
+            return cls(bus, rm_id, await bus.read(stream, subject, before.seq), before)
+        known = after or START
+        return cls(bus, rm_id, await bus.read(stream, subject, known.seq, known.hash), after)
 
     @property
     def position(self) -> Position:
@@ -221,12 +259,43 @@ class LogReader:
     async def _some(self, max_messages: int, timeout_s: float | None) -> list[LogEntry]:
         messages = await self._reader.batch(max_messages, timeout_s=timeout_s)
         voided = self._chain.voided
-        entries = [entry for message in messages if (entry := self._chain.accept(message)) is not None]
+        try:
+            entries = [entry for message in messages if (entry := self._chain.accept(message)) is not None]
+        except ChangedPast:
+            await self._check_head()
+            raise
         if messages:
             self.last_seq = messages[-1].seq
         if self._chain.voided > voided:
             log.warning("void messages in the log", subject=self._subject, count=self._chain.voided - voided)
+            await self._check_head()
         return entries
+
+    async def _check_head(self) -> None:
+        """When something does not hang on it: that may be because it is gone."""
+        head = self.position
+        if head.seq and not await witness(self._bus, subjects.LOG.name, self._subject, head.seq, head.hash):
+            raise Unreadable(f"{self._subject} has been trimmed beyond {head.seq}, up to which it was read")
+
+
+async def check_commit(bus: Bus, rm_id: str, position: Position) -> None:
+    """Raises ChangedPast when the log does not hold that commit, and has not just been trimmed beyond it."""
+    if position.seq:
+        await witness(bus, subjects.LOG.name, subjects.log(rm_id), position.seq, position.hash)
+
+
+async def _before(bus: Bus, rm_id: str, position: Position) -> Position:
+    """The commit on which that one hangs. Raises ChangedPast, Unreadable."""
+    await check_commit(bus, rm_id, position)
+    seq = position.seq
+    while True:
+        message = await bus.message(subjects.LOG.name, seq)
+        if message is None:
+            raise Unreadable(f"{subjects.log(rm_id)} has been trimmed beyond {seq}, from which it was to be read on")
+        part = log_pb2.Commit.FromString(message.payload)
+        if part.part == 0:
+            return Position(part.parent, part.parent_hash)
+        seq = part.parent
 
 
 class LogWriter:
@@ -234,10 +303,6 @@ class LogWriter:
     message on the subject, valid or void (`LogReader.last_seq` after `to_end()`). One append at a time."""
 
     def __init__(self, bus: Bus, rm_id: str, position: Position, last_seq: int | None = None) -> None:
-        if position.seq and not position.hash:
-            raise ValueError(
-                f"{subjects.log(rm_id)}: the hash of commit {position.seq} is not known, nothing can hang on it"
-            )
         self._bus = bus
         self._subject = subjects.log(rm_id)
         self._limit = bus.max_payload - HEADER_ROOM_BYTES
@@ -252,13 +317,12 @@ class LogWriter:
         if self._lost is not None:
             raise LostLeadership(self._lost)
         parts = list(cut(commit, self._limit))
-        tip, digest = self.position, hashlib.sha256()
+        tip = self.position
         for number, part in enumerate(parts):
             part.parent, part.parent_hash = tip.seq, tip.hash
             part.part, part.more = number, number < len(parts) - 1
             payload = part.SerializeToString()
-            digest.update(payload)
-            tip = Position(await self._write(payload, headers), digest.digest())
+            tip = Position(await self._write(payload, headers), digest_of(payload))
         self.position = tip
         return tip
 

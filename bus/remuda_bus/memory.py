@@ -37,6 +37,7 @@ from remuda_bus.bus import (
     Unanswered,
     Unreadable,
 )
+from remuda_bus.past import reaches
 
 log = structlog.get_logger()
 
@@ -357,11 +358,21 @@ class MemoryBus:
             self._tell(message)
         return stream.last_seq
 
-    async def read(self, stream: str, subject: str, after: int = 0) -> Reader:
+    async def read(self, stream: str, subject: str, after: int = 0, digest: bytes = b"") -> Reader:
         found = self._stream(stream)
-        if found.last_seq < after:
-            raise Unreadable(f"stream {stream} ends at {found.last_seq}, but had been read up to {after}")
+        if after:
+            await reaches(self, stream, subject, after, digest)
         return _Reader(found, subject, after)
+
+    async def message(self, stream: str, seq: int) -> Message | None:
+        beyond = self._stream(stream).beyond(seq - 1)
+        return beyond[0] if beyond and beyond[0].seq == seq else None
+
+    async def first(self, stream: str, subject: str) -> Message | None:
+        return next((one for one in self._stream(stream).messages if matches(subject, one.subject)), None)
+
+    async def end(self, stream: str) -> int:
+        return self._stream(stream).last_seq
 
     async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consumer:
         found = self._stream(stream)

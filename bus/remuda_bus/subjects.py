@@ -51,6 +51,11 @@ def deregister(rm_id: str) -> str:
     return f"si.v1.rm.{rm_id}.deregister"
 
 
+def report_wanted(rm_id: str) -> str:
+    """Plain, empty, from the scheduler: register and report, all that was known of you is gone."""
+    return f"si.v1.rm.{rm_id}.report_wanted"
+
+
 def predicates(rm_id: str) -> str:
     """Requests to the RM: may this ask start on that node?"""
     return f"si.v1.rm.{rm_id}.predicates"
@@ -101,9 +106,11 @@ def core_process(instance: str) -> str:
 MSG_ID = "Nats-Msg-Id"
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"  # on the first of a batch: the subject must end there
 LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
+LOG_HASH = "Remuda-Log-Hash"  # beside LOG_SEQ: of that commit, in hex; it stands for the whole log up to there
 EVENT_INDEX = "Remuda-Event-Index"  # on events: which of that commit's records it is, from 0
 LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact the message tells, from 0
 REGISTRATION = "Remuda-Registration"  # on the reply to `register`, and on what the RM sends from then on: its number
+AFTER = "Remuda-After"  # on callbacks: "<LOG_SEQ>.<LOG_FACT>" of the callback before; "0.-1" on the first
 APPLICATION = "Remuda-Application"  # on questions to an RM: of the ask in question
 PARTITION = "Remuda-Partition"  # on questions to an RM: the plain name
 REASON = "Remuda-Reason"  # on dead letters
@@ -200,9 +207,10 @@ CONFIGURATIONS = Bucket(
 )
 EVENT_BOOKMARKS = Bucket(
     "remuda_event_bookmarks",
-    "key_of(rmID) -> sequence of the commit up to which all is told, should EVENTS keep no record of that RM any more",
+    'key_of(rmID) -> JSON {"seq", "hash"}: the commit up to which all is told, should EVENTS keep no record of that RM',
 )
-BUCKETS = (LEASES, RMS, CONFIGURATIONS, EVENT_BOOKMARKS)
+HALTS = Bucket("remuda_halts", "RMs whose streams have lost or changed their past: key_of(rmID) -> JSON of halts.Halt")
+BUCKETS = (LEASES, RMS, CONFIGURATIONS, EVENT_BOOKMARKS, HALTS)
 
 CORE_LEASE = "core"
 MEMBER = "member"

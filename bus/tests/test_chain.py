@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_bus.bus import Message
-from remuda_bus.log import Chain, ChangedPast, LogEntry, Position, cut, join
+from remuda_bus.bus import ChangedPast, Message
+from remuda_bus.log import Chain, LogEntry, Position, cut, join
+from remuda_bus.past import digest_of
 from remuda_proto.remuda.v1 import log_pb2
 
 START = Position()
@@ -23,7 +23,6 @@ class Leader:
         self.name = name
         self.head = head
         self.tip = head
-        self.digest = hashlib.sha256()
         self.part = 0
 
     def write(self, seq: int, more: bool) -> Message:
@@ -32,21 +31,21 @@ class Leader:
         )
         commit.decisions.add(command=self.name, correlation_id=str(seq))
         payload = commit.SerializeToString()
-        self.digest.update(payload)
-        self.tip = Position(seq, self.digest.digest())
+        self.tip = Position(seq, digest_of(payload))
         self.part += 1
         if not more:
-            self.head, self.part, self.digest = self.tip, 0, hashlib.sha256()
+            self.head, self.part = self.tip, 0
         return Message("remuda.log.a", payload, seq=seq)
 
     def give_up(self, head: Position) -> None:
         self.head = self.tip = head
-        self.part, self.digest = 0, hashlib.sha256()
+        self.part = 0
 
 
-def read(messages: list[Message], after: Position) -> list[LogEntry]:
+def read(messages: list[Message], after: Position | None) -> list[LogEntry]:
     chain = Chain(after)
-    entries = [chain.accept(message) for message in messages if message.seq > after.seq]
+    since = after.seq if after is not None else 0
+    entries = [chain.accept(message) for message in messages if message.seq > since]
     return [entry for entry in entries if entry is not None]
 
 
@@ -58,25 +57,47 @@ steps = st.lists(
 
 @given(steps, st.integers(1, 5))
 def test_readers_agree_wherever_they_start(plan: list[tuple[str, bool, bool]], gap: int) -> None:
+    """A server that keeps its promises refuses whoever has not seen the last message; who dies of it looks anew."""
     judge = Chain(START)
     leaders = {name: Leader(name, START) for name in "ab"}
     messages: list[Message] = []
+    last_by = ""
     for (name, more, look), seq in zip(plan, itertools.count(gap, gap), strict=False):
-        if look:
+        if look or last_by not in (name, ""):
             leaders[name].give_up(judge.head)
+        last_by = name
         messages.append(leaders[name].write(seq, more))
         judge.accept(messages[-1])
     in_force = read(messages, START)
     for number, entry in enumerate(in_force):
         assert read(messages, entry.position) == in_force[number + 1 :]
-        unknown = Position(entry.seq)
-        assert read(messages, unknown) == in_force[number + 1 :]
+        rest = [message for message in messages if message.seq > entry.seq]
+        assert read(rest, None) == in_force[number + 1 :]  # trimmed up to there
     parents = [entry.commit.parent for entry in in_force]
     assert parents[:1] in ([], [0])
     assert judge.voided + sum(len(entry.commit.decisions) for entry in in_force) <= len(messages)
     for entry in in_force:
         # The decisions of one commit are one leader's.
         assert len({decision.command for decision in entry.commit.decisions}) == 1
+
+
+@given(steps)
+def test_leaders_whom_no_server_refuses_are_never_both_heard(plan: list[tuple[str, bool, bool]]) -> None:
+    """The chain alone: what is in force is one history; where a leader goes on from what is void, readers stop."""
+    judge = Chain(START)
+    leaders = {name: Leader(name, START) for name in "ab"}
+    heads = [START]
+    for seq, (name, more, look) in enumerate(plan, 1):
+        if look:
+            leaders[name].give_up(judge.head)
+        message = leaders[name].write(seq, more)
+        try:
+            entry = judge.accept(message)
+        except ChangedPast:
+            return
+        if entry is not None:
+            assert Position(entry.commit.parent, entry.commit.parent_hash) == heads[-1]
+            heads.append(entry.position)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=30))
@@ -115,6 +136,40 @@ def test_a_changed_past_is_noticed() -> None:
     chain.accept(Leader("someone else", START).write(1, False))
     with pytest.raises(ChangedPast, match="hangs on 1"):
         chain.accept(leader.write(2, False))
+
+
+def test_a_late_leader_is_void_and_its_next_commit_a_fork() -> None:
+    """It takes what is void here for the truth: one of the two logs is wrong."""
+    late = Leader("late", START)
+    messages = [late.write(1, False)]
+    other = Leader("other", late.head)
+    messages += [other.write(2, False), late.write(3, False)]
+    chain = Chain(START)
+    assert [chain.accept(message) is not None for message in messages] == [True, True, False]
+    with pytest.raises(ChangedPast, match="the commit at 4 hangs on 3, which is not in force"):
+        chain.accept(late.write(4, False))
+
+
+def test_parts_of_a_commit_given_up_may_still_come() -> None:
+    late = Leader("late", START)
+    messages = [late.write(1, True), Leader("other", START).write(2, False), late.write(3, True), late.write(4, False)]
+    chain = Chain(START)
+    assert [chain.accept(message) is not None for message in messages] == [False, True, False, False]
+    assert chain.voided == 3
+
+
+def test_a_log_without_its_beginning() -> None:
+    leader = Leader("a", START)
+    messages = [leader.write(seq, False) for seq in (1, 2, 3)][1:]
+    with pytest.raises(ChangedPast, match="hangs on 1"):
+        read(messages, START)
+    assert [entry.seq for entry in read(messages, None)] == [2, 3]
+
+
+def test_a_log_that_begins_in_the_middle_of_a_commit() -> None:
+    leader = Leader("a", START)
+    messages = [leader.write(1, True), leader.write(2, False), leader.write(3, False)][1:]
+    assert [entry.seq for entry in read(messages, None)] == [3]
 
 
 def test_a_changed_part_is_noticed() -> None:

@@ -13,6 +13,7 @@ from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import (
     Bus,
+    ChangedPast,
     Consumer,
     Full,
     Gone,
@@ -26,6 +27,7 @@ from remuda_bus.bus import (
 )
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
+from remuda_bus.past import digest_of, witness
 
 
 @dataclass
@@ -220,8 +222,62 @@ async def test_batch_limits(case: Case) -> None:
 async def test_reading_what_was_never_written(case: Case) -> None:
     with pytest.raises(Unreadable):
         await case.bus.read("NOWHERE", "nowhere")
-    with pytest.raises(Unreadable, match="had been read up to 7"):
+    with pytest.raises(ChangedPast, match="had been read up to 7"):
         await case.bus.read(INBOX, subjects.inbox("a"), after=7)
+
+
+async def test_single_messages(case: Case) -> None:
+    for subject in ("a", "b", "a"):
+        await case.bus.append(subjects.inbox(subject), subject.encode(), {"x": "y"})
+    second = await case.bus.message(INBOX, 2)
+    assert second is not None
+    assert (second.subject, second.payload, second.seq, dict(second.headers)) == (
+        subjects.inbox("b"),
+        b"b",
+        2,
+        {"x": "y"},
+    )
+    assert await case.bus.message(INBOX, 4) is None
+    await case.bus.trim(INBOX, subjects.inbox("a"), 3)
+    assert await case.bus.message(INBOX, 1) is None
+    first = await case.bus.first(INBOX, subjects.inbox("a"))
+    assert first is not None and first.seq == 3
+    assert await case.bus.first(INBOX, subjects.inbox("c")) is None
+    assert (await case.bus.end(INBOX), await case.bus.end(REQUESTS)) == (3, 0)
+    with pytest.raises(Unreadable):
+        await case.bus.end("NOWHERE")
+
+
+async def test_a_message_as_large_as_a_payload_may_be(case: Case) -> None:
+    payload = bytes(case.bus.max_payload - 100)
+    seq = await case.bus.append(subjects.log("a"), payload)
+    message = await case.bus.message(subjects.LOG.name, seq)
+    assert message is not None and message.payload == payload
+
+
+async def test_what_a_stream_holds_is_what_was_read(case: Case) -> None:
+    log, stream = subjects.log("a"), subjects.LOG.name
+    for n in range(4):
+        await case.bus.append(subjects.log("ab"[n % 2]), b"%d" % n)
+    await case.bus.read(stream, log, 3, digest_of(b"2"))
+    assert await witness(case.bus, stream, log, 3) == digest_of(b"2")
+    with pytest.raises(ChangedPast, match="holds another message at 3"):
+        await case.bus.read(stream, log, 3, digest_of(b"other"))
+    with pytest.raises(ChangedPast, match=r"a message of remuda\.log\.b at 2"):
+        await case.bus.read(stream, log, 2, digest_of(b"1"))
+    with pytest.raises(ChangedPast, match="ends at 4"):
+        await witness(case.bus, stream, log, 5)
+    with pytest.raises(ChangedPast, match="not found"):
+        await witness(case.bus, "NOWHERE", log, 5)
+
+
+async def test_what_was_trimmed_is_no_changed_past(case: Case) -> None:
+    for n in range(4):
+        await case.bus.append(subjects.inbox("a"), b"%d" % n)
+    await case.bus.trim(INBOX, subjects.inbox("a"), 3)
+    assert await witness(case.bus, INBOX, subjects.inbox("a"), 2, digest_of(b"1")) == b""
+    reader = await case.bus.read(INBOX, subjects.inbox("a"), 2, digest_of(b"1"))
+    assert await read_all(reader, 2) == [b"2", b"3"]
 
 
 async def test_a_closed_reader_says_so(case: Case) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Full, Unanswered
+from remuda_bus.bus import Bus, ChangedPast, Full, Unanswered, Unreadable
 from remuda_bus.log import LogEntry, LogReader, LogWriter, LostLeadership, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
+from remuda_bus.past import digest_of
 from remuda_proto.remuda.v1 import log_pb2
 
 
@@ -119,9 +120,43 @@ async def test_void_messages_at_the_end_do_not_hold_up(bus: Bus) -> None:
     assert await commands(reader) == ["one"]
 
 
-async def test_nothing_hangs_on_an_unknown_hash(bus: Bus) -> None:
-    with pytest.raises(ValueError, match="commit 3 is not known"):
-        LogWriter(bus, "a", Position(3))
+async def test_reading_a_commit_again(bus: Bus) -> None:
+    writer = LogWriter(bus, "a", Position())
+    first = await writer.append(commit("one"))
+    large = await writer.append(commit("large", facts=5_000))
+    await writer.append(commit("three"))
+    for position, found in ((first, ["one", "large", "three"]), (large, ["large", "three"])):
+        reader = await LogReader.open(bus, "a", position, again=True)
+        assert [entry.commit.decisions[0].command for entry in await to_end(reader)] == found
+
+
+async def test_a_position_that_the_log_does_not_hold(bus: Bus) -> None:
+    position = await LogWriter(bus, "a", Position()).append(commit("one"))
+    await LogWriter(bus, "b", Position()).append(commit("of another"))
+    for again in (False, True):
+        with pytest.raises(ChangedPast, match="holds another message at 1"):
+            await LogReader.open(bus, "a", Position(position.seq, digest_of(b"another")), again=again)
+        with pytest.raises(ChangedPast, match=r"a message of remuda\.log\.b at 2"):
+            await LogReader.open(bus, "a", Position(2, digest_of(b"another")), again=again)
+        with pytest.raises(ChangedPast, match="ends at 2"):
+            await LogReader.open(bus, "a", Position(3, digest_of(b"another")), again=again)
+
+
+async def test_a_trimmed_log(bus: Bus) -> None:
+    writer = LogWriter(bus, "a", Position())
+    one, two, three = [await writer.append(commit(name)) for name in ("one", "two", "three")]
+    behind = await LogReader.open(bus, "a", one)
+    await bus.trim(subjects.LOG.name, subjects.log("a"), three.seq)
+    with pytest.raises(ChangedPast, match="hangs on 2"):
+        await to_end(await LogReader.open(bus, "a"))
+    from_what_is_there = await LogReader.open(bus, "a", None)
+    assert [entry.position for entry in await to_end(from_what_is_there)] == [three]
+    with pytest.raises(Unreadable, match="trimmed beyond 1"):
+        await to_end(await LogReader.open(bus, "a", one))
+    with pytest.raises(Unreadable, match="trimmed beyond 2"):
+        await LogReader.open(bus, "a", two, again=True)
+    assert [entry.position for entry in await to_end(await LogReader.open(bus, "a", three, again=True))] == [three]
+    await behind.close()
 
 
 async def test_a_full_log_may_be_tried_again() -> None:

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Message, NobodyListens, Refused, Unanswered, Unreadable
+from remuda_bus.bus import ChangedPast, Message, NobodyListens, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 
 INBOX = subjects.INBOX.name
@@ -123,7 +123,24 @@ async def test_a_stream_that_lost_its_past(server: NatsServer, nats_bus: NatsBus
     await other.declare()
     await other.close()
     await server.restart()
-    with pytest.raises(Unreadable, match="had been read up to"):
+    with pytest.raises(ChangedPast, match="had been read up to"):
+        await reader.batch(timeout_s=10)
+
+
+async def test_a_stream_that_is_another_after_an_outage(server: NatsServer, nats_bus: NatsBus) -> None:
+    """As long as before, and longer: seen as soon as the reading goes on."""
+    for payload in (b"1", b"2"):
+        await nats_bus.append(subjects.inbox("a"), payload)
+    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
+    await reader.batch(max_messages=2)
+    other = await connect(server.url, "other", timeout_s=5)
+    await other._jetstream.api(f"STREAM.DELETE.{INBOX}")
+    await other.declare()
+    for payload in (b"1", b"another", b"3"):
+        await other.append(subjects.inbox("a"), payload)
+    await other.close()
+    await server.restart()
+    with pytest.raises(ChangedPast, match="holds another message at 2"):
         await reader.batch(timeout_s=10)
 
 

@@ -112,8 +112,8 @@ class NatsBus:
     async def append_all(self, messages: Sequence[Outgoing], timeout_s: float = 5.0) -> int:
         return await self._jetstream.append_all(messages, timeout_s)
 
-    async def read(self, stream: str, subject: str, after: int = 0) -> Reader:
-        reader = StreamReader(self._jetstream, stream, subject, after)
+    async def read(self, stream: str, subject: str, after: int = 0, digest: bytes = b"") -> Reader:
+        reader = StreamReader(self._jetstream, stream, subject, after, digest)
         await reader.open()
         return reader
 
@@ -135,6 +135,15 @@ class NatsBus:
 
     async def last(self, stream: str, subject: str) -> Message | None:
         return await self._jetstream.last(stream, subject)
+
+    async def message(self, stream: str, seq: int) -> Message | None:
+        return await self._jetstream.message(stream, seq)
+
+    async def first(self, stream: str, subject: str) -> Message | None:
+        return await self._jetstream.first(stream, subject)
+
+    async def end(self, stream: str) -> int:
+        return await self._jetstream.end(stream)
 
     async def trim(self, stream: str, subject: str, below: int) -> None:
         await self._jetstream.trim(stream, subject, below)

@@ -19,6 +19,7 @@ from nats.aio.subscription import Subscription
 from remuda_bus.bus import Message, Unanswered, Unreadable
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
+from remuda_bus.past import digest_of, reaches, witness
 
 log = structlog.get_logger()
 
@@ -176,19 +177,23 @@ class Feed(Buffer):
 
 
 class StreamReader:
-    """`remuda_bus.bus.Reader` over a stream. Between lives it goes on after the last message it gave out."""
+    """`remuda_bus.bus.Reader` over a stream. Between lives it goes on after the last message it gave out, if the stream
+    still holds that."""
 
-    def __init__(self, jetstream: JetStream, stream: str, subject: str, after: int) -> None:
+    def __init__(self, jetstream: JetStream, stream: str, subject: str, after: int, digest: bytes) -> None:
         self._jetstream = jetstream
         self._stream = stream
         self._subject = subject
         self._after = after
+        self._digest = digest  # of the message at `after`, as far as it is known
+        self._last: Message | None = None  # given out
         self._feed: Feed | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closed = False
 
     async def open(self) -> None:
-        """Raises Unreadable. Whoever stops waiting does not stop the opening: short timeouts would never get there."""
+        """Raises Unreadable, ChangedPast. Whoever stops waiting does not stop the opening: short timeouts would
+        never get there."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
         try:
@@ -208,7 +213,8 @@ class StreamReader:
                 return []
         assert self._feed is not None
         taken = self._feed.take(max_messages, max_bytes)
-        self._after = taken[-1].seq
+        self._last = taken[-1]
+        self._after = self._last.seq
         return taken
 
     async def close(self) -> None:
@@ -234,7 +240,8 @@ class StreamReader:
                 await self._feed.wait()
 
     async def _open(self) -> None:
-        """Tries until it can; raises Unreadable when there is no such stream or it has lost what was read."""
+        """Tries until it can; raises Unreadable when there is no such stream, ChangedPast when it has lost what was
+        read."""
         while True:
             await self._jetstream.connection.until_up()
             try:
@@ -249,12 +256,11 @@ class StreamReader:
                 return
 
     async def _check_past(self) -> None:
-        if self._after == 0:
-            return
-        info = await self._jetstream.api(f"STREAM.INFO.{self._stream}")
-        last = int(info["state"]["last_seq"])
-        if last < self._after:
-            raise Unreadable(f"stream {self._stream} ends at {last}, but had been read up to {self._after}")
+        if self._last is not None:
+            subject, digest = self._last.subject, digest_of(self._last.payload)
+            await witness(self._jetstream, self._stream, subject, self._after, digest)
+        elif self._after:
+            await reaches(self._jetstream, self._stream, self._subject, self._after, self._digest)
 
     def _config(self) -> dict[str, Any]:
         start: dict[str, Any] = {"deliver_policy": "all"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import BusError, ConsumerState, Full, Headers, Message, Outgoing, Refused, Unanswered, Unreadable
-from remuda_bus.nats.connection import Connection
+from remuda_bus.nats.connection import Connection, FastClient
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 BATCH_ID = "Nats-Batch-Id"
@@ -115,6 +116,28 @@ class JetStream:
         for name in ("Nats-Stream", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"):
             headers.pop(name, None)
         return Message(found, reply.data, headers or NO_HEADERS, sequence)
+
+    async def message(self, stream: str, seq: int) -> Message | None:
+        return await self._get(stream, {"seq": seq})
+
+    async def first(self, stream: str, subject: str) -> Message | None:
+        return await self._get(stream, {"seq": 1, "next_by_subj": subject})
+
+    async def end(self, stream: str) -> int:
+        info = await self.api(f"STREAM.INFO.{stream}")
+        return int(info["state"]["last_seq"])
+
+    async def _get(self, stream: str, which: Mapping[str, Any]) -> Message | None:
+        """Asked of the stream's leader: a replica may be behind."""
+        try:
+            answer = await self.api(f"STREAM.MSG.GET.{stream}", which)
+        except JetStreamError as error:
+            if error.err_code == NO_MESSAGE_FOUND:
+                return None
+            raise
+        found: dict[str, Any] = answer["message"]
+        headers = FastClient._parse_header_lines(base64.b64decode(found.get("hdrs", "")))
+        return Message(found["subject"], base64.b64decode(found.get("data", "")), headers, int(found["seq"]))
 
     async def trim(self, stream: str, subject: str, below: int) -> None:
         if below > 0:

@@ -8,6 +8,7 @@ that believes in its lease, or by an earlier append whose fate was not known. Kn
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,16 +17,14 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, Message, Outgoing, Refused, Unreadable
-from remuda_bus.log import LogEntry, Position
+from remuda_bus.log import START, LogEntry, LogReader, Position, check_commit
 from remuda_events.narrate import narrate
-from remuda_proto.remuda.v1 import log_pb2
 
 log = structlog.get_logger()
 
 BATCH_RECORDS: Final = 1_000  # what the server takes as one atomic batch
 BATCH_TIMEOUT_S: Final = 30.0
 FULL_PAUSE_S: Final = 5.0
-COMMIT_TIMEOUT_S: Final = 5.0
 
 
 class GoneOn(BusError):
@@ -34,36 +33,42 @@ class GoneOn(BusError):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last record: `event_seq` in EVENTS, 0 if there is none; of the commit at `log_seq`, `told` are written."""
+    """The last record: `event_seq` in EVENTS, 0 if there is none; of its commit, `told` records are written."""
 
     event_seq: int = 0
-    log_seq: int = 0
+    commit: Position = START
     told: int = 0
 
 
 class History:
-    """Goes on after `end`; `after` is where to read the log from, `complete` the last commit of which all is told."""
+    """Goes on after `end`; `complete` is the last commit of which all is told, None: the log begins with news."""
 
-    def __init__(self, bus: Bus, rm_id: str, end: End, after: Position) -> None:
+    def __init__(self, bus: Bus, rm_id: str, end: End, complete: Position | None) -> None:
         self._bus = bus
         self._rm_id = rm_id
         self._subject = subjects.event(rm_id)
         self._end = end
         self._last_seq = end.event_seq
         self._batch = BATCH_RECORDS
-        self._marked = 0
-        self.after = after
-        self.complete = after.seq
+        self._marked: Position | None = None
+        self.complete = complete
 
     @classmethod
-    async def open(cls, bus: Bus, rm_id: str, complete: int = 0) -> History:
+    async def open(cls, bus: Bus, rm_id: str, complete: Position | None = None) -> History:
         """`complete`: the caller knows that all is told up to that commit. Raises BusError."""
         mark = await bus.get(subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id))
         if mark is not None and mark.value is not None:
-            complete = max(complete, int(mark.value))
-        end = end_of(await bus.last(subjects.EVENTS.name, subjects.event(rm_id)))
-        after = Position(complete) if end.log_seq <= complete else await before(bus, rm_id, end.log_seq)
-        return cls(bus, rm_id, end, after)
+            complete = max(complete or START, read_mark(mark.value), key=lambda position: position.seq)
+        return cls(bus, rm_id, end_of(await bus.last(subjects.EVENTS.name, subjects.event(rm_id))), complete)
+
+    async def read(self) -> LogReader:
+        """What is not told yet, a commit that is told in part included. Raises BusError, ChangedPast."""
+        complete = self.complete or START
+        if complete.seq:
+            await check_commit(self._bus, self._rm_id, complete)
+        if self._end.commit.seq > complete.seq:
+            return await LogReader.open(self._bus, self._rm_id, self._end.commit, again=True)
+        return await LogReader.open(self._bus, self._rm_id, complete if complete.seq else None)
 
     async def tell(self, entries: Sequence[LogEntry]) -> None:
         """Append the records of these commits, which follow `complete`. Raises GoneOn, and BusError when nobody
@@ -76,20 +81,20 @@ class History:
                 del waiting[:BATCH_RECORDS]
         if waiting:
             await self._append(waiting)
-        self.complete = entries[-1].seq
+        self.complete = entries[-1].position
 
     async def mark(self) -> None:
         """Note how far all is told, for the day when EVENTS keeps no record of this RM any more."""
-        if self._marked != self.complete:
-            await self._bus.put(
-                subjects.EVENT_BOOKMARKS.name, subjects.key_of(self._rm_id), str(self.complete).encode()
-            )
-            self._marked = self.complete
+        complete = self.complete
+        if complete is not None and self._marked != complete:
+            mark = json.dumps({"seq": complete.seq, "hash": complete.hash.hex()}).encode()
+            await self._bus.put(subjects.EVENT_BOOKMARKS.name, subjects.key_of(self._rm_id), mark)
+            self._marked = complete
 
     def _records(self, entry: LogEntry) -> Iterator[Outgoing]:
         """Those that are not written yet."""
-        told = self._end.told if entry.seq == self._end.log_seq else 0
-        headers = {subjects.LOG_SEQ: str(entry.seq)}
+        told = self._end.told if entry.seq == self._end.commit.seq else 0
+        headers = entry.position.headers()
         if traceparent := entry.headers.get(subjects.TRACEPARENT):
             headers[subjects.TRACEPARENT] = traceparent
         for index, payload in enumerate(narrate(entry.commit)):
@@ -128,32 +133,14 @@ def end_of(last: Message | None) -> End:
     if last is None:
         return End()
     try:
-        return End(last.seq, int(last.headers[subjects.LOG_SEQ]), int(last.headers[subjects.EVENT_INDEX]) + 1)
+        return End(last.seq, Position.of(last.headers), int(last.headers[subjects.EVENT_INDEX]) + 1)
     except (KeyError, ValueError):
         raise Unreadable(
-            f"the message at {last.seq} on {last.subject} has no {subjects.LOG_SEQ} and {subjects.EVENT_INDEX}: "
-            "somebody else publishes there, and where to go on cannot be known"
+            f"the message at {last.seq} on {last.subject} has no {subjects.LOG_SEQ}, {subjects.LOG_HASH} and "
+            f"{subjects.EVENT_INDEX}: somebody else publishes there, and where to go on cannot be known"
         ) from None
 
 
-async def before(bus: Bus, rm_id: str, log_seq: int) -> Position:
-    """The commit on which the one at `log_seq` hangs, so that a reader that starts there reads that one first. When the
-    log does not reach back that far, `log_seq` itself: then there is no more to be told of it."""
-    seq = log_seq
-    while True:
-        commit = await commit_at(bus, rm_id, seq)
-        if commit is None:
-            return Position(log_seq)
-        if commit.part == 0:
-            return Position(commit.parent, commit.parent_hash)
-        seq = commit.parent
-
-
-async def commit_at(bus: Bus, rm_id: str, seq: int) -> log_pb2.Commit | None:
-    """The message of the log at that sequence: a commit, or the part of one."""
-    reader = await bus.read(subjects.LOG.name, subjects.log(rm_id), after=seq - 1)
-    try:
-        found = await reader.batch(max_messages=1, timeout_s=COMMIT_TIMEOUT_S)
-    finally:
-        await reader.close()
-    return log_pb2.Commit.FromString(found[0].payload) if found and found[0].seq == seq else None
+def read_mark(value: bytes) -> Position:
+    mark = json.loads(value)
+    return Position(mark["seq"], bytes.fromhex(mark["hash"]))

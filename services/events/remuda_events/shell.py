@@ -11,14 +11,16 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.halts import Halts
 from remuda_bus.lease import Lease
-from remuda_bus.log import ChangedPast, LogEntry, LogReader
+from remuda_bus.log import LogEntry, LogReader, Position
 from remuda_bus.process import Settings
 from remuda_events.history import History
 
@@ -48,28 +50,31 @@ async def serve(bus: Bus, instance: str) -> None:
     try:
         while True:
             await lease.acquire()
-            await _while_held(lease, publish(bus))
+            await _while_held(lease, publish(bus, instance))
     except ExceptionGroup as failures:  # the first of the followers that failed is what there is to say
         raise failures.exceptions[0] from None
     finally:
         await lease.release()
 
 
-async def publish(bus: Bus) -> None:
+async def publish(bus: Bus, instance: str = "events") -> None:
     """Follow every RM there is or will be."""
     known: set[str] = set()
+    halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
     async with asyncio.TaskGroup() as followers:
+        followers.create_task(halts.watch())
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
             # An RM that has gone may have left something in its log that is not told yet, so it is followed on.
             if entry.value is not None and rm_id not in known:
                 known.add(rm_id)
-                followers.create_task(follow(bus, rm_id), name=f"events of {rm_id}")
+                work = halts.guard(rm_id, partial(follow, bus, rm_id))
+                followers.create_task(work, name=f"events of {rm_id}")
 
 
 async def follow(bus: Bus, rm_id: str) -> None:
-    """Write the history of one RM for ever, across outages. Returns only when its log cannot be trusted."""
-    complete = 0
+    """Write the history of one RM for ever, across outages. Raises ChangedPast."""
+    complete: Position | None = None
     lateness = Lateness(rm_id)
     while True:
         try:
@@ -78,16 +83,13 @@ async def follow(bus: Bus, rm_id: str) -> None:
                 await _write(bus, rm_id, history, lateness)
             finally:
                 complete = history.complete
-        except ChangedPast:
-            log.exception("the past of the log has changed, no more events of this RM", rm=rm_id)
-            return
         except BusError as error:
             log.warning("events interrupted, going on where the history ends", rm=rm_id, error=str(error))
             await asyncio.sleep(RETRY_S)
 
 
 async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> None:
-    reader = await LogReader.open(bus, rm_id, history.after)
+    reader = await history.read()
     marked = _now()
     try:
         while True:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, Message, Outgoing
+from remuda_bus.halts import Halts
 from remuda_bus.log import HEADER_ROOM_BYTES
 from remuda_bus.ordered import append_in_order
 from remuda_rmproxy import translate
@@ -23,10 +24,11 @@ HOLD_BYTES = 256_000  # before they go to the inbox: the core works on them whil
 
 
 class Forwarder:
-    def __init__(self, bus: Bus, sessions: Sessions, dead_letters: DeadLetters) -> None:
+    def __init__(self, bus: Bus, sessions: Sessions, dead_letters: DeadLetters, halts: Halts) -> None:
         self._bus = bus
         self._sessions = sessions
         self._dead_letters = dead_letters
+        self._halts = halts
         self._limit = bus.max_payload - HEADER_ROOM_BYTES
         self._done_seq = 0  # all requests up to here are in the inbox or are dead letters
         self._batch: list[Outgoing] = []
@@ -70,6 +72,8 @@ class Forwarder:
 
     async def _commands(self, message: Message, rm_id: str) -> list[bytes]:
         translate.check_rm_id(rm_id)
+        if halt := self._halts.get(rm_id):
+            raise Unacceptable(halt.told())
         rm = await self._registered(rm_id)
         if translate.kind_of(message) != "configuration":
             return translate.commands_of(message, rm_id, self._limit)

@@ -9,6 +9,7 @@ import structlog
 
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError, Message, Refused
+from remuda_bus.halts import Halts
 from remuda_bus.log import HEADER_ROOM_BYTES
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -17,6 +18,7 @@ from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.resolve import resolve_registration
 from remuda_rmproxy.session import OUTAGE, UNPROCESSABLE, Correlation, Rm, Sessions, config_source, read_registration
 from remuda_rmproxy.tellers import Tellers
+from remuda_rmproxy.witness import Witness
 
 log = structlog.get_logger()
 
@@ -26,17 +28,23 @@ CORE_WITHIN_S = 10.0
 class Registrar:
     """Answers registrations, and keeps the records of RMs as the core's decisions say."""
 
-    def __init__(self, bus: Bus, sessions: Sessions, dead_letters: DeadLetters, core_within_s: float) -> None:
+    def __init__(
+        self, bus: Bus, sessions: Sessions, dead_letters: DeadLetters, halts: Halts, core_within_s: float
+    ) -> None:
         self._bus = bus
         self._sessions = sessions
         self._dead_letters = dead_letters
+        self._witness = Witness(bus, halts)
         self._core_within_s = core_within_s
         self._waiting: dict[str, asyncio.Future[log_pb2.Decision]] = {}
 
     async def register(self, message: Message, tellers: Tellers) -> bytes:
-        """The reply. Raises Refused: 400 not understood, 422 the configuration or the core's refusal, 503 an outage."""
+        """The reply. Raises Refused: 400 not understood, 422 the configuration or the core's refusal, 503 an outage
+        or an RM that is halted."""
         request = read_registration(message)
         with telemetry.span("rmproxy.forward", message.headers, rm=request.rmID) as span:
+            await self._witness.refuse_if_halted(request.rmID)
+            await self._witness.hear(request.rmID, message.headers)
             configuration = await resolve_registration(self._bus, request)
             source = config_source(request.config, configuration)
             rm = Rm(request.rmID, request.policyGroup, request.version, source)

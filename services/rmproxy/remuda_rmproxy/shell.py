@@ -8,11 +8,13 @@ than a start.
 from __future__ import annotations
 
 import asyncio
+import time
 
 import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Message
+from remuda_bus.halts import Halts
 from remuda_bus.lease import Lease
 from remuda_bus.process import Settings
 from remuda_rmproxy.dead_letters import DeadLetters
@@ -34,25 +36,27 @@ async def main(bus: Bus, settings: Settings, *, core_within_s: float = CORE_WITH
     log.info("waiting for the lease", lease=subjects.RMPROXY_LEASE)
     await lease.acquire()
     try:
-        await _work(bus, lease, core_within_s)
+        await _work(bus, lease, settings.instance, core_within_s)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:
         await lease.release()
 
 
-async def _work(bus: Bus, lease: Lease, core_within_s: float) -> None:
+async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> None:
     sessions, dead_letters = Sessions(), DeadLetters(bus)
-    registrar = Registrar(bus, sessions, dead_letters, core_within_s)
+    halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
+    registrar = Registrar(bus, sessions, dead_letters, halts, core_within_s)
     async with asyncio.TaskGroup() as group:
-        tellers = Tellers(bus, group, registrar.decided)
+        tellers = Tellers(bus, group, halts, registrar.decided)
 
         async def register(message: Message) -> bytes:
             return await registrar.register(message, tellers)
 
         group.create_task(_until_lost(lease))
         group.create_task(_watch(bus, sessions, tellers))
-        group.create_task(Forwarder(bus, sessions, dead_letters).run())
+        group.create_task(halts.watch())
+        group.create_task(Forwarder(bus, sessions, dead_letters, halts).run())
         group.create_task(tellers.trim())
         await bus.serve(subjects.register("*"), register, "register")
 

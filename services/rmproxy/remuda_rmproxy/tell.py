@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import structlog
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, BusError, Outgoing, Unreadable
-from remuda_bus.log import HEADER_ROOM_BYTES, LogEntry, LogReader, Position
+from remuda_bus.bus import Bus, BusError, Headers, Outgoing, Unreadable
+from remuda_bus.log import HEADER_ROOM_BYTES, START, LogEntry, LogReader, Position, check_commit
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_rmproxy.callbacks import Question, callbacks_of
+from remuda_rmproxy.callbacks import Callback, Question, callbacks_of
 
 log = structlog.get_logger()
 
@@ -32,11 +32,14 @@ OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, Question]]]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The newest callback: what it tells, and its own stream sequence. Zeros: nothing was told yet."""
+    """The newest callback: of which commit, of what in it, and its own stream sequence. Zeros: nothing was told yet."""
 
-    log_seq: int = 0
+    commit: Position = START
     fact: int = -1
     callback_seq: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.commit.seq}.{self.fact}"
 
 
 class Teller:
@@ -49,7 +52,9 @@ class Teller:
         self._on_decision = on_decision
         self._on_questions = on_questions
         self._limit = bus.max_payload - HEADER_ROOM_BYTES
-        self._told = Told()
+        self._told = Told()  # is durable
+        self._newest = Told()  # is made
+        self._read = START
         self._trimmed_below = 0
 
     async def run(self) -> None:
@@ -74,12 +79,15 @@ class Teller:
             self._trimmed_below = below
 
     async def _tell_from_where_it_stopped(self) -> None:
-        self._told = told = await newest_callback(self._bus, self._rm_id)
-        after = Position() if told.log_seq == 0 else await position_before(self._bus, self._rm_id, told.log_seq)
-        reader = await LogReader.open(self._bus, self._rm_id, after)
+        """What was read before an interruption has to be in the log still, and so has what the RM was told."""
+        await check_commit(self._bus, self._rm_id, self._read)
+        self._told = self._newest = told = await newest_callback(self._bus, self._rm_id)
+        reader = await LogReader.open(self._bus, self._rm_id, told.commit if told.commit.seq else None, again=True)
         try:
             while True:
-                await self._tell(await reader.batch())
+                entries = await reader.batch()
+                self._read = reader.position
+                await self._tell(entries)
         finally:
             await reader.close()
 
@@ -106,32 +114,40 @@ class Teller:
     def _callbacks(
         self, entry: LogEntry, questions: list[tuple[LogEntry, Question]], spans: ExitStack
     ) -> list[Outgoing]:
-        rm_id, seq = self._rm_id, str(entry.seq)
-        after_fact = self._told.fact if entry.seq == self._told.log_seq else -1
+        rm_id = self._rm_id
+        after_fact = self._told.fact if entry.seq == self._told.commit.seq else -1
         asked: list[Question] = []
         callbacks = list(callbacks_of(entry.commit, rm_id, self._limit, after_fact, asked))
         questions.extend((entry, question) for question in asked)
         if not callbacks:
             return []
         span = spans.enter_context(telemetry.span("rmproxy.callback", entry.headers, rm=rm_id, log_seq=entry.seq))
-        return [
-            Outgoing(
-                subjects.callback(rm_id, callback.kind),
-                callback.payload,
-                {
-                    subjects.LOG_SEQ: seq,
-                    subjects.LOG_FACT: str(callback.last_fact),
-                    subjects.MSG_ID: f"{rm_id}.{seq}.{callback.last_fact}",
-                    **span.headers(),
-                },
-            )
-            for callback in callbacks
-        ]
+        common = {**entry.position.headers(), **span.headers()}
+        made: list[Outgoing] = []
+        for callback in callbacks:
+            made.append(self._message(entry, callback, common))
+            self._newest = Told(entry.position, callback.last_fact)
+        return made
+
+    def _message(self, entry: LogEntry, callback: Callback, common: dict[str, str]) -> Outgoing:
+        return Outgoing(
+            subjects.callback(self._rm_id, callback.kind),
+            callback.payload,
+            {
+                **common,
+                subjects.LOG_FACT: str(callback.last_fact),
+                subjects.AFTER: str(self._newest),
+                subjects.MSG_ID: f"{self._rm_id}.{entry.seq}.{callback.last_fact}",
+            },
+        )
 
     async def _append(self, batch: list[Outgoing]) -> None:
         callback_seq = await self._bus.append_all(batch, APPEND_WITHIN_S)
-        headers = batch[-1].headers
-        self._told = Told(int(headers[subjects.LOG_SEQ]), int(headers[subjects.LOG_FACT]), callback_seq)
+        self._told = told_by(batch[-1].headers, callback_seq)
+
+
+def told_by(headers: Headers, callback_seq: int) -> Told:
+    return Told(Position.of(headers), int(headers[subjects.LOG_FACT]), callback_seq)
 
 
 async def newest_callback(bus: Bus, rm_id: str) -> Told:
@@ -140,24 +156,8 @@ async def newest_callback(bus: Bus, rm_id: str) -> Told:
         *(bus.last(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS)
     )
     told = [
-        Told(int(message.headers[subjects.LOG_SEQ]), int(message.headers[subjects.LOG_FACT]), message.seq)
+        told_by(message.headers, message.seq)
         for message in newest
         if message is not None and subjects.LOG_SEQ in message.headers
     ]
-    return max(told, key=lambda one: (one.log_seq, one.fact), default=Told())
-
-
-async def position_before(bus: Bus, rm_id: str, log_seq: int) -> Position:
-    """The commit on which the one hangs whose last message is at `log_seq`. Raises Unreadable when that is gone."""
-    while True:
-        reader = await bus.read(subjects.LOG.name, subjects.log(rm_id), log_seq - 1)
-        try:
-            messages = await reader.batch(1, timeout_s=APPEND_WITHIN_S)
-        finally:
-            await reader.close()
-        if not messages or messages[0].seq != log_seq:
-            raise Unreadable(f"the log of {rm_id} has no message {log_seq}, of which the RM was told")
-        part = log_pb2.Commit.FromString(messages[0].payload)
-        if part.part == 0:
-            return Position(part.parent, part.parent_hash)
-        log_seq = part.parent
+    return max(told, key=lambda one: (one.commit.seq, one.fact), default=Told())

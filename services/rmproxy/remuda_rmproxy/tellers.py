@@ -7,6 +7,7 @@ import asyncio
 import structlog
 
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.halts import Halts
 from remuda_rmproxy.predicates import Asker
 from remuda_rmproxy.tell import OnDecision, Teller
 
@@ -16,21 +17,30 @@ TRIM_EVERY_S = 10.0
 
 
 class Tellers:
-    """The tasks live in `group`; an RM whose log cannot be read ends the process."""
+    """The tasks live in `group`; an RM whose log cannot be read ends the process, one whose log has changed is halted
+    and told nothing."""
 
-    def __init__(self, bus: Bus, group: asyncio.TaskGroup, on_decision: OnDecision) -> None:
+    def __init__(self, bus: Bus, group: asyncio.TaskGroup, halts: Halts, on_decision: OnDecision) -> None:
         self._bus = bus
+        self._halts = halts
         self._group = group
         self._on_decision = on_decision
+        self._followed: set[str] = set()
         self._tellers: dict[str, Teller] = {}
 
     def follow(self, rm_id: str) -> None:
         """Tell this RM, if it is not told already."""
-        if rm_id not in self._tellers:
-            asker = Asker(self._bus, rm_id, self._group)
+        if rm_id in self._followed:
+            return
+        self._followed.add(rm_id)
+        asker = Asker(self._bus, rm_id, self._group)
+
+        async def tell() -> None:
             teller = self._tellers[rm_id] = Teller(self._bus, rm_id, self._on_decision, asker.ask)
-            self._group.create_task(asker.run(), name=f"answers of {rm_id}")
-            self._group.create_task(teller.run(), name=f"tell {rm_id}")
+            await teller.run()
+
+        self._group.create_task(asker.run(), name=f"answers of {rm_id}")
+        self._group.create_task(self._halts.guard(rm_id, tell), name=f"tell {rm_id}")
 
     async def trim(self) -> None:
         """For ever, now and then: make room in CALLBACKS."""

@@ -38,7 +38,9 @@ class Commit(_message.Message):
     parent: _builtins.int
     """Stream sequence of the commit this one was decided on; 0 for the first. A commit whose parent is not the reader's head is void."""
     parent_hash: _builtins.bytes
-    """SHA-256 over the payload of that commit (all its parts), empty for the first."""
+    """SHA-256 of the payload of that message (of a commit in parts: of the last), empty for the first. Since it names its own
+    parent, one hash stands for everything before it.
+    """
     inbox_seq: _builtins.int
     """Stream sequence of the last inbox command that is answered once this commit is in force."""
     now_ms: _builtins.int
