@@ -1,0 +1,151 @@
+"""Several cores: they share the resource managers, take over from each other, and lose nothing by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from remuda.embedded import NatsServer
+from remuda.system import Layout, System
+from remuda_bus import subjects
+from remuda_bus.bus import NobodyListens
+from remuda_bus.nats import NatsBus, connect
+from remuda_core import limits
+from remuda_core.shell.main import main as core_main
+from remuda_sdk import ResourceManager, application, ask, node
+from tests.integration.running import running, until
+
+KILLS = 3
+TAKEN_OVER_WITHIN_S = 2.0
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with NatsServer(tmp_path / "nats") as server:
+        yield server
+
+
+@pytest.fixture
+async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
+    bus = await connect(server.url, "test", timeout_s=5)
+    await bus.declare()
+    yield bus
+    await bus.close()
+
+
+async def register(bus: NatsBus, *rms: str) -> None:
+    for rm in rms:
+        await bus.put(subjects.RMS.name, subjects.key_of(rm), b"{}")
+
+
+async def leaders(bus: NatsBus, *cores: str) -> dict[str, str]:
+    """Who leads what, as the cores say themselves."""
+    found = {}
+    for core in cores:
+        try:
+            answer = json.loads((await bus.request(subjects.core_process(core))).payload)
+        except NobodyListens:
+            continue
+        found.update({one["rm"]: core for one in answer["rms"] if one["leads"]})
+    return found
+
+
+async def loads(bus: NatsBus, *cores: str) -> list[int]:
+    led = list((await leaders(bus, *cores)).values())
+    return [led.count(core) for core in cores]
+
+
+@asynccontextmanager
+async def core(url: str, name: str) -> AsyncIterator[asyncio.Task[None]]:
+    async with running(url, name, core_main) as task:
+        yield task
+
+
+async def test_rms_are_shared_out_and_handed_over(server: NatsServer, bus: NatsBus, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "SETTLED_S", 1.0)
+    await register(bus, "a", "b", "c", "d:1")
+    async with core(server.url, "one") as one:
+        await until(lambda: is_true(loads(bus, "one"), [4]))
+        async with core(server.url, "two"):
+            await until(lambda: is_true(loads(bus, "one", "two"), [2, 2]))
+            before = await leaders(bus, "one", "two")
+            await register(bus, "e")
+            await until(lambda: is_true(total(bus, "one", "two"), 5))
+            after = await leaders(bus, "one", "two")
+            assert {rm: who for rm, who in after.items() if rm != "e"} == before, "nobody moves for a new RM"
+        await until(lambda: is_true(loads(bus, "one"), [5]))
+        assert not one.done()
+
+
+async def total(bus: NatsBus, *cores: str) -> int:
+    return sum(await loads(bus, *cores))
+
+
+async def is_true(question, answer) -> bool:
+    return await question == answer
+
+
+async def test_a_leader_that_keeps_still_survives_a_restart_of_the_server(server: NatsServer, bus: NatsBus) -> None:
+    await register(bus, "a", "b")
+    async with core(server.url, "one") as one, core(server.url, "two") as two:
+        await until(lambda: is_true(loads(bus, "one", "two"), [1, 1]))
+        before = await leaders(bus, "one", "two")
+        for _ in range(2):
+            await server.restart()
+            await until(lambda: reachable(bus, "one", "two"))
+        await asyncio.sleep(2 * subjects.LEASES.ttl_s)
+        assert await leaders(bus, "one", "two") == before
+        assert not one.done() and not two.done()
+
+
+async def reachable(bus: NatsBus, *cores: str) -> bool:
+    try:
+        for one in cores:
+            await bus.request(subjects.core_process(one))
+    except NobodyListens:
+        return False
+    return True
+
+
+async def test_two_cores_of_one_name(server: NatsServer, bus: NatsBus) -> None:
+    await register(bus, "a")
+    with pytest.raises(ValueError, match="instance 'one': another core has this name"):
+        async with core(server.url, "one") as first:
+            await until(lambda: is_true(loads(bus, "one"), [1]))
+            async with core(server.url, "one"):
+                await asyncio.wait([first], timeout=5)
+
+
+@pytest.mark.timeout(120)
+async def test_a_killed_leader_is_replaced_within_two_seconds(tmp_path: Path) -> None:
+    """From `kill -9` to the first allocation of an ask that was made afterwards."""
+    async with AsyncExitStack() as stack:
+        system = await stack.enter_async_context(System(Layout(tmp_path, cores=2)))
+        await system.ready()
+        bus = await connect(system.url, "test", timeout_s=5)
+        stack.push_async_callback(bus.close)
+        rm = await stack.enter_async_context(ResourceManager.connect(system.url, "rm-1"))
+        told: asyncio.Queue[str] = asyncio.Queue()
+        rm.on_allocation(lambda response: [told.put_nowait(one.allocationKey) for one in response.new] and None)
+        await rm.report_nodes([node("n1", vcore=1_000, memory=2**30)])
+        await rm.submit(application("app-1", user="u", tags={"namespace": "default"}))
+        for number in range(KILLS):
+            await until(lambda: reachable(bus, "core-1", "core-2"))
+            await asyncio.sleep(2 * limits.ASK_LEADER_EVERY_S)
+            leader = (await leaders(bus, "core-1", "core-2"))["rm-1"]
+            process = next(p for p in system.processes if p.name == leader)
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGKILL)
+            killed = time.monotonic()
+            await rm.ask([ask("app-1", f"ask-{number}", vcore=1, memory=1)])
+            assert await asyncio.wait_for(told.get(), 10) == f"ask-{number}"
+            assert time.monotonic() - killed < TAKEN_OVER_WITHIN_S
+        assert told.empty()

@@ -1,0 +1,138 @@
+"""Two cores that both believe they lead one resource manager, all the time: they waste work, and nobody hears of it.
+
+Each has a lease of its own, so nothing but the log keeps them apart."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import Headers, NobodyListens
+from remuda_bus.lease import Lease
+from remuda_bus.log import LogReader, LostLeadership, Position
+from remuda_bus.nats import NatsBus, connect
+from remuda_config.shell import main as config_main
+from remuda_core.core import Core
+from remuda_core.shell.follower import Follower
+from remuda_core.shell.leader import Leader
+from remuda_core.shell.main import main as core_main
+from remuda_rmproxy.shell import main as rmproxy_main
+from tests.accounting import AccountingRm, Books, Plan, verify
+from tests.integration.running import running, until
+
+RM = "rm-1"
+PLAN = Plan(asks=1_500, nodes=10, applications=5, rate=500, lives_ms=200)
+LIVES_S = 1.0  # of a rival, at most
+
+
+class Hesitant:
+    """A bus on which commits are late by chance; `fenced` False: one whose server refuses none."""
+
+    def __init__(self, bus: NatsBus, chance: random.Random, fenced: bool) -> None:
+        self._bus = bus
+        self._chance = chance
+        self._fenced = fenced
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    async def append(
+        self, subject: str, payload: bytes, headers: Headers | None = None, *, expect_last: int | None = None
+    ) -> int:
+        await asyncio.sleep(self._chance.choice((0, 0, 0.002, 0.01)))
+        return await self._bus.append(subject, payload, headers, expect_last=expect_last if self._fenced else None)
+
+
+class Rival:
+    """Leads, and when it has died is born again."""
+
+    def __init__(self, url: str, name: str, chance: random.Random, fenced: bool) -> None:
+        self.name = name
+        self.lost = 0
+        self._url = url
+        self._chance = chance
+        self._fenced = fenced
+
+    async def run(self) -> None:
+        while True:
+            bus = await connect(self._url, self.name, timeout_s=5)
+            lease = Lease(bus, f"core.{RM}.{self.name}", self.name)
+            try:
+                async with asyncio.timeout(self._chance.uniform(0, LIVES_S)):
+                    await self._lead(Hesitant(bus, self._chance, self._fenced), lease)
+            except LostLeadership:
+                self.lost += 1
+            except TimeoutError:
+                pass  # killed
+            finally:
+                await lease.release()
+                await bus.close()
+
+    async def _lead(self, bus: Any, lease: Lease) -> None:
+        core = Core(RM)
+        follower = Follower(bus, core)
+        await follower.open(Position())
+        assert await lease.take()
+        await Leader(bus, core, lease, await follower.close(), lambda: time.time_ns() // 1_000_000).lead(lambda: True)
+
+
+@asynccontextmanager
+async def around_the_core(url: str) -> AsyncIterator[NatsBus]:
+    async with (
+        running(url, "config", lambda bus, settings: config_main(bus, settings, None)),
+        running(url, "rmproxy", rmproxy_main),
+    ):
+        bus = await connect(url, "test", timeout_s=5)
+        yield bus
+        await bus.close()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("fenced", [True, False])
+async def test_only_one_of_two_leaders_is_believed(tmp_path: Path, fenced: bool) -> None:
+    chance = random.Random(20261121)
+    async with NatsServer(tmp_path / "nats") as server, around_the_core(server.url) as bus:
+        rivals = [Rival(server.url, name, chance, fenced) for name in ("one", "two")]
+        rm = AccountingRm(server.url, RM, Books.open(PLAN, tmp_path / "journal"))
+        tasks = [asyncio.create_task(work) for work in (rm.run(), *(rival.run() for rival in rivals))]
+        settled = asyncio.create_task(rm.settled.wait())
+        await asyncio.wait([settled, *tasks], timeout=90, return_when=asyncio.FIRST_COMPLETED)
+        assert settled.done(), "the RM has not got what it wanted"
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        async with running(server.url, "core", core_main):
+            await until(lambda: answers(bus))
+            assert await verify(bus, RM, rm.books) == []
+        if fenced:
+            assert all(rival.lost for rival in rivals), "they have not met"
+        else:
+            assert await voided(bus) > 10, "they have not met"
+
+
+async def answers(bus: NatsBus) -> bool:
+    try:
+        await bus.request(subjects.core_query(RM, "stats"))
+    except NobodyListens:
+        return False
+    return True
+
+
+async def voided(bus: NatsBus) -> int:
+    """Messages of the log that count for nothing, because somebody else was first."""
+    reader = await LogReader.open(bus, RM)
+    async for _ in reader.to_end():
+        pass
+    await reader.close()
+    last = await bus.last(subjects.LOG.name, subjects.log(RM))
+    assert last is not None and reader.last_seq == last.seq
+    return reader.voided
