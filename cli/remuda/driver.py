@@ -89,7 +89,8 @@ class Driver:
                 self._listener.result()
             self._news.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._news.wait()
         return True
 
     async def _listen(self) -> None:

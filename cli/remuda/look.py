@@ -95,14 +95,10 @@ async def _status(url: str) -> dict[str, Any]:
 async def _entries(bus: Bus) -> list[Entry]:
     entries: dict[str, Entry] = {}
 
-    async def collect() -> None:
-        async for entry in bus.watch(subjects.RMS.name):
-            entries[entry.key] = entry
-
-    try:
-        await asyncio.wait_for(collect(), ENTRIES_WITHIN_S)
-    except TimeoutError:
-        pass
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ENTRIES_WITHIN_S):
+            async for entry in bus.watch(subjects.RMS.name):
+                entries[entry.key] = entry
     return [entries[key] for key in sorted(entries)]
 
 

@@ -214,7 +214,8 @@ async def _line(output: asyncio.StreamReader) -> bytes:
 
 async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
     try:
-        await asyncio.wait_for(stop.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stop.wait()
     except TimeoutError:
         pass
 

@@ -78,7 +78,8 @@ class System:
     async def ready(self, within_s: float = READY_WITHIN_S) -> None:
         """Returns when every service has answered once; UserError that names those that did not."""
         try:
-            await asyncio.wait_for(self._all_ready.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._all_ready.wait()
         except TimeoutError:
             raise UserError(self._why_not_ready(within_s)) from None
 

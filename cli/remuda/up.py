@@ -63,7 +63,8 @@ async def _paint(view: Live, system: System, usage: Usage, redraw: asyncio.Event
     while True:
         view.update(screen(system, usage.of(system.processes)), refresh=True)
         try:
-            await asyncio.wait_for(redraw.wait(), REDRAW_EVERY_S)
+            async with asyncio.timeout(REDRAW_EVERY_S):
+                await redraw.wait()
         except TimeoutError:
             pass
         redraw.clear()

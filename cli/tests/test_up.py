@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from cli.tests.running import Lines, children, eventually, finished, gone, remuda, stopped
+from remuda.system import Layout, System
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -69,6 +70,22 @@ async def test_stopping_while_it_still_starts(tmp_path: Path) -> None:
     everyone: list[psutil.Process] = children(process)
     assert await stopped(process, signal.SIGTERM) == 0
     assert all(map(gone, everyone))
+
+
+async def test_a_signal_that_comes_at_the_moment_it_is_ready_is_heard(tmp_path: Path) -> None:
+    system = System(Layout(tmp_path))
+
+    async def until_stopped() -> None:
+        await system.ready()
+        await asyncio.Event().wait()
+
+    work = asyncio.create_task(until_stopped())
+    await asyncio.sleep(0)
+    system._all_ready.set()
+    await asyncio.sleep(0)
+    work.cancel()
+    await asyncio.wait([work], timeout=1)
+    assert work.cancelled()
 
 
 async def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> None:

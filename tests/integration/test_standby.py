@@ -20,6 +20,7 @@ from remuda_bus.bus import NobodyListens
 from remuda_bus.nats import NatsBus, connect
 from remuda_core import limits
 from remuda_core.shell.main import main as core_main
+from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.integration.running import running, until
 
@@ -134,7 +135,12 @@ async def test_a_killed_leader_is_replaced_within_two_seconds(tmp_path: Path) ->
         stack.push_async_callback(bus.close)
         rm = await stack.enter_async_context(ResourceManager.connect(system.url, "rm-1"))
         told: asyncio.Queue[str] = asyncio.Queue()
-        rm.on_allocation(lambda response: [told.put_nowait(one.allocationKey) for one in response.new] and None)
+
+        async def allocated(response: si.AllocationResponse) -> None:
+            for allocation in response.new:
+                told.put_nowait(allocation.allocationKey)
+
+        rm.on_allocation(allocated)
         await rm.report_nodes([node("n1", vcore=1_000, memory=2**30)])
         await rm.submit(application("app-1", user="u", tags={"namespace": "default"}))
         for number in range(KILLS):

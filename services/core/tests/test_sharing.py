@@ -19,14 +19,14 @@ HOLDERS = st.dictionaries(st.integers(0, 40).map(lambda number: f"rm-{number}"),
 def test_everyone_has_one_leader_and_loads_differ_by_at_most_one(rms, members, holders):
     found = shares(rms, members, holders)
     assert found.keys() == rms
-    loads = {member: 0 for member in members} | Counter(found.values())
+    loads = dict.fromkeys(members, 0) | Counter(found.values())
     assert loads.keys() == members
     assert max(loads.values()) - min(loads.values()) <= 1
 
 
 @given(RMS, MEMBERS, HOLDERS)
 def test_it_does_not_matter_in_which_order_one_came_to_know_it(rms, members, holders):
-    backwards = dict(reversed(sorted(holders.items())))
+    backwards = dict(sorted(holders.items(), reverse=True))
     assert shares(sorted(rms), sorted(members), holders) == shares(sorted(rms)[::-1], sorted(members)[::-1], backwards)
 
 
