@@ -88,11 +88,11 @@ async def _status(url: str) -> dict[str, Any]:
         async with Pinger(url) as pinger:
             answers = await pinger.ping()
         counts = Counter(answer.service for answer in answers)
-        rms = [await _rm(bus, json.loads(entry.value)) for entry in await _entries(bus) if entry.value]
+        rms = [await _rm(bus, json.loads(entry.value)) for entry in await registered(bus) if entry.value]
     return {"nats": url, "services": dict(counts), "rms": rms}
 
 
-async def _entries(bus: Bus) -> list[Entry]:
+async def registered(bus: Bus) -> list[Entry]:
     entries: dict[str, Entry] = {}
 
     with contextlib.suppress(TimeoutError):

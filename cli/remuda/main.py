@@ -174,6 +174,23 @@ def explain(
 
 
 @cli.command()
+def story(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="applicationID, allocationKey, applicationID/allocationKey, UUID or nodeID."),
+    ],
+    rm: Annotated[str | None, typer.Option(help="rmID; default: whoever has it.")] = None,
+    nats: Nats = DEFAULT_URL,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Everything that ever happened to an application, an ask, an allocation or a node, and what caused it, out of the
+    log. An application's has that of its asks and allocations, an allocation's that of its ask."""
+    from .story import story as tell
+
+    tell(nats, what, rm, json)
+
+
+@cli.command()
 def applications(
     rm: Annotated[str, typer.Argument(help="rmID.")],
     queue: Annotated[str | None, typer.Option(help="Only of this queue: its full path.")] = None,

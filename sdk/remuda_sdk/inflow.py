@@ -70,7 +70,6 @@ class Inflow:
         await self._acknowledge()
         for consumer in self._consumers:
             await consumer.close()
-        await asyncio.sleep(0)  # they end in the background: let that begin before the connection goes
 
     async def _acknowledge(self) -> None:
         done, self._done = self._done, []

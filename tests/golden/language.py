@@ -274,6 +274,7 @@ class Notes:
         self.rm_id = rm_id
         self.settings = Settings()
         self.registered = False
+        self.causes: list[str] = []  # of each entry in the log of the world
         self._file: Configuration | None = None
         self._versions = 0
         self._extra_config: dict[str, str] = {}
@@ -308,6 +309,7 @@ class Notes:
 
     def _do(self, command: commands.Command) -> list[Fact]:
         facts = self.world.handle(command)
+        self.causes.append(type(command).__name__)
         for fact in facts:
             if isinstance(fact, PlaceholderReplaced):
                 fact = fact.allocation

@@ -14,13 +14,16 @@ from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
 from remuda_core.wire import WRITERS
 from remuda_events.narrate import records
+from remuda_events.story import OWN, Sought, Story
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1.si_pb2 import EventRecord
+from tests.property.world import World
 
 from .language import Line, Notes
 
 TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDULER", 4: "PLACEHOLDER_REPLACED"}
 
+START_MS: Final = World().now_ms
 ALWAYS: Final = "always"
 # What else `show` can name.
 GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption", "time", "events")
@@ -147,6 +150,25 @@ def explained(notes: Notes, line: Line) -> Iterator[str]:
     position = Positions().of(ask)
     turns = "".join(f"; {turn.queue} is {turn.place} of {turn.among}" for turn in position.turns if turn.among)
     yield f"Place of {name}: {position.ahead} of {position.waiting} go before it{turns}"
+
+
+def story(notes: Notes, line: Line) -> Iterator[str]:
+    """As `remuda story` tells it."""
+    sought = Sought.parse(line.one("ID"))
+    line.done()
+    first = Story(sought)
+    if any(told(notes, first)):
+        yield from told(notes, Story(first.whole or sought))
+
+
+def told(notes: Notes, story: Story) -> Iterator[str]:
+    for seq, ((now_ms, happened), command) in enumerate(zip(notes.world.log, notes.causes, strict=True), start=1):
+        commit = log_pb2.Commit(now_ms=now_ms)
+        decision = commit.decisions.add(command=command, inbox_seq=0 if command in OWN else seq)
+        for fact in happened:
+            WRITERS[type(fact)](fact, decision.facts.add())
+        for each in story.tell(seq, commit):
+            yield f"After {each.at_ms - START_MS:,} ms, {each.text} [{each.cause}]"
 
 
 def given(notes: Notes, line: Line, shown: set[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 from remuda_core import facts
 
 from .language import FILE, Line, Notes, Unreadable, read
-from .telling import GROUPS, TABLE, explained, given, tell
+from .telling import GROUPS, TABLE, explained, given, story, tell
 
 FOLDER = Path(__file__).parent / "scenarios"
 SEMANTICS = Path(__file__).parents[2] / "docs" / "semantics.md"
@@ -83,6 +83,8 @@ def play(scenario: Scenario) -> list[str]:
             shown = show(line)
         elif line.word == "explain":
             happened += explained(notes, line)
+        elif line.word == "story":
+            happened += story(notes, line)
         elif line.word == FILE:
             happened += given(notes, line, shown)
         else:

@@ -30,7 +30,6 @@ async def running(url: str, name: str, main: Main) -> AsyncIterator[asyncio.Task
         failed = task.done() and not task.cancelled() and task.exception()
         task.cancel()
         await asyncio.wait([task])
-        await asyncio.sleep(0)  # what it has left to do in the background is begun
         await bus.close()
         if failed:
             raise failed

@@ -90,6 +90,7 @@ class Connection:
         self._up.set()
 
     async def close(self) -> None:
+        await asyncio.sleep(0)  # what is to be done in the background has begun: its coroutines can be cancelled
         for task in self._background:
             task.cancel()
         with suppress(ConnectionError):  # it was lost already, or is while the last bytes are on their way

@@ -1,0 +1,148 @@
+"""Stories: which facts belong to one, and what is said of their causes. What they read like is in the golden
+scenarios."""
+
+from __future__ import annotations
+
+import pytest
+
+from remuda_events.story import Line, Sought, Story
+from remuda_events.words import OF_THE_RM, OUTSIDE, WORDS, mentions
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+KINDS = {field.name: field for field in log_pb2.Fact.DESCRIPTOR.fields}
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+def test_every_kind_of_fact_has_words_or_a_reason_for_having_none() -> None:
+    assert set(WORDS) | set(OUTSIDE) == set(KINDS)
+    assert not set(WORDS) & set(OUTSIDE)
+    assert set(WORDS) > OF_THE_RM
+
+
+@pytest.mark.parametrize("kind", sorted(WORDS))
+def test_an_empty_fact_can_be_told(kind: str) -> None:
+    """Facts of other versions may lack anything."""
+    fact = getattr(log_pb2.Fact(), kind)
+    assert WORDS[kind](fact)
+    assert list(mentions(kind, fact))
+
+
+@pytest.mark.parametrize("kind", sorted(set(WORDS) - OF_THE_RM))
+def test_what_a_fact_names_is_found_in_it(kind: str) -> None:
+    """By all of its names, wherever its message has them."""
+    fact = log_pb2.Fact()
+    message = getattr(fact, kind)
+    message.SetInParent()
+    filled = fill(message)
+    assert filled, f"{kind} names nothing"
+    for name in filled:
+        assert len(tell(Sought(name), commit_of(fact))) == 1, f"{kind} is not in the story of its {name}"
+
+
+NAMES = {
+    "application_id": "A", "applicationID": "A", "allocation_key": "K", "allocationKey": "K", "uuid": "U", "UUID": "U",
+    "node_id": "N", "nodeID": "N", "placeholder": "P", "placeholder_key": "PK", "placeholder_node": "PN", "uuids": "V",
+}  # fmt: skip
+
+
+def fill(message: object) -> set[str]:
+    found: set[str] = set()
+    for field in message.DESCRIPTOR.fields:  # type: ignore[attr-defined]
+        if field.message_type is not None and field.name in ("ask", "allocation"):
+            found |= fill(getattr(message, field.name))
+        elif field.name in NAMES and field.type == field.TYPE_STRING:
+            name = NAMES[field.name]
+            if field.is_repeated:
+                getattr(message, field.name).append(name)
+            else:
+                setattr(message, field.name, name)
+            found.add(name)
+    return found
+
+
+def commit_of(*facts: log_pb2.Fact, command: str = "Schedule", **decision: object) -> log_pb2.Commit:
+    commit = log_pb2.Commit(now_ms=5)
+    commit.decisions.add(command=command, facts=facts, **decision)  # type: ignore[arg-type]
+    return commit
+
+
+def tell(sought: Sought, *commits: log_pb2.Commit) -> list[Line]:
+    story = Story(sought)
+    return [line for seq, commit in enumerate(commits, start=1) for line in story.tell(seq, commit)]
+
+
+def allocated(uuid: str, key: str = "k1", node: str = "n1", application: str = "app-1") -> log_pb2.Fact:
+    allocation = si.Allocation(UUID=uuid, allocationKey=key, applicationID=application, nodeID=node)
+    return log_pb2.Fact(allocated=log_pb2.Allocated(allocation=allocation))
+
+
+def asked(key: str, application: str = "app-1") -> log_pb2.Fact:
+    ask = si.AllocationAsk(applicationID=application, allocationKey=key, maxAllocations=2)
+    return log_pb2.Fact(ask_accepted=log_pb2.AskAccepted(ask=ask))
+
+
+def registered(times: int, resync: str = "") -> log_pb2.Fact:
+    return log_pb2.Fact(rm_registered=log_pb2.RmRegistered(rm_id="rm-1", registration=times, resync=resync))
+
+
+def test_a_name_inside_another_name_is_not_meant() -> None:
+    commit = commit_of(asked("k1"), asked("k10"), allocated("u", key="k1.1", node="n-k1"))
+    assert [line.kind for line in tell(Sought("k1"), commit)] == ["AskAccepted"]
+
+
+def test_a_key_of_an_application_is_not_that_of_another() -> None:
+    commit = commit_of(asked("k1"), asked("k1", "app-2"), asked("app-1", "k1"))
+    (line,) = tell(Sought.parse("app-2/k1"), commit)
+    assert line.text.startswith("app-2/k1 asks for 2 × ")
+
+
+def test_an_allocation_asks_to_be_told_with_its_ask() -> None:
+    commits = [commit_of(asked("k1")), commit_of(allocated("u1"), allocated("u2")), commit_of(asked("k2"))]
+    story = Story(Sought("u2"))
+    lines = [line for commit in commits for line in story.tell(1, commit)]
+    assert len(lines) == 1 and story.whole == Sought("u2", ask=("app-1", "k1"))
+    assert [line.kind for line in tell(story.whole, *commits)] == ["AskAccepted", "Allocated"]
+    assert Story(Sought("app-1")).whole is None
+
+
+def test_an_application_that_is_called_like_a_uuid_is_told_whole() -> None:
+    story = Story(Sought("u1"))
+    list(story.tell(1, commit_of(asked("k1", "u1"))))
+    list(story.tell(2, commit_of(allocated("u1"))))
+    assert story.whole is None
+
+
+def test_what_happens_to_the_rm_belongs_to_what_it_has() -> None:
+    """And not to what it has not got yet."""
+    first, again, replay = (
+        commit_of(fact, command="Register") for fact in (registered(1), registered(2), registered(3, "replay"))
+    )
+    texts = [line.text for line in tell(Sought("k1"), first, commit_of(asked("k1")), again, replay)]
+    assert texts[1:] == [
+        "rm-1 registers for the 2nd time: all that was known of it is dropped",
+        "rm-1 registers for the 3rd time: everything stays",
+    ]
+
+
+def test_causes() -> None:
+    own = commit_of(asked("k"), command="Tick")
+    request = commit_of(asked("k"), command="UpdateAllocation", inbox_seq=3, request_seq=8, request_part=2,
+                        traceparent=f"00-{TRACE}-00f067aa0ba902b7-01", correlation_id="c")  # fmt: skip
+    command = commit_of(asked("k"), command="Configure", inbox_seq=9, traceparent="nonsense")
+    lines = tell(Sought("k"), own, request, command)
+    causes = ["the scheduler: Tick", "UpdateAllocation, request 8.2", "Configure, command 9"]
+    assert [line.cause for line in lines] == causes
+    assert [line.trace_id for line in lines] == ["", TRACE, ""]
+    assert [(line.at_ms, line.log_seq) for line in lines] == [(5, 1), (5, 2), (5, 3)]
+
+
+def test_facts_of_a_newer_core_are_passed_over() -> None:
+    unknown = log_pb2.Fact.FromString(b"\xfa\x7f\x02k1")
+    assert [line.kind for line in tell(Sought("k1"), commit_of(unknown, asked("k1")))] == ["AskAccepted"]
+
+
+@pytest.mark.parametrize("text", ["", "/", "/k1", "app-1/"])
+def test_what_names_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a name, or APPLICATION/KEY"):
+        Sought.parse(text)
