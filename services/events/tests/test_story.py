@@ -63,7 +63,7 @@ def fill(message: object) -> set[str]:
 
 def commit_of(*facts: log_pb2.Fact, command: str = "Schedule", **decision: object) -> log_pb2.Commit:
     commit = log_pb2.Commit(now_ms=5)
-    commit.decisions.add(command=command, facts=facts, **decision)  # type: ignore[arg-type]
+    commit.decisions.add(command=command, facts=facts, **decision)
     return commit
 
 
