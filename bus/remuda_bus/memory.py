@@ -94,6 +94,8 @@ class _Stream:
         return seq if seq and self._clock() - at < self.settings.duplicate_window_s else None
 
     def check(self, messages: Sequence[Outgoing], expect_last: int | None = None) -> None:
+        if expect_last is None and subjects.EXPECTED_LAST in messages[0].headers:
+            expect_last = int(messages[0].headers[subjects.EXPECTED_LAST])
         if expect_last is not None:
             last = self._last.get(messages[0].subject, 0)
             if last != expect_last:

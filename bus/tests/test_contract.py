@@ -157,6 +157,20 @@ async def test_append_all(case: Case) -> None:
     assert await read_all(reader, 3) == [b"998", b"999", b"0"]
 
 
+@pytest.mark.parametrize("count", [1, 3])
+async def test_append_all_expects_what_its_first_message_says(case: Case, count: int) -> None:
+    last = await case.bus.append(subjects.event("a"), b"")
+    await case.bus.append(subjects.event("b"), b"elsewhere")
+
+    def batch(expected: int) -> list[Outgoing]:
+        first = Outgoing(subjects.event("a"), b"", {subjects.EXPECTED_LAST: str(expected)})
+        return [first, *[Outgoing(subjects.event("a"), b"")] * (count - 1)]
+
+    with pytest.raises(Refused):
+        await case.bus.append_all(batch(last + 1))
+    assert await case.bus.append_all(batch(last)) == last + 1 + count
+
+
 async def test_append_all_refuses_a_repetition(case: Case) -> None:
     messages = [Outgoing(subjects.event("a"), b"", {subjects.MSG_ID: str(n)}) for n in range(3)]
     await case.bus.append(subjects.event("a"), b"", msg_id="1")
