@@ -202,8 +202,6 @@ class _Consumer:
 
     async def ack(self, messages: Sequence[Message]) -> None:
         self._durable.pending.difference_update(message.seq for message in messages)
-        if self._stream.settings.retention == "workqueue":
-            self._stream.remove(message.seq for message in messages)
 
     async def close(self) -> None:
         self._closed = True

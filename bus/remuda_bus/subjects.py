@@ -131,7 +131,6 @@ class Stream:
     name: str
     subjects: tuple[str, ...]
     why: str
-    retention: Literal["limits", "workqueue"] = "limits"
     discard: Literal["new", "old"] = "new"
     max_bytes: int = 8 * GIB
     max_age_s: float = 0.0  # 0: no limit
@@ -161,8 +160,7 @@ def rm_of_key(key: str) -> str:
 REQUESTS = Stream(
     "REQUESTS",
     tuple(f"si.v1.rm.*.{kind}" for kind in REQUEST_KINDS),
-    "what RMs ask; a message leaves when rmproxy has forwarded it",
-    retention="workqueue",
+    "what RMs ask; trimmed behind what rmproxy has forwarded",
     allow_atomic_batch=True,
 )
 INBOX = Stream(
@@ -231,7 +229,6 @@ def token(instance: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", instance)
 
 
-RMPROXY_CONSUMER = "rmproxy"  # durable on REQUESTS
 RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and tells RMs
 EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history
 

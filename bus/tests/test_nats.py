@@ -99,7 +99,7 @@ async def test_many_messages_through_one_consumer(nats_bus: NatsBus) -> None:
         got += [message.payload for message in messages]
     assert got == [b"%d" % number for number in range(count)]
     await consumer.close()
-    assert await nats_bus.last(REQUESTS, "si.v1.rm.*.*") is None
+    assert await nats_bus.acknowledged(REQUESTS, "work") == count
 
 
 async def test_large_messages_are_read_with_flow_control(nats_bus: NatsBus) -> None:
@@ -225,7 +225,7 @@ async def test_declare_updates_what_may_be_updated(nats_bus: NatsBus, monkeypatc
 
 
 async def test_declare_says_what_cannot_be_changed(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subjects, "STREAMS", (dataclasses.replace(subjects.LOG, retention="workqueue"),))
+    monkeypatch.setattr(subjects, "STREAMS", (dataclasses.replace(subjects.LOG, subjects=subjects.INBOX.subjects),))
     with pytest.raises(Refused, match="LOG"):
         await nats_bus.declare()
 

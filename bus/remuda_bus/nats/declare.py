@@ -55,7 +55,7 @@ def _stream(stream: subjects.Stream) -> dict[str, Any]:
         "name": stream.name,
         "description": stream.why,
         "subjects": list(stream.subjects),
-        "retention": stream.retention,
+        "retention": "limits",
         "discard": stream.discard,
         "storage": "file",
         "max_bytes": stream.max_bytes,

@@ -1,15 +1,19 @@
 """REQUESTS -> INBOX: takes what RMs ask in the order it was asked, and hands it to the core as commands.
 
-A request is acknowledged once its commands are durable in the inbox, and nothing overtakes a command that was refused.
-What is forwarded twice, the core drops by its position in REQUESTS.
+A request is deleted once its commands are durable in the inbox, and nothing overtakes a command that was refused. What
+is forwarded twice, the core drops by its position in REQUESTS. That is why requests are read in order, not consumed:
+two processes at work at once both forward everything, where a consumer would give each of them a part.
 """
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
 
+import structlog
+
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, Message, Outgoing
+from remuda_bus.bus import Bus, BusError, Message, Outgoing
 from remuda_bus.halts import Halts
 from remuda_bus.log import HEADER_ROOM_BYTES
 from remuda_bus.ordered import append_in_order
@@ -19,7 +23,10 @@ from remuda_rmproxy.resolve import resolve_update
 from remuda_rmproxy.session import Correlation, Rm, Sessions, config_source
 from remuda_rmproxy.translate import Unacceptable
 
+log = structlog.get_logger()
+
 TAKE_MESSAGES = 1_000  # at a time
+TRIM_EVERY_S = 0.1  # who takes over after a crash forwards again what was forwarded since
 HOLD_BYTES = 256_000  # before they go to the inbox: the core works on them while the next are read
 
 
@@ -30,27 +37,38 @@ class Forwarder:
         self._dead_letters = dead_letters
         self._halts = halts
         self._limit = bus.max_payload - HEADER_ROOM_BYTES
-        self._done_seq = 0  # all requests up to here are in the inbox or are dead letters
+        self._taken_seq = 0  # all requests up to here are in the inbox, in the batch, or are dead letters
+        self._done_seq = 0  # and of these none is in the batch
         self._batch: list[Outgoing] = []
         self._bytes = 0
         self._spans = ExitStack()
 
     async def run(self) -> None:
-        consumer = await self._bus.consumer(subjects.REQUESTS.name, "si.v1.rm.*.*", subjects.RMPROXY_CONSUMER)
+        reader = await self._bus.read(subjects.REQUESTS.name, "si.v1.rm.*.*")
         try:
             while True:
-                messages = await consumer.batch(TAKE_MESSAGES)
-                for message in messages:
-                    if message.seq > self._done_seq:  # else it was delivered again
-                        await self._forward(message)
-                        self._done_seq = message.seq
+                for message in await reader.batch(TAKE_MESSAGES):
+                    await self._forward(message)
+                    self._taken_seq = message.seq
                     if self._bytes > HOLD_BYTES:
                         await self._flush()
                 await self._flush()
-                await consumer.ack(messages)
         finally:
             self._spans.close()
-            await consumer.close()
+            await reader.close()
+
+    async def trim(self) -> None:
+        """For ever: delete what has been forwarded."""
+        trimmed_seq = 0
+        while True:
+            await asyncio.sleep(TRIM_EVERY_S)
+            done_seq = self._done_seq
+            if done_seq > trimmed_seq:
+                try:
+                    await self._bus.trim(subjects.REQUESTS.name, ">", done_seq + 1)
+                    trimmed_seq = done_seq
+                except BusError as error:
+                    log.info("requests not trimmed this time", error=str(error))
 
     async def _forward(self, message: Message) -> None:
         rm_id = subjects.rm_of(message.subject)
@@ -98,4 +116,5 @@ class Forwarder:
         handled."""
         batch, self._batch, self._bytes = self._batch, [], 0
         await append_in_order(self._bus, batch)
+        self._done_seq = self._taken_seq
         self._spans.close()

@@ -47,6 +47,7 @@ async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> 
     sessions, dead_letters = Sessions(), DeadLetters(bus)
     halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
     registrar = Registrar(bus, sessions, dead_letters, halts, core_within_s)
+    forwarder = Forwarder(bus, sessions, dead_letters, halts)
     async with asyncio.TaskGroup() as group:
         tellers = Tellers(bus, group, halts, registrar.decided)
 
@@ -56,7 +57,8 @@ async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> 
         group.create_task(_until_lost(lease))
         group.create_task(_watch(bus, sessions, tellers))
         group.create_task(halts.watch())
-        group.create_task(Forwarder(bus, sessions, dead_letters, halts).run())
+        group.create_task(forwarder.run())
+        group.create_task(forwarder.trim())
         group.create_task(tellers.trim())
         await bus.serve(subjects.register("*"), register, "register")
 
