@@ -20,7 +20,7 @@ import uvloop
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from remuda_bus import telemetry
+from remuda_bus import health, telemetry
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.nats import NatsBus, connect
 
@@ -42,6 +42,7 @@ class Settings(BaseSettings):
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         description="name of this process, as people see it in leases, logs and traces",
     )
+    health_port: int = Field(0, ge=0, le=65535, description="where to say over HTTP how it is: /livez, /readyz; 0: nowhere")
     replicas: int = Field(1, ge=1, le=5, description="servers of a NATS cluster that keep each stream")
 
 
@@ -115,7 +116,8 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        await _unless_closed(bus, main(bus, settings))
+        async with health.served(bus, settings.health_port):
+            await _unless_closed(bus, main(bus, settings))
     finally:
         await bus.close()
 

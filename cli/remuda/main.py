@@ -24,11 +24,17 @@ cli = typer.Typer(
 )
 config = typer.Typer(help="Look at queue configurations.", no_args_is_help=True)
 cli.add_typer(config, name="config")
+rm_commands = typer.Typer(help="Who may be a resource manager.", no_args_is_help=True)
+cli.add_typer(rm_commands, name="rm")
 
 Plain = Annotated[
     bool, typer.Option("--plain", help="Lines instead of a live screen; also when stdout is no terminal.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+KeyDirectory = Annotated[
+    Path, typer.Option("--keys", envvar="REMUDA_KEYS", help="Directory of keys, made by `remuda keys`.")
+]
+KEYS = Path("keys")
 Nats = Annotated[str, typer.Option("--nats", envvar="REMUDA_NATS_URL", metavar="URL", help="NATS server to talk to.")]
 
 
@@ -228,3 +234,52 @@ def check(
     from .check import check as verify
 
     verify(file, json)
+
+
+@cli.command()
+def declare(
+    nats: Nats = DEFAULT_URL,
+    replicas: Annotated[
+        int, typer.Option(min=1, max=5, envvar="REMUDA_REPLICAS", help="Servers that keep each stream.")
+    ] = 1,
+) -> None:
+    """Make or change the streams and buckets as this version wants them. For the role `admin`, where there are roles: before
+    the services of a new version start."""
+    from .declare import declare as start
+
+    start(nats, replicas)
+
+
+@cli.command()
+def health(
+    ready: Annotated[bool, typer.Option("--ready", help="Whether it works, not only whether it lives.")] = False,
+    port: Annotated[int, typer.Option(envvar="REMUDA_HEALTH_PORT", help="Where the process answers.")] = 8080,
+) -> None:
+    """Ask the service on this machine how it is; exit code 1 when not well. For containers."""
+    from .health import health as ask
+
+    ask(ready, port)
+
+
+@cli.command()
+def keys(directory: Annotated[Path, typer.Argument(help="Where to write them.")] = KEYS) -> None:
+    """Make a key for each role that has none, and accounts.conf, which tells the NATS servers who may do what."""
+    from .access.command import make_keys
+
+    make_keys(directory)
+
+
+@rm_commands.command("add")
+def rm_add(rm: Annotated[str, typer.Argument(help="rmID.")], keys: KeyDirectory = KEYS) -> None:
+    """Make the key of a resource manager, and let it in."""
+    from .access.command import add_rm
+
+    add_rm(keys, rm)
+
+
+@rm_commands.command("remove")
+def rm_remove(rm: Annotated[str, typer.Argument(help="rmID.")], keys: KeyDirectory = KEYS) -> None:
+    """Take the key of a resource manager away. What it has allocated stays."""
+    from .access.command import remove_rm
+
+    remove_rm(keys, rm)

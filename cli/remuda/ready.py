@@ -15,6 +15,8 @@ import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from remuda_bus.nats import Access
+
 PREFIX = "remuda-"
 
 
@@ -44,6 +46,8 @@ class Pinger:
             max_reconnect_attempts=-1,
             reconnect_time_wait=0.1,
             error_cb=_ignore,
+            inbox_prefix="_INBOX.remuda-cli",
+            **Access.from_environment().options(),
         )
         return self
 

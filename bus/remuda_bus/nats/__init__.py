@@ -3,6 +3,7 @@
 `connect(url, name)` is the way in; what else is here is its own business.
 """
 
+from remuda_bus.nats.access import Access
 from remuda_bus.nats.bus import NatsBus, connect
 
-__all__ = ["NatsBus", "connect"]
+__all__ = ["Access", "NatsBus", "connect"]

@@ -22,6 +22,7 @@ from remuda_bus.bus import (
     Refused,
     Serving,
 )
+from remuda_bus.nats.access import Access
 from remuda_bus.nats.buckets import Buckets
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.declare import declare
@@ -173,10 +174,12 @@ class NatsBus:
         await self._connection.close()
 
 
-async def connect(url: str, name: str, *, replicas: int = 1, timeout_s: float | None = None) -> NatsBus:
+async def connect(
+    url: str, name: str, *, replicas: int = 1, timeout_s: float | None = None, access: Access | None = None
+) -> NatsBus:
     """Connect, waiting for a server (for ever, or raise Unanswered after `timeout_s`), and saying so in the log.
     `name` is what the server shows for the connection; `replicas` is how many servers of a cluster keep each
-    stream."""
-    connection = Connection(url, name)
+    stream; `access` None: as the environment says. Raises ValueError when that names files that are none."""
+    connection = Connection(url, name, access or Access.from_environment())
     await connection.open(timeout_s)
     return NatsBus(connection, replicas)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -18,7 +19,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from remuda_bus.bus import BusError, Headers, NobodyListens, Unanswered
+from remuda_bus.bus import BusError, Headers, NobodyListens, Refused, Unanswered
+from remuda_bus.nats.access import Access
 
 log = structlog.get_logger()
 
@@ -27,6 +29,9 @@ SAY_SO_EVERY_S = 5.0
 PING_INTERVAL_S = 10
 PENDING_BYTES = 32 * 1024 * 1024  # beyond this, whoever publishes waits until the socket has taken it
 HEADER_LINE_BYTES = len("NATS/1.0\r\n\r\n")
+FORBIDDEN = 403
+# nats-py hands on what the server says in lower case.
+NOT_ALLOWED = re.compile(r'permissions violation for publish to "([^"]+)"')
 
 
 class FastClient(Client):
@@ -49,17 +54,18 @@ class FastClient(Client):
 
 class Connection:
     """`url` may name several servers, separated by commas. A lost connection is restored for ever, and the log says
-    so."""
+    so. Answers come below `_INBOX.<name>`: permissions can keep others from listening there."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, access: Access) -> None:
         self.url = url
         self.name = name
+        self.access = access
         self.client = FastClient()
         self.closed = asyncio.Event()  # set when it has ended for good, by close() or because the server threw us out
         self.failure: str | None = None
         self.count = 0  # connections made so far
         self._up = asyncio.Event()
-        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._waiting: dict[str, tuple[str, asyncio.Future[Msg]]] = {}  # by token: asked where, the reply
         self._tokens = itertools.count(1)
         self._prefix = ""
         self._on_reconnect: set[Callable[[], None]] = set()
@@ -81,6 +87,8 @@ class Connection:
                     reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # a float works as well
                     ping_interval=PING_INTERVAL_S,
                     pending_size=PENDING_BYTES,
+                    inbox_prefix=f"_INBOX.{re.sub('[^A-Za-z0-9_=-]', '-', self.name)}",
+                    **self.access.options(),
                 )
         except TimeoutError:
             raise Unanswered(f"no NATS server at {self.url} within {timeout_s} s") from None
@@ -146,7 +154,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         token = str(next(self._tokens))
         reply: asyncio.Future[Msg] = loop.create_future()
-        self._waiting[token] = reply
+        self._waiting[token] = subject, reply
         timer = loop.call_later(timeout_s, self._expire, token, subject, timeout_s)
         try:
             await self.send(subject, payload, headers, self._prefix + token)
@@ -172,16 +180,23 @@ class Connection:
             )
 
     def _expire(self, token: str, subject: str, timeout_s: float) -> None:
-        reply = self._waiting.pop(token, None)
-        if reply is not None and not reply.done():
-            reply.set_exception(Unanswered(f"{subject}: no answer within {timeout_s} s"))
+        self._fail(token, Unanswered(f"{subject}: no answer within {timeout_s} s"))
 
     async def _reply(self, message: Msg) -> None:
-        reply = self._waiting.pop(message.subject[len(self._prefix) :], None)
+        _, reply = self._waiting.pop(message.subject[len(self._prefix) :], ("", None))
         if reply is not None and not reply.done():
             reply.set_result(message)
 
+    def _fail(self, token: str, error: BusError) -> None:
+        _, reply = self._waiting.pop(token, ("", None))
+        if reply is not None and not reply.done():
+            reply.set_exception(error)
+
     async def _error(self, error: Exception) -> None:
+        forbidden = NOT_ALLOWED.search(str(error).lower())
+        if forbidden:
+            for token in [token for token, (asked, _) in self._waiting.items() if asked.lower() == forbidden[1]]:
+                self._fail(token, Refused(f"{self.name} may not publish to {self._waiting[token][0]}", FORBIDDEN))
         now = time.monotonic()
         if self._up.is_set():
             log.warning("error on the bus", bus=self.name, error=repr(error))
@@ -195,10 +210,8 @@ class Connection:
         self._said_so = self._down_since
         if not self.client.is_closed:
             log.warning("disconnected from the bus, reconnecting", url=self.url)
-        waiting, self._waiting = self._waiting, {}
-        for reply in waiting.values():
-            if not reply.done():
-                reply.set_exception(Unanswered(f"the connection to {self.url} broke before the answer came"))
+        for token in list(self._waiting):
+            self._fail(token, Unanswered(f"the connection to {self.url} broke before the answer came"))
 
     async def _reconnected(self) -> None:
         self.count += 1

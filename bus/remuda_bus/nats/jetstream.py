@@ -62,7 +62,7 @@ class JetStream:
         """`call` is the rest of the subject: "STREAM.INFO.LOG". Raises Refused, Full, Unanswered, and Unreadable when
         there is no such stream."""
         request = json.dumps(body).encode() if body else b""
-        reply = await self.connection.ask(f"$JS.API.{call}", request, timeout_s=timeout_s)
+        reply = await self.connection.ask(f"{self.connection.access.api}.{call}", request, timeout_s=timeout_s)
         answer: dict[str, Any] = json.loads(reply.data)
         if "error" in answer:
             raise failure(call, answer["error"])
@@ -105,7 +105,7 @@ class JetStream:
 
     async def last(self, stream: str, subject: str) -> Message | None:
         body = json.dumps({"last_by_subj": subject}).encode()
-        reply = await self.connection.ask(f"$JS.API.DIRECT.GET.{stream}", body)
+        reply = await self.connection.ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
         headers = dict(reply.headers or {})
         status = headers.get("Status")
         if status == "404":

@@ -71,7 +71,7 @@ class Pull(Buffer):
     def __init__(self, jetstream: JetStream, stream: str, durable: str, alone: bool) -> None:
         super().__init__()
         self._connection: Connection = jetstream.connection
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._next = f"{jetstream.connection.access.api}.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = ""
         self._subscription: Subscription | None = None
         self._alone = alone

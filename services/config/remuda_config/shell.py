@@ -16,7 +16,7 @@ from typing import Literal
 import structlog
 from google.protobuf.message import DecodeError
 
-from remuda_bus import subjects
+from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError, Entry, Message, Refused
 from remuda_bus.process import Settings
 from remuda_config.build import BUILT_IN, checksum
@@ -72,6 +72,7 @@ async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
     await service.begin()
     await bus.serve(subjects.RESOLVE_CONFIGURATION, service.answer_resolve, "resolve")
     await bus.serve(subjects.CURRENT_CONFIGURATIONS, service.answer_current, "current")
+    health.OWN.say("answers which configuration an RM has")
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(service.follow_rms())
         if file is not None:

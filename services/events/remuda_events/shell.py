@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from remuda_bus import subjects, telemetry
+from remuda_bus import health, subjects, telemetry
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.halts import Halts
 from remuda_bus.lease import Lease
@@ -49,7 +49,9 @@ async def serve(bus: Bus, instance: str) -> None:
     lease = Lease(bus, subjects.EVENTS_LEASE, instance)
     try:
         while True:
+            health.OWN.say("stands by: another process holds the lease")
             await lease.acquire()
+            health.OWN.say("holds the lease: writes the history")
             await _while_held(lease, publish(bus, instance))
     except ExceptionGroup as failures:  # the first of the followers that failed is what there is to say
         raise failures.exceptions[0] from None

@@ -12,7 +12,7 @@ import time
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError, Message
 from remuda_bus.halts import Halts
 from remuda_bus.lease import Lease
@@ -34,6 +34,7 @@ async def main(bus: Bus, settings: Settings, *, core_within_s: float = CORE_WITH
     """Runs until cancelled. Raises BusError when the lease is lost or a log cannot be read."""
     lease = Lease(bus, subjects.RMPROXY_LEASE, settings.instance)
     log.info("waiting for the lease", lease=subjects.RMPROXY_LEASE)
+    health.OWN.say("stands by: another process holds the lease")
     await lease.acquire()
     try:
         await _work(bus, lease, settings.instance, core_within_s)
@@ -61,6 +62,7 @@ async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> 
         group.create_task(forwarder.trim())
         group.create_task(tellers.trim())
         await bus.serve(subjects.register("*"), register, "register")
+        health.OWN.say("holds the lease: forwards requests, tells RMs")
 
 
 async def _until_lost(lease: Lease) -> None:

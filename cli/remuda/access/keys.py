@@ -1,0 +1,79 @@
+"""A directory of keys: of each role and each RM a seed, which is secret and belongs to its owner, and a public key, which
+belongs to the servers. `accounts.conf` is made from the public keys, so seeds may be carried away."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+import nkeys
+
+from remuda_bus import subjects
+
+from ..errors import UserError
+from .accounts import accounts
+from .permissions import MONITOR, ROLES
+
+ACCOUNTS = "accounts.conf"
+SEED, PUBLIC = ".seed", ".pub"
+
+
+class Keys:
+    """`directory`/<role>.{seed,pub} and `directory`/rms/<key of the rmID>.{seed,pub}."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.rms_directory = directory / "rms"
+
+    def ensure_roles(self) -> list[str]:
+        """Makes the keys that are missing; whose those are."""
+        self.rms_directory.mkdir(parents=True, exist_ok=True)
+        missing = [role for role in (*ROLES, MONITOR) if not _public(self.directory / role).exists()]
+        for role in missing:
+            _make(self.directory / role)
+        self.render()
+        return missing
+
+    def add_rm(self, rm_id: str) -> Path:
+        """Where the new seed is. Raises UserError when the RM has a key already: nobody loses his by mistake."""
+        subjects.check_rm_id(rm_id)
+        if not _public(self.directory / ROLES[0]).exists():
+            raise UserError(f"{self.directory}: no keys of services there; `remuda keys {self.directory}` makes them")
+        at = self.rms_directory / subjects.key_of(rm_id)
+        if _public(at).exists():
+            raise UserError(f"{rm_id} has a key already: {_public(at)}; `remuda rm remove {rm_id}` takes it away")
+        _make(at)
+        self.render()
+        return at.with_name(at.name + SEED)
+
+    def remove_rm(self, rm_id: str) -> None:
+        at = self.rms_directory / subjects.key_of(subjects.check_rm_id(rm_id))
+        if not _public(at).exists():
+            raise UserError(f"{rm_id} has no key in {self.rms_directory}")
+        _public(at).unlink()
+        at.with_name(at.name + SEED).unlink(missing_ok=True)
+        self.render()
+
+    def render(self) -> None:
+        """Write `accounts.conf` anew, in one step: a server that reads it meanwhile sees all or nothing."""
+        roles = {role: _public(self.directory / role).read_text().strip() for role in (*ROLES, MONITOR)}
+        found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
+        rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
+        text = json.dumps(accounts(roles, rms), indent=1)
+        draft = self.directory / f".{ACCOUNTS}.new"
+        draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces: it is included among other settings
+        draft.replace(self.directory / ACCOUNTS)
+
+
+def _public(at: Path) -> Path:
+    return at.with_name(at.name + PUBLIC)
+
+
+def _make(at: Path) -> None:
+    seed = nkeys.encode_seed(secrets.token_bytes(32), nkeys.PREFIX_BYTE_USER)
+    file = os.open(at.with_name(at.name + SEED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "wb") as out:
+        out.write(seed + b"\n")
+    _public(at).write_text(nkeys.from_seed(bytearray(seed)).public_key.decode() + "\n")

@@ -1,0 +1,199 @@
+"""What each role may do on the bus, as NATS permissions: the only place where that is written down.
+
+A service gets what its code uses and nothing else. An RM lives in an account of its own, in which nothing exists but
+what is imported for it (`rm_imports`): so even a reply subject that it invents leads nowhere but to itself. In one account
+with the services it could have the server put the answer to a harmless request onto any subject, for JetStream does not
+look at who chose the reply subject. Pure: knows names, not keys or files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remuda_bus import subjects
+
+SERVICES = ("core", "rmproxy", "config", "events")
+ROLES = (*SERVICES, "operator", "admin")
+MONITOR = "monitor"  # sees the servers themselves, in an account of its own
+RM_DOMAIN = "remuda"  # what JetStream is called in the accounts of RMs
+ANSWER_WITHIN = "15s"  # longer than a question to an RM may take
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    answers: bool = False  # may answer each message it gets, once, where that message says
+
+    def as_nats(self) -> dict[str, object]:
+        """As the server's configuration has it."""
+        allowed: dict[str, object] = {"publish": {"allow": list(self.publish)}, "subscribe": {"allow": list(self.subscribe)}}
+        if self.answers:
+            allowed["allow_responses"] = {"max": 1, "expires": ANSWER_WITHIN}
+        return allowed
+
+
+def of_role(role: str) -> Permissions:
+    """Raises KeyError when there is no such role."""
+    publish, subscribe = _BY_ROLE[role]
+    name = "remuda-cli" if role in ("operator", "admin") else f"remuda-{role}"
+    own = (f"_INBOX.{name}.>",)
+    if role in SERVICES:
+        return Permissions((*publish, *_declared(), *_ANSWERS_TO), (*subscribe, *own, *_micro(name)))
+    return Permissions(publish, (*subscribe, *own))
+
+
+def of_rm(rm_id: str) -> Permissions:
+    """In the account of that RM."""
+    name = subjects.callback_consumer(rm_id)
+    publish = [local for _, local, _ in rm_imports(rm_id)]
+    subscribe = [subject for _, subject in rm_exports(rm_id)]
+    return Permissions(tuple(publish), (*subscribe, f"_INBOX.{name}.>", "_INBOX.remuda-cli.>", *_micro(name)), answers=True)
+
+
+def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
+    """(kind of answer, subject there, subject in the account of the services) of what the RM may send to the services and to
+    JetStream. Its API has another name there: under the usual one the server itself would answer first that the RM's
+    account has no JetStream."""
+    sends = [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_SENDS]
+    sends += [("singleton", subjects.core_query(rm_id, "*"))]  # about itself: why it waits, what it uses
+    sends += [("singleton", f"$JS.ACK.{stream}.{durable}.>") for stream, durable in _durables(rm_id)]
+    calls = [
+        (answer, f"CONSUMER.{verb}.{stream}.{durable}")
+        for stream, durable in _durables(rm_id)
+        for verb, answer in (("INFO", "singleton"), ("RESET", "singleton"), ("MSG.NEXT", "stream"))
+    ]
+    return [
+        *((answer, subject, subject) for answer, subject in sends),
+        *((answer, f"$JS.{RM_DOMAIN}.API.{call}", f"$JS.API.{call}") for answer, call in calls),
+    ]
+
+
+def rm_exports(rm_id: str) -> list[tuple[str, str]]:
+    """(kind of answer, subject) of what the services may send to the RM."""
+    return [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_ANSWERS]
+
+
+def _durables(rm_id: str) -> list[tuple[str, str]]:
+    return [
+        (subjects.CALLBACKS.name, subjects.callback_consumer(rm_id)),
+        (subjects.EVENTS.name, subjects.event_consumer(rm_id)),
+    ]
+
+
+_RM_SENDS = ("register", *subjects.REQUEST_KINDS, "heartbeat", "deregister")
+_RM_ANSWERS = ("predicates", "preemption_predicates", "report_wanted")
+
+
+def _reads(*streams: str) -> tuple[str, ...]:
+    return tuple(
+        subject
+        for stream in streams
+        for subject in (
+            f"$JS.API.CONSUMER.CREATE.{stream}",
+            f"$JS.API.STREAM.INFO.{stream}",
+            f"$JS.API.STREAM.MSG.GET.{stream}",
+            f"$JS.API.DIRECT.GET.{stream}",
+            f"$JS.API.DIRECT.GET.{stream}.>",
+            f"$JS.FC.{stream}.>",
+        )
+    )
+
+
+def _looks_into(*buckets: str) -> tuple[str, ...]:
+    return _reads(*(f"KV_{bucket}" for bucket in buckets))
+
+
+def _consumes(stream: str, durable: str, subject: str) -> tuple[str, ...]:
+    return (
+        f"$JS.API.CONSUMER.CREATE.{stream}.{durable}.{subject}",
+        *(f"$JS.API.CONSUMER.{verb}.{stream}.{durable}" for verb in ("INFO", "RESET", "MSG.NEXT")),
+        f"$JS.ACK.{stream}.{durable}.>",
+    )
+
+
+def _object_store(bucket: str) -> tuple[str, ...]:
+    return (f"$O.{bucket}.>", *_reads(f"OBJ_{bucket}"), f"$JS.API.STREAM.PURGE.OBJ_{bucket}")
+
+
+def _declared() -> tuple[str, ...]:
+    """To look whether the streams are as they should be. Making and changing them is the admin's: `remuda declare`."""
+    return ("$JS.API.STREAM.INFO.*",)
+
+
+def _micro(name: str) -> tuple[str, ...]:
+    return tuple(f"$SRV.{verb}{end}" for verb in ("PING", "INFO", "STATS") for end in ("", f".{name}", f".{name}.>"))
+
+
+_ANSWERS_TO = ("_INBOX.>", "_R_.>")  # those of services and people; those of RMs, in an account of their own
+_LEASES = subjects.LEASES.name
+_RMS = subjects.RMS.name
+_HALTS = "remuda_halts"
+_BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "core": (
+        (
+            *_reads(subjects.INBOX.name, subjects.LOG.name),
+            "remuda.log.*",
+            "$JS.API.STREAM.PURGE.LOG",  # behind the oldest snapshot
+            *_looks_into(_RMS, _LEASES, _HALTS),
+            f"$KV.{_LEASES}.core.*",
+            f"$KV.{_LEASES}.member.*",
+            f"$KV.{_HALTS}.*",
+            *_object_store("remuda_snapshots"),
+            "remuda.api.core.*.*",
+        ),
+        ("remuda.api.core.*.*",),
+    ),
+    "rmproxy": (
+        (
+            *_consumes(subjects.REQUESTS.name, subjects.RMPROXY_CONSUMER, "si.v1.rm.*.*"),
+            *_reads(subjects.LOG.name, subjects.CALLBACKS.name, subjects.REQUESTS.name),
+            "remuda.inbox.*",
+            "remuda.dead.*",
+            *(f"si.v1.rm.*.callback.{kind}" for kind in subjects.CALLBACK_KINDS),
+            *(f"si.v1.rm.*.{kind}" for kind in _RM_ANSWERS),
+            "$JS.API.STREAM.PURGE.CALLBACKS",  # behind what RMs have acknowledged
+            "$JS.API.CONSUMER.CREATE.CALLBACKS.*.si.v1.rm.*.callback.*",
+            "$JS.API.CONSUMER.CREATE.EVENTS.*.si.v1.rm.*.callback.event",
+            *(f"$JS.API.CONSUMER.{verb}.{stream}.*" for verb in ("INFO", "RESET", "DELETE") for stream in ("CALLBACKS", "EVENTS")),
+            *(f"$JS.API.CONSUMER.{verb}.CALLBACKS" for verb in ("LIST", "NAMES")),
+            "$JS.API.CONSUMER.MSG.NEXT.CALLBACKS.*",
+            *_looks_into(_RMS, _LEASES, _HALTS),
+            f"$KV.{_RMS}.*",
+            f"$KV.{_LEASES}.{subjects.RMPROXY_LEASE}",
+            subjects.RESOLVE_CONFIGURATION,
+        ),
+        tuple(f"si.v1.rm.*.{kind}" for kind in ("register", "heartbeat", "deregister")),
+    ),
+    "config": (
+        (
+            *_looks_into(_RMS, subjects.CONFIGURATIONS.name),
+            f"$KV.{subjects.CONFIGURATIONS.name}.>",
+            "remuda.inbox.*",
+        ),
+        ("remuda.api.config.*",),
+    ),
+    "events": (
+        (
+            *_reads(subjects.LOG.name, subjects.EVENTS.name),
+            "si.v1.rm.*.callback.event",
+            *_looks_into(_RMS, _LEASES, _HALTS, subjects.EVENT_BOOKMARKS.name),
+            f"$KV.{_LEASES}.{subjects.EVENTS_LEASE}",
+            f"$KV.{subjects.EVENT_BOOKMARKS.name}.*",
+        ),
+        (),
+    ),
+    # Looks and asks, changes nothing.
+    "operator": (
+        (
+            "remuda.api.>",
+            "$SRV.>",
+            "$JS.API.STREAM.INFO.*",
+            "$JS.API.CONSUMER.INFO.*.*",
+            *_looks_into(_RMS, _LEASES, _HALTS),
+        ),
+        (),
+    ),
+    # Makes streams, rebuilds RMs, restores backups.
+    "admin": ((">",), (">",)),
+}
