@@ -1,16 +1,16 @@
 """How this process is, for whoever keeps it running: two pages over HTTP.
 
-`/livez`: the event loop turns. Who fails it should be restarted. `/readyz`: it is connected, JetStream answers, and the
-service says that it does its work or stands by for it. Who fails it should be waited for: nothing is mended by a restart
-while the bus is away.
+`/livez`: the event loop turns. Who fails it should be restarted. `/readyz`: it is connected, JetStream answers, and
+the service says that it does its work or stands by for it. Who fails it should be waited for: nothing is mended by a
+restart while the bus is away.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError

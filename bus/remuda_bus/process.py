@@ -42,7 +42,9 @@ class Settings(BaseSettings):
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         description="name of this process, as people see it in leases, logs and traces",
     )
-    health_port: int = Field(0, ge=0, le=65535, description="where to say over HTTP how it is: /livez, /readyz; 0: nowhere")
+    health_port: int = Field(
+        0, ge=0, le=65535, description="where to say over HTTP how it is: /livez, /readyz; 0: nowhere"
+    )
     replicas: int = Field(1, ge=1, le=5, description="servers of a NATS cluster that keep each stream")
 
 

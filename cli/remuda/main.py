@@ -243,22 +243,11 @@ def declare(
         int, typer.Option(min=1, max=5, envvar="REMUDA_REPLICAS", help="Servers that keep each stream.")
     ] = 1,
 ) -> None:
-    """Make or change the streams and buckets as this version wants them. For the role `admin`, where there are roles: before
-    the services of a new version start."""
+    """Make or change the streams and buckets as this version wants them. Where there are roles, that is for `admin`,
+    before the services of a new version start."""
     from .declare import declare as start
 
     start(nats, replicas)
-
-
-@cli.command()
-def health(
-    ready: Annotated[bool, typer.Option("--ready", help="Whether it works, not only whether it lives.")] = False,
-    port: Annotated[int, typer.Option(envvar="REMUDA_HEALTH_PORT", help="Where the process answers.")] = 8080,
-) -> None:
-    """Ask the service on this machine how it is; exit code 1 when not well. For containers."""
-    from .health import health as ask
-
-    ask(ready, port)
 
 
 @cli.command()

@@ -14,9 +14,10 @@ FILES = ("ca", "cert", "key", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`ca`: the certificates that sign the server's; with it the connection must be encrypted. `cert` and `key`: our own,
-    for a server that wants one. `seed`: our nkey, which says who we are (`remuda rm add` and `remuda keys` write it). `domain`: what JetStream is called in our account, where it
-    is imported from another one; RMs with a key of their own say `remuda`."""
+    """`ca`: the certificates that sign the server's; with it the connection must be encrypted. `cert` and `key`: our
+    own, for a server that wants one. `seed`: our nkey, which says who we are (`remuda keys` and `remuda rm add` write
+    it). `domain`: what JetStream is called in our account, where it is imported from another one; RMs with a key of
+    their own say `remuda`."""
 
     ca: Path | None = None
     cert: Path | None = None

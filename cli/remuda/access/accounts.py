@@ -22,7 +22,11 @@ def rm_account(rm_id: str) -> str:
 def accounts(roles: Mapping[str, str], rms: Mapping[str, str]) -> dict[str, object]:
     """`roles`: role -> public key, `rms`: rmID -> public key. To be included at the top of a server's configuration."""
     users = [{"nkey": roles[role], "permissions": permissions.of_role(role).as_nats()} for role in permissions.ROLES]
-    exports = [_service(kind, subject, [rm_account(rm)]) for rm in sorted(rms) for kind, _, subject in permissions.rm_imports(rm)]
+    exports = [
+        _service(kind, subject, [rm_account(rm)])
+        for rm in sorted(rms)
+        for kind, _, subject in permissions.rm_imports(rm)
+    ]
     imports = [_imported(rm_account(rm), subject) for rm in sorted(rms) for _, subject in permissions.rm_exports(rm)]
     everything: dict[str, object] = {
         SERVICES_ACCOUNT: {"jetstream": "enabled", "users": users, "exports": exports, "imports": imports},

@@ -1,5 +1,5 @@
-"""A directory of keys: of each role and each RM a seed, which is secret and belongs to its owner, and a public key, which
-belongs to the servers. `accounts.conf` is made from the public keys, so seeds may be carried away."""
+"""A directory of keys: of each role and each RM a seed, which is secret and belongs to its owner, and a public key,
+which belongs to the servers. `accounts.conf` is made from the public keys, so seeds may be carried away."""
 
 from __future__ import annotations
 

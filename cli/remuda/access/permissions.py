@@ -1,9 +1,9 @@
 """What each role may do on the bus, as NATS permissions: the only place where that is written down.
 
 A service gets what its code uses and nothing else. An RM lives in an account of its own, in which nothing exists but
-what is imported for it (`rm_imports`): so even a reply subject that it invents leads nowhere but to itself. In one account
-with the services it could have the server put the answer to a harmless request onto any subject, for JetStream does not
-look at who chose the reply subject. Pure: knows names, not keys or files.
+what is imported for it (`rm_imports`): so even a reply subject that it invents leads nowhere but to itself. In one
+account with the services it could have the server put the answer to a harmless request onto any subject, for JetStream
+does not look at who chose the reply subject. Pure: knows names, not keys or files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Permissions:
 
     def as_nats(self) -> dict[str, object]:
         """As the server's configuration has it."""
-        allowed: dict[str, object] = {"publish": {"allow": list(self.publish)}, "subscribe": {"allow": list(self.subscribe)}}
+        allowed: dict[str, object] = {
+            "publish": {"allow": list(self.publish)},
+            "subscribe": {"allow": list(self.subscribe)},
+        }
         if self.answers:
             allowed["allow_responses"] = {"max": 1, "expires": ANSWER_WITHIN}
         return allowed
@@ -48,13 +51,15 @@ def of_rm(rm_id: str) -> Permissions:
     name = subjects.callback_consumer(rm_id)
     publish = [local for _, local, _ in rm_imports(rm_id)]
     subscribe = [subject for _, subject in rm_exports(rm_id)]
-    return Permissions(tuple(publish), (*subscribe, f"_INBOX.{name}.>", "_INBOX.remuda-cli.>", *_micro(name)), answers=True)
+    return Permissions(
+        tuple(publish), (*subscribe, f"_INBOX.{name}.>", "_INBOX.remuda-cli.>", *_micro(name)), answers=True
+    )
 
 
 def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
-    """(kind of answer, subject there, subject in the account of the services) of what the RM may send to the services and to
-    JetStream. Its API has another name there: under the usual one the server itself would answer first that the RM's
-    account has no JetStream."""
+    """(kind of answer, subject there, subject in the account of the services) of what the RM may send to the services
+    and to JetStream. Its API has another name there: under the usual one the server itself would answer first that the
+    RM's account has no JetStream."""
     sends = [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_SENDS]
     sends += [("singleton", subjects.core_query(rm_id, "*"))]  # about itself: why it waits, what it uses
     sends += [("singleton", f"$JS.ACK.{stream}.{durable}.>") for stream, durable in _durables(rm_id)]
@@ -155,7 +160,11 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "$JS.API.STREAM.PURGE.CALLBACKS",  # behind what RMs have acknowledged
             "$JS.API.CONSUMER.CREATE.CALLBACKS.*.si.v1.rm.*.callback.*",
             "$JS.API.CONSUMER.CREATE.EVENTS.*.si.v1.rm.*.callback.event",
-            *(f"$JS.API.CONSUMER.{verb}.{stream}.*" for verb in ("INFO", "RESET", "DELETE") for stream in ("CALLBACKS", "EVENTS")),
+            *(
+                f"$JS.API.CONSUMER.{verb}.{stream}.*"
+                for verb in ("INFO", "RESET", "DELETE")
+                for stream in ("CALLBACKS", "EVENTS")
+            ),
             *(f"$JS.API.CONSUMER.{verb}.CALLBACKS" for verb in ("LIST", "NAMES")),
             "$JS.API.CONSUMER.MSG.NEXT.CALLBACKS.*",
             *_looks_into(_RMS, _LEASES, _HALTS),
