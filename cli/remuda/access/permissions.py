@@ -147,7 +147,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *_object_store("remuda_snapshots"),
             "remuda.api.core.*.*",
         ),
-        ("remuda.api.core.*.*",),
+        ("remuda.api.core.*.*", "remuda.api.cores.*"),
     ),
     "rmproxy": (
         (

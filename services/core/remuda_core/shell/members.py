@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError, Entry
 
 from .. import limits
@@ -82,6 +82,7 @@ class Members:
             while True:
                 # RMs become known one by one: having caught up with the first of them does not count.
                 self._ready = self._ready or (not self._behind and _now() - begun >= limits.READY_AFTER_S)
+                health.OWN.say("follows every RM hot" if self._ready else "catches up with the logs", self._ready)
                 value = json.dumps({"token": self._token, "ready": self._ready}).encode()
                 try:
                     await self._bus.put(subjects.LEASES.name, self._key, value)

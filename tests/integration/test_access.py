@@ -1,0 +1,274 @@
+"""Nobody gets in who should not, and who is in can do what is his: against a server under the shipped configuration.
+
+What each role may do is written down here once more, by hand, so that a slip in remuda.access.permissions shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from remuda.access.permissions import ROLES
+from remuda_bus.bus import Refused, Unanswered
+from remuda_bus.nats import Access, connect
+from tests.integration.guarded import EXPIRED, GuardedServer, make_certificates
+from tests.integration.running import until
+
+REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
+
+# What anybody could want to publish, and who may. Services that answer requests of other services and of RMs are not
+# listed for the answers.
+MAY_PUBLISH = {
+    "si.v1.rm.rm-1.register": {"rm-1"},
+    "si.v1.rm.rm-1.allocation": {"rm-1"},
+    "si.v1.rm.rm-1.application": {"rm-1"},
+    "si.v1.rm.rm-1.node": {"rm-1"},
+    "si.v1.rm.rm-1.configuration": {"rm-1"},
+    "si.v1.rm.rm-1.heartbeat": {"rm-1"},
+    "si.v1.rm.rm-1.deregister": {"rm-1"},
+    "si.v1.rm.rm-2.register": set(),
+    "si.v1.rm.rm-2.allocation": set(),
+    "si.v1.rm.rm-2.heartbeat": set(),
+    "si.v1.rm.rm-2.deregister": set(),
+    "si.v1.rm.rm-1.callback.allocation": {"rmproxy"},
+    "si.v1.rm.rm-1.callback.dead_letter": {"rmproxy"},
+    "si.v1.rm.rm-2.callback.allocation": {"rmproxy"},
+    "si.v1.rm.rm-1.callback.event": {"events"},
+    "si.v1.rm.rm-1.predicates": {"rmproxy"},
+    "si.v1.rm.rm-1.preemption_predicates": {"rmproxy"},
+    "remuda.inbox.rm-1": {"rmproxy", "config"},
+    "remuda.inbox.rm-2": {"rmproxy", "config"},
+    "remuda.log.rm-1": {"core"},
+    "remuda.dead.rm-1": {"rmproxy"},
+    "remuda.api.config.resolve": {"rmproxy", "operator"},
+    "remuda.api.core.rm-1.queues": {"core", "operator", "rm-1"},
+    "remuda.api.core.rm-2.queues": {"core", "operator"},
+    "$KV.remuda_rms.rm-1": {"rmproxy"},
+    "$KV.remuda_leases.core.rm-1": {"core"},
+    "$KV.remuda_leases.member.a": {"core"},
+    "$KV.remuda_leases.rmproxy": {"rmproxy"},
+    "$KV.remuda_leases.events": {"events"},
+    "$KV.remuda_configurations.file": {"config"},
+    "$KV.remuda_event_bookmarks.rm-1": {"events"},
+    "$JS.API.STREAM.CREATE.X": set(),
+    "$JS.API.STREAM.UPDATE.LOG": set(),
+    "$JS.API.STREAM.DELETE.LOG": set(),
+    "$JS.API.STREAM.PURGE.LOG": {"core"},
+    "$JS.API.STREAM.PURGE.INBOX": set(),
+    "$JS.API.STREAM.PURGE.REQUESTS": set(),
+    "$JS.API.STREAM.PURGE.CALLBACKS": {"rmproxy"},
+    "$JS.API.STREAM.PURGE.EVENTS": set(),
+    "$JS.API.STREAM.PURGE.KV_remuda_leases": set(),
+    "$JS.API.STREAM.MSG.DELETE.LOG": set(),
+    "$JS.API.STREAM.SNAPSHOT.LOG": set(),
+    "$JS.API.STREAM.RESTORE.LOG": set(),
+    "$JS.API.STREAM.LEADER.STEPDOWN.LOG": set(),
+    "$JS.API.DIRECT.GET.LOG": {"core", "rmproxy", "events"},
+    "$JS.API.DIRECT.GET.INBOX": {"core"},
+    "$JS.API.DIRECT.GET.DEAD_LETTERS": set(),
+    "$JS.API.STREAM.MSG.GET.KV_remuda_configurations": {"config"},
+    "$JS.API.CONSUMER.CREATE.INBOX": {"core"},
+    "$JS.API.CONSUMER.CREATE.LOG": {"core", "rmproxy", "events"},
+    "$JS.API.CONSUMER.CREATE.REQUESTS.rmproxy.si.v1.rm.*.*": {"rmproxy"},
+    "$JS.API.CONSUMER.CREATE.CALLBACKS.rm-rm-1.si.v1.rm.rm-1.callback.*": {"rmproxy"},
+    "$JS.API.CONSUMER.DELETE.CALLBACKS.rm-rm-2": {"rmproxy"},
+    "$JS.API.CONSUMER.MSG.NEXT.REQUESTS.rmproxy": {"rmproxy"},
+    "$JS.remuda.API.CONSUMER.INFO.CALLBACKS.rm-rm-1": {"rm-1"},
+    "$JS.remuda.API.CONSUMER.RESET.CALLBACKS.rm-rm-1": {"rm-1"},
+    "$JS.remuda.API.CONSUMER.MSG.NEXT.CALLBACKS.rm-rm-1": {"rm-1"},
+    "$JS.remuda.API.CONSUMER.MSG.NEXT.CALLBACKS.rm-rm-2": set(),
+    "$JS.remuda.API.CONSUMER.CREATE.CALLBACKS.rm-rm-1.si.v1.rm.rm-1.callback.*": set(),
+    "$JS.remuda.API.STREAM.INFO.LOG": set(),
+    "$JS.ACK.CALLBACKS.rm-rm-1.1.1.1.1.0": {"rm-1"},
+    "$JS.ACK.CALLBACKS.rm-rm-2.1.1.1.1.0": set(),
+    "$JS.ACK.REQUESTS.rmproxy.1.1.1.1.0": {"rmproxy"},
+    "$SYS.REQ.SERVER.PING": set(),
+}
+MAY_SUBSCRIBE = {
+    ">": set(),
+    "$JS.>": set(),
+    "$KV.>": set(),
+    "$SYS.>": set(),
+    "_INBOX.>": set(),
+    "_INBOX.remuda-rmproxy.>": {"rmproxy"},
+    "_INBOX.remuda-core.>": {"core"},
+    "_INBOX.rm-rm-1.>": {"rm-1"},
+    "_INBOX.rm-rm-2.>": set(),
+    "_R_.>": set(),
+    "remuda.>": set(),
+    "remuda.inbox.*": set(),
+    "remuda.log.*": set(),
+    "remuda.api.core.*.*": {"core"},
+    "remuda.api.config.*": {"config"},
+    "si.v1.rm.>": set(),
+    "si.v1.rm.*.register": {"rmproxy"},
+    "si.v1.rm.*.heartbeat": {"rmproxy"},
+    "si.v1.rm.rm-1.>": set(),
+    "si.v1.rm.rm-1.predicates": {"rm-1"},
+    "si.v1.rm.rm-2.predicates": set(),
+    "si.v1.rm.rm-2.callback.allocation": set(),
+}
+WHO = (*(role for role in ROLES if role != "admin"), "rm-1")
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
+    started = GuardedServer(tmp_path)
+    async with started:
+        bus = await connect(started.url, "remuda-cli", access=started.access("admin"), timeout_s=5)
+        await bus.declare()
+        await bus.close()
+        yield started
+
+
+@asynccontextmanager
+async def client(server: GuardedServer, who: str, refused: list[tuple[str, str]]) -> AsyncIterator[Client]:
+    """A bare client, as somebody would use who has stolen a key."""
+
+    async def hear(error: Exception) -> None:
+        found = REFUSED.search(str(error).lower())
+        if found:
+            refused.append((found[1], found[2]))
+
+    opened = await nats.connect(server.url, error_cb=hear, **server.access(who).options())
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@pytest.mark.parametrize("who", WHO)
+async def test_each_may_do_what_is_his_and_nothing_else(server: GuardedServer, who: str) -> None:
+    refused: list[tuple[str, str]] = []
+    async with client(server, who, refused) as one:
+        for subject in MAY_SUBSCRIBE:
+            await one.subscribe(subject)
+            await one.flush()  # one by one: nats-py loses refusals that come many at once
+        for subject in MAY_PUBLISH:
+            await one.publish(subject, b"")
+            await one.flush()
+    expected = {("publish", subject.lower()) for subject, may in MAY_PUBLISH.items() if who not in may}
+    expected |= {("subscription", subject.lower()) for subject, may in MAY_SUBSCRIBE.items() if who not in may}
+    assert set(refused) == expected
+
+
+async def test_a_refusal_is_told_to_whoever_asked(server: GuardedServer) -> None:
+    bus = await connect(server.url, "remuda-operator", access=server.access("operator"), timeout_s=5)
+    with pytest.raises(Refused, match=r"may not publish to remuda.inbox.rm-1") as refusal:
+        await bus.append("remuda.inbox.rm-1", b"")
+    assert refusal.value.code == 403
+    await bus.close()
+
+
+async def test_a_reply_subject_of_an_rm_leads_nowhere_but_to_itself(server: GuardedServer) -> None:
+    """JetStream and services answer wherever the request says: from the account of an RM, inside that account."""
+    refused: list[tuple[str, str]] = []
+    async with client(server, "admin", refused) as admin, client(server, "rm-1", refused) as rm:
+        astray = []
+
+        async def hear(message: Msg) -> None:
+            astray.append(message.subject)
+
+        for subject in ("remuda.>", "$KV.>", "si.v1.rm.rm-2.>"):
+            await admin.subscribe(subject, cb=hear)
+
+        async def answer(message: Msg) -> None:
+            await message.respond(b"an answer")
+
+        await admin.subscribe("si.v1.rm.rm-1.register", cb=answer)
+        await admin.flush()
+        answers = await rm.subscribe("_INBOX.rm-rm-1.>")
+        for kind in ("register", "allocation"):
+            for reply in ("remuda.inbox.rm-2", "$KV.remuda_leases.core.rm-2", "si.v1.rm.rm-2.allocation"):
+                await rm.publish(f"si.v1.rm.rm-1.{kind}", b"", reply=reply)
+        for kind in ("register", "allocation"):
+            await rm.publish(f"si.v1.rm.rm-1.{kind}", b"", reply="_INBOX.rm-rm-1.x")
+        assert (await answers.next_msg(5)).data and (await answers.next_msg(5)).data  # both paths have answered
+        await admin.flush()
+    assert astray == []
+
+
+async def test_an_rm_that_is_asked_may_answer_once_and_only_there(server: GuardedServer) -> None:
+    refused: list[tuple[str, str]] = []
+    async with client(server, "rmproxy", refused), client(server, "rm-1", refused) as rm:
+        bus = await connect(server.url, "remuda-rmproxy", access=server.access("rmproxy"), timeout_s=5)
+
+        async def answer(message: Msg) -> None:
+            await message.respond(b"yes")
+            await message.respond(b"and again")
+            await rm.publish(message.reply[:-1] + "7", b"to somebody else's question")
+
+        await rm.subscribe("si.v1.rm.rm-1.predicates", cb=answer)
+        await rm.flush()
+        assert (await bus.request("si.v1.rm.rm-1.predicates", b"may it?")).payload == b"yes"
+        await rm.flush()
+        await bus.close()
+    assert [kind for kind, _ in refused] == ["publish", "publish"]
+
+
+async def test_plaintext_is_refused(server: GuardedServer) -> None:
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    info = json.loads((await reader.readline()).partition(b" ")[2])
+    assert info["tls_required"] and info["auth_required"]
+    writer.write(b'CONNECT {"verbose":true}\r\nPING\r\n')
+    assert b"PONG" not in await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize("stranger", ["no key", "a key nobody knows", "no certificate authority", "another one"])
+async def test_strangers_stay_outside(server: GuardedServer, tmp_path: Path, stranger: str) -> None:
+    good = server.access("core")
+    other = GuardedServer(tmp_path / "other")
+    access = {
+        "no key": Access(ca=good.ca),
+        "a key nobody knows": Access(ca=good.ca, seed=other.access("core").seed),
+        "no certificate authority": Access(seed=good.seed),
+        "another one": Access(ca=other.ca, seed=good.seed),
+    }[stranger]
+    with pytest.raises(Unanswered):
+        await connect(server.url, "remuda-core", access=access, timeout_s=1)
+
+
+async def test_an_expired_certificate_is_refused(tmp_path: Path) -> None:
+    server = GuardedServer(tmp_path, days=EXPIRED)
+    async with server:
+        with pytest.raises(Unanswered):
+            await connect(server.url, "remuda-core", access=server.access("core"), timeout_s=1)
+        # The same server, the same keys, a certificate of today: that was all that was wrong.
+        for name in ("server.pem", "server.key"):
+            (server.secrets / name).unlink()
+        make_certificates(server.secrets)
+        await server.restart()
+        bus = await connect(server.url, "remuda-core", access=server.access("core"), timeout_s=5)
+        await bus.close()
+
+
+async def test_keys_come_and_go_without_a_restart(server: GuardedServer) -> None:
+    """`remuda rm add` and `remuda rm remove`, then SIGHUP."""
+    seed = server.keys.add_rm("rm-3")
+    kept = Access(ca=server.ca, seed=seed, domain="remuda")
+    os.kill(server.pid, signal.SIGHUP)
+    bus = await connect(server.url, "rm-rm-3", access=kept, timeout_s=10)
+    copy = seed.with_name("copy")
+    copy.write_bytes(seed.read_bytes())
+    server.keys.remove_rm("rm-3")
+    os.kill(server.pid, signal.SIGHUP)
+
+    async def thrown_out() -> bool:
+        return not bus.connected
+
+    await until(thrown_out)
+    await bus.close()
+    with pytest.raises(Unanswered):
+        await connect(server.url, "rm-rm-3", access=Access(ca=server.ca, seed=copy, domain="remuda"), timeout_s=1)
