@@ -1,4 +1,4 @@
-"""A nats-server under the configuration that is shipped in deploy/: TLS, an account for each RM, a key for each role."""
+"""A nats-server under the configuration shipped in deploy/: TLS, an account for each RM, a key for each role."""
 
 from __future__ import annotations
 

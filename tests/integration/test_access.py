@@ -61,6 +61,8 @@ MAY_PUBLISH = {
     "$KV.remuda_leases.events": {"events"},
     "$KV.remuda_configurations.file": {"config"},
     "$KV.remuda_event_bookmarks.rm-1": {"events"},
+    "$KV.remuda_halts.rm-1": {"core", "rmproxy", "events"},
+    "$O.remuda_snapshots.C.x.y": {"core"},
     "$JS.API.STREAM.CREATE.X": set(),
     "$JS.API.STREAM.UPDATE.LOG": set(),
     "$JS.API.STREAM.DELETE.LOG": set(),

@@ -133,7 +133,7 @@ def _micro(name: str) -> tuple[str, ...]:
 _ANSWERS_TO = ("_INBOX.>", "_R_.>")  # those of services and people; those of RMs, in an account of their own
 _LEASES = subjects.LEASES.name
 _RMS = subjects.RMS.name
-_HALTS = "remuda_halts"
+_HALTS = subjects.HALTS.name
 _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "core": (
         (
@@ -169,6 +169,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "$JS.API.CONSUMER.MSG.NEXT.CALLBACKS.*",
             *_looks_into(_RMS, _LEASES, _HALTS),
             f"$KV.{_RMS}.*",
+            f"$KV.{_HALTS}.*",
             f"$KV.{_LEASES}.{subjects.RMPROXY_LEASE}",
             subjects.RESOLVE_CONFIGURATION,
         ),
@@ -189,6 +190,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *_looks_into(_RMS, _LEASES, _HALTS, subjects.EVENT_BOOKMARKS.name),
             f"$KV.{_LEASES}.{subjects.EVENTS_LEASE}",
             f"$KV.{subjects.EVENT_BOOKMARKS.name}.*",
+            f"$KV.{_HALTS}.*",
         ),
         (),
     ),
