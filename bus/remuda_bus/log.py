@@ -50,11 +50,14 @@ class Position:
 
     @classmethod
     def of(cls, headers: Headers) -> Position:
-        """Raises ValueError where there is none."""
+        """Raises ValueError that names what was expected."""
+        seq, digest = headers.get(subjects.LOG_SEQ, ""), headers.get(subjects.LOG_HASH, "")
         try:
-            return cls(int(headers[subjects.LOG_SEQ]), bytes.fromhex(headers[subjects.LOG_HASH]))
-        except KeyError as missing:
-            raise ValueError(f"expected the headers {subjects.LOG_SEQ} and {subjects.LOG_HASH}") from missing
+            return cls(int(seq), bytes.fromhex(digest))
+        except ValueError:
+            raise ValueError(
+                f"{subjects.LOG_SEQ} {seq!r}, {subjects.LOG_HASH} {digest!r}: expected a number and hexadecimal digits"
+            ) from None
 
 
 START = Position()
@@ -213,6 +216,7 @@ class LogReader:
 
     def __init__(self, bus: Bus, rm_id: str, reader: Reader, after: Position | None) -> None:
         self._bus = bus
+        self._rm_id = rm_id
         self._subject = subjects.log(rm_id)
         self._reader = reader
         self._chain = Chain(after)
@@ -274,14 +278,27 @@ class LogReader:
     async def _check_head(self) -> None:
         """When something does not hang on it: that may be because it is gone."""
         head = self.position
-        if head.seq and not await witness(self._bus, subjects.LOG.name, self._subject, head.seq, head.hash):
+        await check_commit(self._bus, self._rm_id, head)
+        if head.seq and await self._bus.message(subjects.LOG.name, head.seq) is None:
             raise Unreadable(f"{self._subject} has been trimmed beyond {head.seq}, up to which it was read")
 
 
 async def check_commit(bus: Bus, rm_id: str, position: Position) -> None:
     """Raises ChangedPast when the log does not hold that commit, and has not just been trimmed beyond it."""
-    if position.seq:
-        await witness(bus, subjects.LOG.name, subjects.log(rm_id), position.seq, position.hash)
+    stream, subject = subjects.LOG.name, subjects.log(rm_id)
+    if position.seq and not await witness(bus, stream, subject, position.seq, position.hash):
+        first = await bus.first(stream, subject)
+        if first is not None and log_pb2.Commit.FromString(first.payload).parent == 0:
+            raise ChangedPast(f"{subject} begins at {first.seq}, but had been read up to {position.seq}")
+
+
+async def check_told(bus: Bus, rm_id: str) -> None:
+    """Raises ChangedPast when callbacks or events tell of what the log does not hold."""
+    told = [(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS]
+    for stream, subject in (*told, (subjects.EVENTS.name, subjects.event(rm_id))):
+        newest = await bus.last(stream, subject)
+        if newest is not None and subjects.LOG_SEQ in newest.headers:
+            await check_commit(bus, rm_id, Position.of(newest.headers))
 
 
 async def _before(bus: Bus, rm_id: str, position: Position) -> Position:

@@ -119,7 +119,11 @@ class _Stream:
 
     def remove(self, sequences: Iterable[int]) -> None:
         gone = set(sequences)
-        self._bytes -= sum(_size(message) for message in self.messages if message.seq in gone)
+        for message in self.messages:
+            if message.seq in gone:
+                self._bytes -= _size(message)
+                if self._last[message.subject] == message.seq:
+                    del self._last[message.subject]
         self.messages = [message for message in self.messages if message.seq not in gone]
 
     def beyond(self, seq: int) -> list[Message]:

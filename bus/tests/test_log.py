@@ -11,7 +11,15 @@ import pytest
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, ChangedPast, Full, Unanswered, Unreadable
-from remuda_bus.log import LogEntry, LogReader, LogWriter, LostLeadership, Position
+from remuda_bus.log import (
+    LogEntry,
+    LogReader,
+    LogWriter,
+    LostLeadership,
+    Position,
+    check_commit,
+    check_told,
+)
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
 from remuda_bus.past import digest_of
@@ -184,3 +192,27 @@ async def test_an_unknown_fate_ends_leadership(tmp_path: Path) -> None:
             await writer.append(commit("three"))  # had the second one been acknowledged in time
         assert isinstance(lost.value.__cause__, Unanswered)
         await bus.close()
+
+
+async def test_a_log_that_has_begun_anew(bus: Bus) -> None:
+    """As it would be after a loss that nobody has noticed: it begins behind what was read of it, and with nothing."""
+    old = await LogWriter(bus, "a", Position()).append(commit("one"))
+    await LogWriter(bus, "b", Position()).append(commit("of another"))
+    await bus.trim(subjects.LOG.name, subjects.log("a"), 100)
+    with pytest.raises(ChangedPast, match="lost its message 1, and all others"):
+        await check_commit(bus, "a", old)
+    await LogWriter(bus, "a", Position(), last_seq=0).append(commit("one again"))
+    with pytest.raises(ChangedPast, match="begins at 3"):
+        await check_commit(bus, "a", old)
+    with pytest.raises(ChangedPast, match="begins at 3"):
+        await to_end(await LogReader.open(bus, "a", old))
+
+
+async def test_what_was_told_is_compared_with_the_log(bus: Bus) -> None:
+    position = await LogWriter(bus, "a", Position()).append(commit("one"))
+    await bus.append(subjects.callback("a", "node"), b"", position.headers())
+    await bus.append(subjects.callback("a", "dead_letter"), b"")
+    await check_told(bus, "a")
+    await bus.append(subjects.event("a"), b"", Position(position.seq, digest_of(b"another")).headers())
+    with pytest.raises(ChangedPast, match="holds another message at 1"):
+        await check_told(bus, "a")

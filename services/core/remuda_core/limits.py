@@ -93,6 +93,11 @@ SETTLED_S: Final = 5.0
 # So long after its start a core has heard of all RMs there are.
 READY_AFTER_S: Final = 0.5
 
+# A leader that is in doubt waits so long for the bus before it dies, to see whether the log still holds what was
+# durable: longer than a server takes to start again.
+LOOK_BACK_WITHIN_S: Final = 30.0
+LOOK_BACK_RETRY_S: Final = 0.2
+
 # Names come from outside and are kept in memory and in every message.
 NAME_LENGTH: Final = 1_024
 

@@ -136,8 +136,8 @@ def end_of(last: Message | None) -> End:
         return End(last.seq, Position.of(last.headers), int(last.headers[subjects.EVENT_INDEX]) + 1)
     except (KeyError, ValueError):
         raise Unreadable(
-            f"the message at {last.seq} on {last.subject} has no {subjects.LOG_SEQ}, {subjects.LOG_HASH} and "
-            f"{subjects.EVENT_INDEX}: somebody else publishes there, and where to go on cannot be known"
+            f"the message at {last.seq} on {last.subject} has no {subjects.LOG_SEQ} and {subjects.EVENT_INDEX}: "
+            "somebody else publishes there, and where to go on cannot be known"
         ) from None
 
 

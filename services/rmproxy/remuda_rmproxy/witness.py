@@ -30,7 +30,7 @@ class Witness:
         try:
             position = Position.of(headers)
         except ValueError as error:
-            raise Refused(f"{error}, or none of them", INVALID) from None
+            raise Refused(str(error), INVALID) from None
         try:
             await check_commit(self._bus, rm_id, position)
         except ChangedPast as error:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 import structlog
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, Message, NobodyListens
+from remuda_bus.bus import Bus, BusError, ChangedPast, Message, NobodyListens
 from remuda_bus.lease import Lease
-from remuda_bus.log import Position
+from remuda_bus.log import Position, check_commit, check_told
+from remuda_bus.past import witness
 
 from .. import limits
 from ..core import Core
@@ -29,8 +31,8 @@ log = structlog.get_logger()
 
 
 class Standby:
-    """`run` raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be
-    born again from the log."""
+    """`run` raises LostLeadership or an outage of the bus: whatever it was, the process has to die and be born again
+    from the log. Or ChangedPast: then the RM has to be halted."""
 
     def __init__(self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int]) -> None:
         self.rm_id = rm_id
@@ -118,13 +120,42 @@ class Standby:
     async def _lead(self) -> Position:
         """Returns the last commit, when the lease is lost or the RM is another's."""
         serving = [await self._bus.serve(subjects.core_query(self.rm_id, "leader"), self._answer, "leader")]
-        await self._follower.catch_up()
-        self._leader = Leader(self._bus, self._core, self._lease, await self._follower.close(), self._clock_ms)
-        serving += await Queries(self._core).serve(self._bus)
-        position = await self._leader.lead(lambda: self._members.may_stay(self.rm_id))
-        self._leader = None
-        await asyncio.gather(*(one.close() for one in serving))
-        return position
+        try:
+            await self._follower.catch_up()
+            await self._check_past()
+            leader = Leader(self._bus, self._core, self._lease, await self._follower.close(), self._clock_ms)
+            serving += await Queries(self._core).serve(self._bus)
+            self._leader = leader
+            try:
+                return await leader.lead(lambda: self._members.may_stay(self.rm_id))
+            except BusError:
+                await self._look_back(leader.position)
+                raise
+        finally:
+            self._leader = None
+            await asyncio.gather(*(one.close() for one in serving))
+
+    async def _check_past(self) -> None:
+        """Nothing is decided on a log that has lost what others were told of it, nor where what the log answers was
+        lost: what is asked next would be taken for answered. Raises ChangedPast."""
+        state = self._core.state
+        await check_told(self._bus, self.rm_id)
+        if state.inbox_seq:
+            await witness(self._bus, subjects.INBOX.name, subjects.inbox(self.rm_id), state.inbox_seq)
+        end = await self._bus.end(subjects.REQUESTS.name)
+        if end < state.request_seq:
+            raise ChangedPast(f"stream {subjects.REQUESTS.name} ends at {end}, but {state.request_seq} was answered")
+
+    async def _look_back(self, position: Position) -> None:
+        """The last thing to do in doubt: nobody else may remember what was durable. Waits for an outage to end. Raises
+        ChangedPast."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.LOOK_BACK_WITHIN_S):
+                while True:
+                    try:
+                        return await check_commit(self._bus, self.rm_id, position)
+                    except BusError:
+                        await asyncio.sleep(limits.LOOK_BACK_RETRY_S)
 
     async def _answer(self, message: Message) -> bytes:
         return msgspec.json.encode({"rm": self.rm_id, "leader": self._members.name, "epoch": self._lease.epoch})

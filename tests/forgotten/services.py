@@ -1,0 +1,77 @@
+"""All services in tasks of the test, each started again when it dies, as a supervisor does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from remuda_bus.bus import BusError
+from remuda_bus.process import Settings
+from remuda_config.shell import main as config_main
+from remuda_core.shell.main import main as core_main
+from remuda_events.shell import serve as events_serve
+from remuda_rmproxy.session import OUTAGE
+from remuda_rmproxy.shell import main as rmproxy_main
+from remuda_sdk import RegistrationFailed, ResourceManager
+from tests.integration.running import Main, running, until
+
+log = structlog.get_logger()
+
+
+async def _events(bus, settings: Settings) -> None:
+    await events_serve(bus, settings.instance)
+
+
+SERVICES: Mapping[str, Main] = {
+    "config": lambda bus, settings: config_main(bus, settings, None),
+    "core-1": core_main,
+    "core-2": core_main,
+    "rmproxy": rmproxy_main,
+    "events": _events,
+}
+
+
+class Services:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Services:
+        self.start()
+        await until(self._serves)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def _serves(self) -> bool:
+        """Whether an rmproxy and a config service answer: they say that this configuration is no good."""
+        try:
+            async with ResourceManager.connect(self._url, "probe", config="odd: 1"):
+                return True
+        except RegistrationFailed as failure:
+            return failure.code != OUTAGE
+
+    def start(self, *names: str) -> None:
+        for name in names or SERVICES:
+            self._tasks[name] = asyncio.create_task(self._keep(name), name=name)
+
+    async def stop(self, *names: str) -> None:
+        tasks = [self._tasks.pop(name) for name in names or tuple(self._tasks)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+
+    async def _keep(self, name: str) -> None:
+        while True:
+            try:
+                async with running(self._url, name, SERVICES[name]) as task:
+                    await asyncio.wait([task])
+            except (BusError, OSError) as error:
+                log.info("died", service=name, error=repr(error))
+                await asyncio.sleep(0.1)
