@@ -86,7 +86,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "children": sorted(queue.children),
         "applications": sorted(queue.applications),
         "allocated": _sum(queue.allocated),
-        "pending": _sum(queue.pending),
+        "asked": _sum(queue.asked),
         "preempting": _sum(queue.preempting),
         "refusals": sorted(queue.refusals.items()),
         "priorities": sorted(queue.priorities.items()),
@@ -153,7 +153,6 @@ def _application(application: Application) -> dict[str, Any]:
             for uuid, r in application.replacements.items()
         },
         "resumed": application.resumed,
-        "pending": _sum(application.pending),
         "priorities": sorted(application.priorities.items()),
         "priority": application.priority,
         "runs": application.runs,
@@ -416,21 +415,15 @@ def _check_sums(partition: Partition) -> None:
         assert application.placeholders == len(placeholders), (
             f"application {application.id}: {application.placeholders} placeholders, counted anew {len(placeholders)}"
         )
-        asked = total_of(_times(a.ask.resource, a.pending) for a in application.asks.values())
-        _same(application.pending, asked, f"application {application.id}: pending")
     for queue in partition.queues.values():
         members: tuple[Application | Queue, ...] = (*queue.applications.values(), *queue.children.values())
         allocated = [m.allocated for m in members] + [a.allocated_placeholder for a in queue.applications.values()]
         _same(queue.allocated, total_of(allocated), f"queue {queue.path}: allocated")
-        _same(queue.pending, total_of(m.pending for m in members), f"queue {queue.path}: pending")
+        _same(queue.asked, total_of(a.pending for a in queue.applications.values()), f"queue {queue.path}: asked")
 
 
 def _same(kept: Resource, counted: Resource, what: str) -> None:
     assert items_of(kept) == items_of(counted), f"{what} {show(kept)}, counted anew {show(counted)}"
-
-
-def _times(resource: Resource, times: int) -> Resource:
-    return {name: amount * times for name, amount in resource.items()}
 
 
 def _check_priorities(partition: Partition) -> None:

@@ -433,11 +433,9 @@ def _asked_for(partition: Partition, application: Application) -> None:
 
 
 def _book_pending(application: Application, resource: Resource, times: int) -> None:
+    asked = application.queue.asked
     for name, amount in resource.items():
-        amount *= times
-        application.pending[name] += amount
-        for queue_pending, _ in application.queue.books:
-            queue_pending[name] += amount
+        asked[name] += amount * times
 
 
 def _prioritise(application: Application, priority: int, by: int) -> None:
@@ -511,7 +509,8 @@ def allocated(state: State, fact: facts.Allocated) -> None:
     partition.allocations[fact.uuid] = application.allocations[fact.uuid] = node.allocations[fact.uuid] = allocation
     if application.by_key is not None:
         application.by_key.setdefault(fact.allocation_key, {})[fact.uuid] = allocation
-    asked, held, on_node, books = application.pending, application.allocated, node.allocated, application.queue.books
+    queue = application.queue
+    asked, held, on_node, books = queue.asked, application.allocated, node.allocated, queue.books
     if fact.placeholder:
         held = application.allocated_placeholder
         application.task_groups[fact.task_group].coming -= 1
@@ -520,8 +519,7 @@ def allocated(state: State, fact: facts.Allocated) -> None:
         asked[name] -= amount
         held[name] += amount
         on_node[name] += amount
-        for queue_pending, queue_allocated in books:
-            queue_pending[name] -= amount
+        for queue_allocated in books:
             queue_allocated[name] += amount
     if application.trackers:
         book(application, fact.resource, 1)
@@ -617,7 +615,7 @@ def _book_allocated(
         amount *= times
         held[name] += amount
         node.allocated[name] += amount
-        for _, queue_allocated in application.queue.books:
+        for queue_allocated in application.queue.books:
             queue_allocated[name] += amount
     book(application, resource, times)
 

@@ -19,7 +19,7 @@ import msgspec
 
 from . import facts
 from .rules import connection, lifecycle
-from .rules.resource import Items, Resource, Sums, sums
+from .rules.resource import Items, Resource, Sums, sums, times, total_of
 from .settings import Limit, PartitionSettings, QueueSettings, Timing
 
 if TYPE_CHECKING:
@@ -205,7 +205,6 @@ class Application:
     # What it holds without placeholders, and how much those hold.
     allocated: Sums = field(default_factory=sums)
     allocated_placeholder: Sums = field(default_factory=sums)
-    pending: Sums = field(default_factory=sums)
     # How many of the allocations are placeholders; and when their time is over, 0 without any.
     placeholders: int = 0
     placeholders_until_ms: int = 0
@@ -229,6 +228,11 @@ class Application:
     @property
     def terminal(self) -> bool:
         return self.state in lifecycle.TERMINAL
+
+    @property
+    def pending(self) -> dict[str, int]:
+        """What it asks for and has not got."""
+        return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
 
     @property
     def reserving(self) -> bool:
@@ -296,7 +300,8 @@ class Queue:
     children: dict[str, Queue] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)
     allocated: Sums = field(default_factory=sums)
-    pending: Sums = field(default_factory=sums)
+    # What its own applications ask for and have not got.
+    asked: Sums = field(default_factory=sums)
     # Of what is allocated, what the RM has been asked to release by preemption.
     preempting: dict[str, int] = field(default_factory=dict)
     # For which asks (resource, required node, priority) nothing could be preempted, and when that was.
@@ -307,8 +312,8 @@ class Queue:
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
     lineage: tuple[Queue, ...] = ()
-    # (pending, allocated) of the lineage: what every allocation is booked in.
-    books: tuple[tuple[Sums, Sums], ...] = ()
+    # `allocated` of the lineage: what every allocation is booked in.
+    books: tuple[Sums, ...] = ()
     order: LeafOrder | ParentOrder | None = None
     # How many applications run in it and below; (kind, name) -> what that user or group uses.
     running: int = 0
@@ -317,7 +322,7 @@ class Queue:
     def __post_init__(self) -> None:
         """`lineage`: this queue, its parent, ... root."""
         self.lineage = (self, *(self.parent.lineage if self.parent else ()))
-        self.books = tuple((queue.pending, queue.allocated) for queue in self.lineage)
+        self.books = tuple(queue.allocated for queue in self.lineage)
 
     @property
     def draining(self) -> bool:
@@ -329,6 +334,11 @@ class Queue:
 
     def __str__(self) -> str:
         return f"queue {self.path}"
+
+    @property
+    def pending(self) -> dict[str, int]:
+        """What is asked for in it and below, and not allocated."""
+        return total_of((self.asked, *(child.pending for child in self.children.values())))
 
     @property
     def most_running(self) -> int:

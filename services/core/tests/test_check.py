@@ -188,9 +188,8 @@ BROKEN: list[tuple[str, Callable[[State], object]]] = [
     ("total {", lambda s: the(s).total.update(vcore=1)),
     ("node n1: allocated", lambda s: node(s).allocated.update(vcore=1)),
     ("application app-1: allocated", lambda s: application(s).allocated.update(vcore=1)),
-    ("application app-2: pending", lambda s: application(s, "app-2").pending.update(vcore=1)),
     ("queue root: allocated", lambda s: queue(s, "root").allocated.update(vcore=1)),
-    ("queue root: pending", lambda s: queue(s, "root").pending.update(vcore=1)),
+    ("asked {", lambda s: queue(s).asked.update(vcore=1)),
     # priorities
     ("application app-1: priorities", lambda s: application(s).priorities.update({7: 1})),
     ("application app-2: priority", lambda s: setattr(application(s, "app-2"), "priority", 7)),
@@ -263,7 +262,7 @@ def test_decision_above_a_maximum(core: Core) -> None:
 def test_digest_says_what_the_facts_say(core: Core) -> None:
     before = digest(core.state)
     the(core.state).index = None
-    queue(core.state).pending["gone"] = 0
+    queue(core.state).asked["gone"] = 0
     assert digest(core.state) == before
     core.state.inbox_seq = 9
     assert digest(core.state) == before

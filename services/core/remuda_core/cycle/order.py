@@ -102,11 +102,15 @@ class QueueOrder:
     def total_changed(self) -> None:
         """The partition's total, by which shares are measured, is another."""
         self.due = self._due()
-        self.weight = weight(self.queue.pending, self.index.scales)
+        self.weight = self._weight()
         if self.above is not None:
             self.above.contest.touch(cast("ParentOrder | LeafOrder", self))
             if self.serving is not None:
                 self.above.gangs.touch(self.serving)
+
+    def _weight(self) -> int:
+        """Of all that is pending below, by what the partition's total is now."""
+        raise NotImplementedError
 
     def headroom(self, outer: Vector | None) -> Vector:
         """max - allocated, no more than what the queues above leave."""
@@ -184,10 +188,13 @@ class ParentOrder(QueueOrder):
         self.gangs: Contest[Serving] = Contest()
 
     def total_changed(self) -> None:
-        super().total_changed()
         for child in self.queue.children.values():
             if child.order is not None:
                 child.order.total_changed()
+        super().total_changed()
+
+    def _weight(self) -> int:
+        return sum(child.order.weight for child in self.queue.children.values() if child.order is not None)
 
     def first(self, room: Vector | None) -> PendingAsk | None:
         """The next ask below that fits the headroom `room`."""
@@ -242,6 +249,9 @@ class LeafOrder(QueueOrder):
                 self.application_changed(application)
             for gang in self.gangs.members:
                 self.gangs.touch(gang)
+
+    def _weight(self) -> int:
+        return weight(self.queue.asked, self.index.scales)
 
     def first(self, room: Vector | None) -> PendingAsk | None:
         """The next ask of the best lane that fits the headroom and may fit a node."""

@@ -41,6 +41,10 @@ def add(total: dict[str, int], resource: Resource, times: int = 1) -> None:
             total.pop(name, None)
 
 
+def times(resource: Resource, count: int) -> Resource:
+    return {name: amount * count for name, amount in resource.items()}
+
+
 def total_of(resources: Iterable[Resource]) -> dict[str, int]:
     total: dict[str, int] = {}
     for resource in resources:
