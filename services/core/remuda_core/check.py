@@ -314,7 +314,7 @@ def _check_allocations(partition: Partition) -> None:
 
 def _check_questions(state: State, partition: Partition) -> None:
     asked: Counter[tuple[str, str]] = Counter()
-    alarms = state.timers.alarms() if partition.questions or partition.refused else frozenset()
+    alarms = frozenset(state.timers) if partition.questions or partition.refused else frozenset()
     for number, question in partition.questions.items():
         fact, name = question.fact, f"question {number}"
         assert fact.question == number < state.next_question, f"{name}: it calls itself {fact.question}"
@@ -486,7 +486,7 @@ def _check_limits(partition: Partition) -> None:
 
 
 def _check_timers(state: State, partition: Partition) -> None:
-    alarms = state.timers.alarms()
+    alarms = frozenset(state.timers)
     for application in partition.applications.values():
         completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for these, then
         if application.state in lifecycle.TIMEOUTS and not completing:
@@ -516,7 +516,7 @@ def _check_preemption(state: State, partition: Partition) -> None:
         allocations = [a for a in partition.allocations.values() if queue in a.application.queue.lineage]
         counted = total_of(a.fact.resource for a in allocations if a.preempting)
         _same(queue.preempting, counted, f"queue {queue.path}: preempting")
-    alarms = state.timers.alarms()
+    alarms = frozenset(state.timers)
     for (app_id, key), preemption in partition.preemptions.items():
         name = f"preemption for {app_id}/{key}"
         pending = preemption.pending

@@ -18,6 +18,7 @@ from .rules.resource import Resource, add, items_of
 from .settings import Timing
 from .state import (
     NO_NODES,
+    Alarm,
     Allocation,
     Application,
     Node,
@@ -277,13 +278,15 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     application.state = fact.state
     application.state_at_ms = fact.at_ms
     application.log.append((fact.at_ms, fact.state))
+    has_ended = fact.state in lifecycle.TERMINAL
     if fact.state == lifecycle.RESUMING:
         application.resumed = True
-    if application.runs and (fact.state == lifecycle.COMPLETING or application.terminal):
-        _ends_running(partition, application)
-    elif application.placeholders and not application.runs and fact.state != lifecycle.COMPLETING:
+    if application.runs:
+        if has_ended or fact.state == lifecycle.COMPLETING:
+            _ends_running(partition, application)
+    elif application.placeholders and fact.state != lifecycle.COMPLETING:
         _begins_running(partition, application)  # it was completing and held placeholders all the same
-    if application.terminal:
+    if has_ended:
         _leave_queue(application)
     if partition.index is not None:
         partition.index.state_changed(application)
@@ -442,7 +445,7 @@ def _prioritise(application: Application, priority: int, by: int) -> None:
     """A pending ask of this priority came (by=1) or went (by=-1); the highest is known all the way up."""
     counts = application.priorities
     count = counts.get(priority, 0) + by
-    if count > (by > 0):  # others have it too: nothing changes above
+    if count > 1 or (count == 1 and by < 0):  # others have it too: nothing changes above
         counts[priority] = count
         return
     highest = application.priority
@@ -528,11 +531,7 @@ def allocated(state: State, fact: facts.Allocated) -> None:
             del application.asks[fact.allocation_key]
             if partition.refused:
                 partition.refused.pop(pending, None)
-        priority = pending.ask.priority
-        if application.priorities[priority] > 1:
-            application.priorities[priority] -= 1
-        else:
-            _prioritise(application, priority, -1)
+        _prioritise(application, fact.priority, -1)
     if pending.preemption is not None:
         _allocated_by_preemption(partition, pending, allocation)
     if fact.execution_timeout_ms > 0:
@@ -571,7 +570,7 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
 
 def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
     partition = state.partitions[fact.partition]
-    allocation = _allocation_goes(partition, fact.uuid)
+    allocation = _allocation_goes(state, partition, fact.uuid)
     if allocation.fact.placeholder and allocation.releasing != facts.TIMEOUT:  # those were counted when they were asked
         allocation.application.task_groups[allocation.fact.task_group].timed_out += 1
     if partition.index is not None:
@@ -585,9 +584,12 @@ def _allocation_comes(partition: Partition, allocation: Allocation) -> None:
         application.by_key.setdefault(allocation.fact.allocation_key, {})[uuid] = allocation
 
 
-def _allocation_goes(partition: Partition, uuid: str) -> Allocation:
+def _allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation:
     allocation = partition.allocations.pop(uuid)
     application, fact = allocation.application, allocation.fact
+    if fact.execution_timeout_ms > 0:  # that may be days away
+        at_ms = allocation.at_ms + fact.execution_timeout_ms
+        state.timers.cancel(Alarm(at_ms, "execution", fact.partition, fact.application_id, uuid))
     if allocation.preempting:
         _book_preempting(allocation, -1)
     del application.allocations[uuid], allocation.node.allocations[uuid]
@@ -785,7 +787,7 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> None:
     application = partition.applications[real.application_id]
     replacement = _replacement_ends(partition, application, real.uuid)
     pending = replacement.pending
-    placeholder = _allocation_goes(partition, fact.placeholder)
+    placeholder = _allocation_goes(state, partition, fact.placeholder)
     group = application.task_groups[placeholder.fact.task_group]
     group.replaced += 1
     node = replacement.node

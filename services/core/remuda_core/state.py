@@ -403,27 +403,43 @@ class Alarm(NamedTuple):
 
 
 class Timers:
-    """What is to happen by itself, and when. A heap; an alarm that no longer means anything is found out when it is
-    due (`decide.expire`). The alarms follow from the facts, so they survive a restart."""
+    """What is to happen by itself, and when; an alarm that no longer means anything is found out when it is due
+    (`decide.expire`). The alarms follow from the facts, so they survive a restart. Many are set for the same
+    millisecond: they are put in order when it comes, not before."""
 
     def __init__(self) -> None:
-        self._heap: list[Alarm] = []
+        self._times: list[int] = []  # a heap
+        self._at: dict[int, dict[Alarm, None]] = {}
 
     def set(self, at_ms: int, kind: str, partition: str, application_id: str, key: str = "") -> None:
-        heappush(self._heap, Alarm(at_ms, kind, partition, application_id, key))
+        alarms = self._at.get(at_ms)
+        if alarms is None:
+            alarms = self._at[at_ms] = {}
+            heappush(self._times, at_ms)
+        alarms[Alarm(at_ms, kind, partition, application_id, key)] = None
+
+    def cancel(self, alarm: Alarm) -> None:
+        """Nothing if it is not set."""
+        alarms = self._at.get(alarm.at_ms, {})
+        alarms.pop(alarm, None)
+        if not alarms:
+            self._at.pop(alarm.at_ms, None)
 
     def next_ms(self) -> int | None:
         """When the earliest alarm is due."""
-        return self._heap[0].at_ms if self._heap else None
+        while self._times and self._times[0] not in self._at:
+            heappop(self._times)
+        return self._times[0] if self._times else None
 
     def due(self, now_ms: int) -> Iterator[Alarm]:
         """The earliest first; each is given out once."""
-        while self._heap and self._heap[0].at_ms <= now_ms:
-            yield heappop(self._heap)
+        while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
+            yield from sorted(self._at.pop(at_ms))
 
-    def alarms(self) -> frozenset[Alarm]:
-        """All that is set, for `check`."""
-        return frozenset(self._heap)
+    def __iter__(self) -> Iterator[Alarm]:
+        """All that is set, in no order."""
+        for alarms in self._at.values():
+            yield from alarms
 
 
 @dataclass(slots=True, eq=False)

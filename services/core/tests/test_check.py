@@ -13,7 +13,7 @@ from remuda_core.cycle.order import LeafOrder, ParentOrder
 from remuda_core.facts import Allocated, Ask
 from remuda_core.rules import lifecycle
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
-from remuda_core.state import Allocation, Application, Node, Partition, Queue, State
+from remuda_core.state import Allocation, Application, Node, Partition, Queue, State, Timers
 
 PARTITION = "[rm-1]default"
 NOW_MS = 1_000_000
@@ -101,7 +101,7 @@ def completing(state: State) -> None:
 
 
 def drop_alarms(state: State) -> None:
-    state.timers._heap.clear()
+    state.timers = Timers()
 
 
 def lose_lane(state: State) -> None:

@@ -91,13 +91,13 @@ class Contest(Generic[M]):
                 entry = member.rank() + (version, member)  # noqa: RUF005 - half the time of unpacking
                 if heap and heap[0][-1] is member:
                     heapreplace(heap, entry)
-                else:
-                    heappush(heap, entry)
+                    continue
+                heappush(heap, entry)
+                if len(heap) > 4 * len(members) + 64:
+                    heap[:] = [entry for entry in heap if entry[-1].version == entry[-2] and entry[-1] in members]
+                    heapify(heap)
         self._dirty.clear()
         self._version = version
-        if len(heap) > 4 * len(members) + 64:
-            self._heap = [entry for entry in heap if entry[-1].version == entry[-2] and entry[-1] in members]
-            heapify(self._heap)
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
         """Rank of each member as the contest sees it now, for `check`."""

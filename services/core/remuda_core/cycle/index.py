@@ -403,10 +403,9 @@ class Index:
         leaf = lane.leaf
         self.nodes.book(node, lane.demand)
         if not ask.free:
-            ask.line = None
-            if not line.best or line.best[0] is not ask:  # it had a reservation: it came back behind others
-                line.remove(ask)  # or it would come to life there if the RM refuses
-            leaf.taken(line)
+            line.remove(ask)
+            if leaf.only is not lane or leaf.fair or not lane.open or not line.best or not line.best[0].free:
+                leaf.taken(line)  # what is first may be another, not only another ask
         elif leaf.fair:
             leaf.taken(line)
         leaf.changed(lane.demand.weight)

@@ -573,11 +573,10 @@ class Asks:
     def remove(self, ask: PendingAsk) -> None:
         """It waits no more, or elsewhere. Mostly it is the first."""
         ask.line = None
-        asks = self.by_priority[ask.ask.priority]
-        if asks and asks[0] is ask:
-            asks.popleft()
+        if self.best and self.best[0] is ask:
+            self.best.popleft()
         else:
-            asks.remove(ask)
+            self.by_priority[ask.ask.priority].remove(ask)
 
     def leave(self, moving: set[str]) -> None:
         """Those with these keys wait elsewhere from now on."""
