@@ -68,7 +68,7 @@ MAY_PUBLISH = {
     "$JS.API.STREAM.DELETE.LOG": set(),
     "$JS.API.STREAM.PURGE.LOG": {"core"},
     "$JS.API.STREAM.PURGE.INBOX": set(),
-    "$JS.API.STREAM.PURGE.REQUESTS": set(),
+    "$JS.API.STREAM.PURGE.REQUESTS": {"rmproxy"},
     "$JS.API.STREAM.PURGE.CALLBACKS": {"rmproxy"},
     "$JS.API.STREAM.PURGE.EVENTS": set(),
     "$JS.API.STREAM.PURGE.KV_remuda_leases": set(),
@@ -82,10 +82,9 @@ MAY_PUBLISH = {
     "$JS.API.STREAM.MSG.GET.KV_remuda_configurations": {"config"},
     "$JS.API.CONSUMER.CREATE.INBOX": {"core"},
     "$JS.API.CONSUMER.CREATE.LOG": {"core", "rmproxy", "events"},
-    "$JS.API.CONSUMER.CREATE.REQUESTS.rmproxy.si.v1.rm.*.*": {"rmproxy"},
+    "$JS.API.CONSUMER.CREATE.REQUESTS": {"rmproxy"},
     "$JS.API.CONSUMER.CREATE.CALLBACKS.rm-rm-1.si.v1.rm.rm-1.callback.*": {"rmproxy"},
     "$JS.API.CONSUMER.DELETE.CALLBACKS.rm-rm-2": {"rmproxy"},
-    "$JS.API.CONSUMER.MSG.NEXT.REQUESTS.rmproxy": {"rmproxy"},
     "$JS.remuda.API.CONSUMER.INFO.CALLBACKS.rm-rm-1": {"rm-1"},
     "$JS.remuda.API.CONSUMER.RESET.CALLBACKS.rm-rm-1": {"rm-1"},
     "$JS.remuda.API.CONSUMER.MSG.NEXT.CALLBACKS.rm-rm-1": {"rm-1"},
@@ -94,7 +93,6 @@ MAY_PUBLISH = {
     "$JS.remuda.API.STREAM.INFO.LOG": set(),
     "$JS.ACK.CALLBACKS.rm-rm-1.1.1.1.1.0": {"rm-1"},
     "$JS.ACK.CALLBACKS.rm-rm-2.1.1.1.1.0": set(),
-    "$JS.ACK.REQUESTS.rmproxy.1.1.1.1.0": {"rmproxy"},
     "$SYS.REQ.SERVER.PING": set(),
 }
 MAY_SUBSCRIBE = {

@@ -109,14 +109,6 @@ def _looks_into(*buckets: str) -> tuple[str, ...]:
     return _reads(*(f"KV_{bucket}" for bucket in buckets))
 
 
-def _consumes(stream: str, durable: str, subject: str) -> tuple[str, ...]:
-    return (
-        f"$JS.API.CONSUMER.CREATE.{stream}.{durable}.{subject}",
-        *(f"$JS.API.CONSUMER.{verb}.{stream}.{durable}" for verb in ("INFO", "RESET", "MSG.NEXT")),
-        f"$JS.ACK.{stream}.{durable}.>",
-    )
-
-
 def _object_store(bucket: str) -> tuple[str, ...]:
     return (f"$O.{bucket}.>", *_reads(f"OBJ_{bucket}"), f"$JS.API.STREAM.PURGE.OBJ_{bucket}")
 
@@ -151,7 +143,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "rmproxy": (
         (
-            *_consumes(subjects.REQUESTS.name, subjects.RMPROXY_CONSUMER, "si.v1.rm.*.*"),
+            "$JS.API.STREAM.PURGE.REQUESTS",  # behind what is in the inbox
             *_reads(subjects.LOG.name, subjects.CALLBACKS.name, subjects.REQUESTS.name),
             "remuda.inbox.*",
             "remuda.dead.*",
