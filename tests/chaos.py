@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from remuda.supervise import Process, Program, Supervisor
+from remuda.supervise import Program, Supervisor
 from remuda.system import Layout, System
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
@@ -29,6 +29,7 @@ from tests.accounting import Books, Plan, verify
 
 RMS = 3
 TWO_AT_ONCE = 0.15  # of the kills take a second victim along
+EVERYTHING = "everything"  # a victim like others: nats-server and all services at the same moment
 READY_S = 60.0
 SETTLE_S = 240.0  # after the last kill; most of it is for slow machines
 # A service that a kill has thrown into doubt dies of it; these are deaths of another kind.
@@ -88,19 +89,22 @@ class Chaos:
             self.say(f"{self.kills.total()} killed")
 
     def victims(self) -> list[str]:
-        return [*(process.name for process in self.system.processes), *(self.rms if self.options.kill_rms else ())]
+        services = [process.name for process in self.system.processes]
+        return [*services, EVERYTHING, *(self.rms if self.options.kill_rms else ())]
 
     async def kill(self, name: str) -> None:
         """As soon as it is alive."""
-        await until(lambda: self.process(name).pid is not None)
-        pid = self.process(name).pid
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        self.kills[name] += 1
-        await until(lambda: self.process(name).pid != pid)  # its keeper has seen it
+        names = [process.name for process in self.system.processes] if name == EVERYTHING else [name]
+        await until(lambda: all(self.pid(one) is not None for one in names))
+        pids = {one: pid for one in names if (pid := self.pid(one)) is not None}
+        for one, pid in pids.items():
+            os.kill(pid, signal.SIGKILL)
+            self.kills[one] += 1
+        await until(lambda: all(self.pid(one) != pid for one, pid in pids.items()))  # their keepers have seen it
 
-    def process(self, name: str) -> Process:
-        return next(p for p in (*self.system.processes, *self.drivers.processes.values()) if p.name == name)
+    def pid(self, name: str) -> int | None:
+        everyone = (*self.system.processes, *self.drivers.processes.values())
+        return next(process.pid for process in everyone if process.name == name)
 
     async def until_settled(self, within_s: float) -> None:
         """What does not settle will be told of by the comparison."""
