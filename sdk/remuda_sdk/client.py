@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, Message, Refused, Unanswered
+from remuda_bus.bus import Bus, BusError, Message, Refused, Unanswered
 from remuda_bus.nats import connect
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.dispatch import HandlersOfRm
 from remuda_sdk.inflow import Inflow
 from remuda_sdk.outflow import Outflow
-from remuda_sdk.session import Callback, RegistrationFailed, Releasable, Session, read, sized
+from remuda_sdk.session import Callback, RegistrationFailed, Releasable, Session, Superseded, read, sized
 
 PREDICATES = "predicates"  # in extraConfig: the RM wants to be asked before anything is placed
 PREEMPTION_PREDICATES = "preemption_predicates"  # ... before anything is preempted
+RESYNC = "resync"  # how an RM that registers again is brought up to date
+HEARTBEAT_INTERVAL = "heartbeat.interval"  # how often it is heard
 INVALID = 400
 REFUSED = 409
+INTERNAL = 500  # from here on it is not the request that was wrong
 OUTAGE = 503
+
+
+Resync = Literal["report", "replay"]
 
 
 class ResourceManager(HandlersOfRm):
@@ -36,14 +43,15 @@ class ResourceManager(HandlersOfRm):
     """
 
     def __init__(self, url: str | Bus, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
-                 confirm_releases: bool, connect_within_s: float | None, register_within_s: float, retry_for_s: float
-                 ) -> None:  # fmt: skip
+                 confirm_releases: bool, heartbeat_s: float | None, connect_within_s: float | None,
+                 register_within_s: float, retry_for_s: float) -> None:  # fmt: skip
         super().__init__()
         self._url = url
         self._registration = registration
         self._register_on_entry = register
         self._events = events
         self._confirm_releases = confirm_releases
+        self._heartbeat_s = heartbeat_s
         self._connect_within_s = connect_within_s
         self._register_within_s = register_within_s
         self._retry_for_s = retry_for_s
@@ -53,6 +61,9 @@ class ResourceManager(HandlersOfRm):
         self._inflow: Inflow | None = None
         self._taker: object = None  # the latest loop over callbacks; one that was left must not be in the way
         self._handling: asyncio.Task[None] | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self._doubtful = False  # whether a registration of ours has come through
+        self._superseded: Superseded | None = None
 
     @classmethod
     def connect(
@@ -68,6 +79,8 @@ class ResourceManager(HandlersOfRm):
         register: bool = True,
         events: bool = False,
         confirm_releases: bool = True,
+        resync: Resync | None = None,
+        heartbeat_s: float | None = None,
         connect_within_s: float | None = 10.0,
         register_within_s: float = 20.0,
         retry_for_s: float = 30.0,
@@ -78,7 +91,14 @@ class ResourceManager(HandlersOfRm):
 
         `config` is the text of a queues.yaml; empty: that of `policy_group`, or the built-in default. `events`: events
         come with the callbacks. `confirm_releases`: what the scheduler wants released is confirmed once its callback
-        was handled. `connect_within_s` None: for ever. `retry_for_s`: how long a full stream or an absent server is
+        was handled.
+
+        `resync`: what becomes of what the scheduler knows of an RM that has registered before. "report", the default:
+        it is forgotten, the RM reports everything anew. "replay": it stays, and every callback comes again that was not
+        acknowledged. `heartbeat_s`: the RM is heard so often; when it is not, nothing is allocated for it. None: it
+        need not be heard.
+
+        `connect_within_s` None: for ever. `retry_for_s`: how long a full stream or an absent server is
         borne. Raises ValueError when `rm_id` is none."""
         registration = si.RegisterResourceManagerRequest(
             rmID=rm_id,
@@ -88,9 +108,14 @@ class ResourceManager(HandlersOfRm):
             version=version,
             buildInfo=build_info,
         )
+        if resync is not None:
+            registration.extraConfig[RESYNC] = resync
+        if heartbeat_s is not None:
+            registration.extraConfig[HEARTBEAT_INTERVAL] = f"{round(heartbeat_s * 1_000)}ms"
         return cls(
             url, registration, register=register, events=events, confirm_releases=confirm_releases,
-            connect_within_s=connect_within_s, register_within_s=register_within_s, retry_for_s=retry_for_s,
+            heartbeat_s=heartbeat_s, connect_within_s=connect_within_s, register_within_s=register_within_s,
+            retry_for_s=retry_for_s,
         )  # fmt: skip
 
     @property
@@ -121,6 +146,7 @@ class ResourceManager(HandlersOfRm):
     ) -> None:
         """Raises what a handler has raised, unless something else went wrong already."""
         failure = await self._stop_handling()
+        await self._stop_beating()
         if self._inflow is not None:
             await self._inflow.close()
         if self._bus is not None:
@@ -128,16 +154,76 @@ class ResourceManager(HandlersOfRm):
         if failure is not None and error is None:
             raise failure
 
-    async def register(self) -> None:
-        """Returns once the core has accepted this RM. Registering again is allowed. Raises RegistrationFailed."""
-        subject, payload = subjects.register(self.rm_id), self._registration.SerializeToString()
-        with telemetry.span("rm.publish", rm=self.rm_id, kind="register") as span:
-            try:
-                await self._connected().request(subject, payload, span.headers(), self._register_within_s)
-            except Refused as refusal:
-                raise RegistrationFailed(refusal.reason, refusal.code) from None
-            except Unanswered as error:
-                raise RegistrationFailed(f"no scheduler answers: {error}", OUTAGE) from error
+    async def register(self, resync: Resync | None = None) -> None:
+        """Returns once the core has accepted this RM. Registering again is allowed; `resync`: in another way than
+        usual. What was published before is handled before. Raises RegistrationFailed."""
+        request = si.RegisterResourceManagerRequest()
+        request.CopyFrom(self._registration)
+        if resync is not None:
+            request.extraConfig[RESYNC] = resync
+        reply = await self._ask_proxy(subjects.register(self.rm_id), request.SerializeToString(), "register")
+        self._superseded = None
+        self._outflow_().registration = int(reply.headers.get(subjects.REGISTRATION, "0"))
+        if self._inflow is not None:
+            await self._inflow.registered(self._outflow_().registration)
+        self._start_beating()
+
+    async def deregister(self) -> None:
+        """The RM ends: the scheduler forgets everything about it. Raises RegistrationFailed when it is not taken, or
+        Superseded."""
+        try:
+            await self._ask_proxy(subjects.deregister(self.rm_id), b"", "deregister")
+        except RegistrationFailed as failed:
+            if failed.code == REFUSED:
+                raise Superseded(failed.reason) from None
+            raise
+        await self._stop_beating()
+
+    async def _ask_proxy(self, subject: str, payload: bytes, kind: str) -> Message:
+        """Nothing is published meanwhile, so that it is clear which registration it belongs to."""
+        outflow = self._outflow_()
+        with telemetry.span("rm.publish", rm=self.rm_id, kind=kind) as span:
+            async with outflow.lane:
+                if self._inflow is not None:
+                    await self._inflow.acknowledge()
+                self._doubtful = True
+                headers = {**outflow.belonging(), **span.headers()}
+                try:
+                    reply = await self._connected().request(subject, payload, headers, self._register_within_s)
+                except Refused as refusal:
+                    self._doubtful = refusal.code >= INTERNAL
+                    raise RegistrationFailed(refusal.reason, refusal.code) from None
+                except Unanswered as error:
+                    raise RegistrationFailed(f"no scheduler answers: {error}", OUTAGE) from error
+                self._doubtful = False
+                return reply
+
+    async def _is_superseded(self) -> None:
+        """The consumer of our registration is gone. Another registration took its place, and unless it may be one of
+        ours, that is the end. Raises Superseded."""
+        if not self._doubtful:
+            number = self._outflow_().registration
+            self._superseded = Superseded(f"another instance of {self.rm_id!r} has registered, {number} is over")
+            await self._stop_beating()
+            raise self._superseded
+
+    def _start_beating(self) -> None:
+        if self._heartbeat_s is not None and self._beating is None:
+            self._beating = asyncio.get_running_loop().create_task(
+                self._beat(self._heartbeat_s), name=f"heartbeat of {self.rm_id}"
+            )
+
+    async def _beat(self, every_s: float) -> None:
+        while True:
+            with contextlib.suppress(BusError):  # the next one may get through
+                await self._connected().publish(subjects.heartbeat(self.rm_id), b"", self._outflow_().belonging())
+            await asyncio.sleep(every_s)
+
+    async def _stop_beating(self) -> None:
+        beating, self._beating = self._beating, None
+        if beating is not None:
+            beating.cancel()
+            await asyncio.wait([beating])
 
     # Nodes
 
@@ -203,7 +289,9 @@ class ResourceManager(HandlersOfRm):
         whoever leaves the loop before, gets it again. Within a callback, read the fields in the order of their
         declaration."""
         taker = self._taker = object()
-        inflow = await self._open_inflow()
+        inflow = self._open_inflow()
+        if self._superseded is not None:
+            raise self._superseded
         while True:
             message = await inflow.first(self._session.is_new)
             if self._taker is not taker:
@@ -212,7 +300,7 @@ class ResourceManager(HandlersOfRm):
             yield callback
             await self._confirm_if_asked(callback)
             self._session.taken(message)
-            await inflow.done()
+            await inflow.done(message)
 
     async def handle_for_ever(self) -> None:
         """Waits as long as handlers do their work; raises what one of them raises."""
@@ -220,10 +308,13 @@ class ResourceManager(HandlersOfRm):
             raise RuntimeError("there is no handler")
         await asyncio.shield(self._handling)
 
-    async def _open_inflow(self) -> Inflow:
+    def _open_inflow(self) -> Inflow:
         if self._inflow is None:
-            self._inflow = Inflow(self._connected(), self.rm_id, self._events or self._handlers.wants(si.EventRecord))
-        await self._inflow.open()
+            events = self._events or self._handlers.wants(si.EventRecord)
+            self._inflow = Inflow(
+                self._connected(), self.rm_id, events, self._outflow_().registration, self._is_superseded
+            )
+        self._inflow.open()
         return self._inflow
 
     async def _answer_questions(self, bus: Bus) -> None:
@@ -290,15 +381,18 @@ class ResourceManager(HandlersOfRm):
         return await self._send_nodes((si.NodeInfo(nodeID=one, attributes=attributes) for one in node_ids), action)
 
     async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
-        self._connected()
-        assert self._outflow is not None
-        return await self._outflow.publish(kind, payloads)
+        if self._superseded is not None:
+            raise self._superseded
+        return await self._outflow_().publish(kind, payloads)
 
     @property
     def _limit(self) -> int:
+        return self._outflow_().limit
+
+    def _outflow_(self) -> Outflow:
         self._connected()
         assert self._outflow is not None
-        return self._outflow.limit
+        return self._outflow
 
     def _connected(self) -> Bus:
         if self._bus is None:

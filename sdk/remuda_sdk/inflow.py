@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Consumer, Message
+from remuda_bus.bus import Bus, Consumer, Gone, Message
 
 BATCH_MESSAGES = 256
 WAITING_BATCHES = 2
@@ -18,80 +18,109 @@ Arrival = tuple[Consumer, Message]
 
 
 class Inflow:
-    """`first()` is the message to work on, again and again until `done()`. For one task at a time."""
+    """`first()` is the message to work on, again and again until `done()`. For one task at a time.
 
-    def __init__(self, bus: Bus, rm_id: str, events: bool) -> None:
+    Each registration has a consumer of callbacks of its own. `is_over` is asked when that is gone: whether anything is
+    to come after it (then `registered()` will be called); it raises what the RM is to hear otherwise."""
+
+    def __init__(
+        self, bus: Bus, rm_id: str, events: bool, registration: int, is_over: Callable[[], Awaitable[None]]
+    ) -> None:
         self._bus = bus
         self._rm_id = rm_id
         self._events = events
+        self._is_over = is_over
+        self._registration = registration
         self._waiting: deque[Arrival] = deque()
         self._done: list[Arrival] = []
         self._acknowledged_at = 0.0
-        self._batches: asyncio.Queue[tuple[Consumer, list[Message]]] = asyncio.Queue(WAITING_BATCHES)
+        self._batches: asyncio.Queue[tuple[Consumer, list[Message]] | Exception] = asyncio.Queue(WAITING_BATCHES)
         self._consumers: list[Consumer] = []
         self._pumps: list[asyncio.Task[None]] = []
 
-    async def open(self) -> None:
-        """Idempotent."""
-        if self._pumps:
+    async def registered(self, registration: int) -> None:
+        """Take the callbacks of this registration. What has come for a former one and was not worked on is left: if it
+        is to be told, it is told again."""
+        is_open = bool(self._pumps) or self._registration == 0
+        await self._stop()
+        self._registration = registration
+        self._waiting.clear()
+        while not self._batches.empty():
+            self._batches.get_nowait()
+        if is_open:
+            self.open()
+
+    def open(self) -> None:
+        """Idempotent. Waits for a registration."""
+        registration = self._registration
+        if self._pumps or not registration:
             return
-        rm_id = self._rm_id
-        sources = [(subjects.CALLBACKS.name, subjects.callback(rm_id, "*"), subjects.callback_consumer(rm_id))]
-        if self._events:
-            sources.append((subjects.EVENTS.name, subjects.event(rm_id), subjects.event_consumer(rm_id)))
-        for stream, subject, durable in sources:
-            consumer = await self._bus.consumer(stream, subject, durable)
-            self._consumers.append(consumer)
-            self._pumps.append(asyncio.get_running_loop().create_task(self._pump(consumer), name=durable))
+        callbacks = subjects.callback_consumer(self._rm_id), lambda: self._callbacks(registration)
+        events = subjects.event_consumer(self._rm_id), self._event_history
+        for name, join in (callbacks, events) if self._events else (callbacks,):
+            self._pumps.append(asyncio.get_running_loop().create_task(self._pump(join), name=name))
 
     async def first(self, is_new: Callable[[Message], bool]) -> Message:
         """Waits for it. Repetitions are left out. Raises what ended a consumer."""
         while True:
             while not self._waiting:
-                await self._next_batch()
+                batch = await self._batches.get()
+                if isinstance(batch, Exception):
+                    raise batch
+                self._waiting.extend((batch[0], message) for message in batch[1])
             message = self._waiting[0][1]
             if is_new(message):
                 return message
-            await self.done()
+            await self.done(message)
 
-    async def done(self) -> None:
-        """The first was worked on: go on to the next. It is acknowledged now, or together with those that follow at
-        once."""
+    async def done(self, message: Message) -> None:
+        """It was worked on: go on to the next. It is acknowledged now, or together with those that follow at once."""
+        if not self._waiting or self._waiting[0][1] is not message:
+            return  # the RM has registered again meanwhile
         self._done.append(self._waiting.popleft())
         now = asyncio.get_running_loop().time()
         if not self._waiting or now - self._acknowledged_at >= ACKNOWLEDGE_EVERY_S:
-            await self._acknowledge()
+            await self.acknowledge()
             self._acknowledged_at = now
 
-    async def close(self) -> None:
-        for pump in self._pumps:
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
-        await self._acknowledge()
-        for consumer in self._consumers:
-            await consumer.close()
-
-    async def _acknowledge(self) -> None:
+    async def acknowledge(self) -> None:
+        """All that was worked on."""
         done, self._done = self._done, []
         for consumer in self._consumers:
             messages = [message for of, message in done if of is consumer]
             if messages:
                 await consumer.ack(messages)
 
-    async def _pump(self, consumer: Consumer) -> None:
-        while True:
-            await self._batches.put((consumer, await consumer.batch(BATCH_MESSAGES)))
+    async def close(self) -> None:
+        await self._stop()
+        await asyncio.sleep(0)  # they end in the background: let that begin before the connection goes
 
-    async def _next_batch(self) -> None:
-        batch = asyncio.ensure_future(self._batches.get())
+    async def _stop(self) -> None:
+        pumps, self._pumps = self._pumps, []
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        await self.acknowledge()
+        consumers, self._consumers = self._consumers, []
+        for consumer in consumers:
+            await consumer.close()
+
+    async def _callbacks(self, registration: int) -> Consumer:
+        durable, metadata = subjects.callback_consumer(self._rm_id), {subjects.REGISTRATION: str(registration)}
+        return await self._bus.join_consumer(subjects.CALLBACKS.name, durable, metadata)
+
+    async def _event_history(self) -> Consumer:
+        durable = subjects.event_consumer(self._rm_id)
+        return await self._bus.consumer(subjects.EVENTS.name, subjects.event(self._rm_id), durable)
+
+    async def _pump(self, join: Callable[[], Awaitable[Consumer]]) -> None:
         try:
-            await asyncio.wait([batch, *self._pumps], return_when=asyncio.FIRST_COMPLETED)
-            if not batch.done():
-                for pump in self._pumps:
-                    if pump.done():
-                        pump.result()
-                return
-            consumer, messages = batch.result()
-            self._waiting.extend((consumer, message) for message in messages)
-        finally:
-            batch.cancel()
+            try:
+                consumer = await join()
+                self._consumers.append(consumer)
+                while True:
+                    await self._batches.put((consumer, await consumer.batch(BATCH_MESSAGES)))
+            except Gone:
+                await self._is_over()
+        except Exception as error:  # noqa: BLE001 - whoever waits for a message has to hear of it
+            await self._batches.put(error)

@@ -42,6 +42,11 @@ Callback = (
 )
 
 
+class Superseded(Exception):
+    """Another instance of this RM has registered since: it is the RM now, this one is told nothing any more and what it
+    asks is not handled."""
+
+
 class RegistrationFailed(Exception):
     """The scheduler did not take the RM. `code`: 400 not understood, 422 configuration or core say no, 503 an
     outage."""

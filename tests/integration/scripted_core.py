@@ -76,9 +76,14 @@ class ScriptedCore:
                         version=command.register.version,
                         policy_group=command.register.policy_group,
                         registration=self.registrations,
+                        extra_config=command.register.extra_config,
+                        resync=command.register.extra_config.get("resync", "report"),
                     )
                     fact = Fact(rm_registered=registered)
                 await self.decide(fact, correlation_id=command.correlation_id, headers=headers)
+            case "rm_connection" if command.correlation_id:
+                stopped = log_pb2.RmStopped(reason=command.rm_connection.reason, deregistered=True)
+                await self.decide(Fact(rm_stopped=stopped), correlation_id=command.correlation_id, headers=headers)
             case "configure":
                 checksum = command.configure.configuration.checksum
                 fact = Fact(configuration_refused=log_pb2.ConfigurationRefused(checksum=checksum, reason=self.refuse))

@@ -105,8 +105,10 @@ async def test_a_registration_is_answered_once_the_core_has_accepted(bus: NatsBu
     assert si.RegisterResourceManagerResponse.FromString(reply.payload) == si.RegisterResourceManagerResponse()
     [command] = core.commands
     assert command.register.rm_id == "rm-1" and command.register.configuration.partitions[0].name == "default"
+    assert reply.headers[subjects.REGISTRATION] == "1"
     assert await record(bus) == {
-        "rm_id": "rm-1", "policy_group": "group", "version": "1.0", "config_source": "built-in", "state": "registered"
+        "rm_id": "rm-1", "policy_group": "group", "version": "1.0", "config_source": "built-in", "state": "registered",
+        "extra_config": {}, "registration": 1, "callbacks_after": 0,
     }  # fmt: skip
 
 
@@ -369,9 +371,7 @@ async def _acknowledge_five(bus: NatsBus, core: ScriptedCore) -> None:
     for number in range(5):
         await core.decide(allocated(f"k{number}"))
     await told(bus, 5)
-    consumer = await bus.consumer(
-        subjects.CALLBACKS.name, subjects.callback("rm-1", "*"), subjects.callback_consumer("rm-1")
-    )
+    consumer = await bus.join_consumer(subjects.CALLBACKS.name, subjects.callback_consumer("rm-1"), {})
     messages: list[Message] = []
     while len(messages) < 5:  # a batch is what is there
         messages += await consumer.batch(5, timeout_s=5)

@@ -113,13 +113,13 @@ async def test_without_a_scheduler_registration_fails_at_once(server: NatsServer
 
 
 async def test_what_was_not_moved_on_from_comes_again(server: NatsServer, core: ScriptedCore) -> None:
-    async with ResourceManager.connect(server.url, "rm-1") as rm:
+    async with ResourceManager.connect(server.url, "rm-1", resync="replay") as rm:
         for number in range(3):
             await core.decide(allocated(f"k{number}"))
         first, second = await heard(rm, 2)
         again, third = await heard(rm, 2)
         assert again == second and isinstance(third, si.AllocationResponse)
-    async with ResourceManager.connect(server.url, "rm-1") as rm:  # another process of the same RM
+    async with ResourceManager.connect(server.url, "rm-1", resync="replay") as rm:  # another process of the same RM
         assert await heard(rm, 1) == [third]
         assert first != second
 
@@ -174,7 +174,7 @@ async def test_what_a_handler_raises_comes_out(server: NatsServer, core: Scripte
             await core.decide(allocated("k1"))
             async with asyncio.timeout(10):
                 await rm.handle_for_ever()
-    async with ResourceManager.connect(server.url, "rm-1") as rm:  # it was not acknowledged
+    async with ResourceManager.connect(server.url, "rm-1", resync="replay") as rm:  # it was not acknowledged
         assert len(await heard(rm, 1)) == 1
 
 

@@ -20,6 +20,7 @@ from remuda_rmproxy.tellings import RESPONSES, TELLINGS, Telling
 
 MAX_ITEMS = 2_000  # in one message: an RM works on the first while the next are on their way
 QUESTIONS = ("predicate_asked", "replacement_asked", "preemption_asked")
+REGISTERED = "rm_registered"  # who is told of what comes before may not be who is told of what comes after
 INDEPENDENT = "application"  # the kind whose order matters only per application
 
 Question = log_pb2.PredicateAsked | log_pb2.ReplacementAsked | log_pb2.PreemptionAsked
@@ -83,6 +84,9 @@ def _runs(commit: log_pb2.Commit, after_fact: int, questions: list[Question]) ->
             name = fact.WhichOneof("fact") or ""
             telling = TELLINGS.get(name)
             if telling is None or index <= after_fact:
+                if name == REGISTERED and run.items:
+                    yield run
+                    run = _Run("")
                 if name in QUESTIONS:
                     questions.append(getattr(fact, name))
                 continue

@@ -20,7 +20,7 @@ from remuda_bus.ordered import append_in_order
 from remuda_rmproxy import translate
 from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.resolve import resolve_update
-from remuda_rmproxy.session import Correlation, Rm, Sessions, config_source
+from remuda_rmproxy.session import Correlation, Rm, Sessions, config_source, registration_said
 from remuda_rmproxy.translate import Unacceptable
 
 log = structlog.get_logger()
@@ -39,6 +39,7 @@ class Forwarder:
         self._limit = bus.max_payload - HEADER_ROOM_BYTES
         self._taken_seq = 0  # all requests up to here are in the inbox, in the batch, or are dead letters
         self._done_seq = 0  # and of these none is in the batch
+        self._progress = asyncio.Event()
         self._batch: list[Outgoing] = []
         self._bytes = 0
         self._spans = ExitStack()
@@ -70,6 +71,12 @@ class Forwarder:
                 except BusError as error:
                     log.info("requests not trimmed this time", error=str(error))
 
+    async def until_forwarded(self, rm_id: str) -> None:
+        """Returns once everything is in the inbox that the RM has asked until now."""
+        newest = await self._bus.last(subjects.REQUESTS.name, subjects.request(rm_id, "*"))
+        while newest is not None and newest.seq > self._done_seq:
+            await self._progress.wait()
+
     async def _forward(self, message: Message) -> None:
         rm_id = subjects.rm_of(message.subject)
         if translate.kind_of(message) == "configuration":
@@ -93,6 +100,7 @@ class Forwarder:
         if halt := self._halts.get(rm_id):
             raise Unacceptable(halt.told())
         rm = await self._registered(rm_id)
+        check_registration(message, rm)
         if translate.kind_of(message) != "configuration":
             return translate.commands_of(message, rm_id, self._limit)
         update = translate.configuration_update(message, rm_id)
@@ -117,4 +125,16 @@ class Forwarder:
         batch, self._batch, self._bytes = self._batch, [], 0
         await append_in_order(self._bus, batch)
         self._done_seq = self._taken_seq
+        progress, self._progress = self._progress, asyncio.Event()
+        progress.set()
         self._spans.close()
+
+
+def check_registration(message: Message, rm: Rm) -> None:
+    """An instance of the RM that was superseded asks nothing any more. Raises Unacceptable."""
+    try:
+        said = registration_said(message, rm)
+    except ValueError as problem:
+        raise Unacceptable(str(problem)) from None
+    if said < rm.registration:
+        raise Unacceptable(f"registration {said} of {rm.rm_id!r} is superseded by registration {rm.registration}")

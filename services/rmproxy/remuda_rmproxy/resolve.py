@@ -41,12 +41,13 @@ async def resolve_registration(bus: Bus, request: si.RegisterResourceManagerRequ
 
 
 async def resolve_update(bus: Bus, rm: Rm, update: si.UpdateConfigurationRequest) -> config_pb2.Configuration:
-    """An empty policy group keeps the present one. Raises Unacceptable."""
+    """An empty policy group keeps the present one, and what `extraConfig` does not name is as it was at the
+    registration. Raises Unacceptable."""
     question = config_pb2.ResolveConfiguration(
         rm_id=rm.rm_id,
         policy_group=update.policyGroup or rm.policy_group,
         config=update.config,
-        extra_config=update.extraConfig,
+        extra_config={**rm.extra_config, **update.extraConfig},
     )
     try:
         return await resolve(bus, question)

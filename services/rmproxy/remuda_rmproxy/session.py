@@ -7,7 +7,9 @@ of applications, nodes and asks.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal, cast
 
 from google.protobuf.message import DecodeError
@@ -16,36 +18,64 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy.limits import GONE_AFTER_S, HEARTBEAT_S, SILENT_INTERVALS
 
-State = Literal["registering", "registered"]
+State = Literal["registering", "registered", "deregistered"]
 ConfigSource = Literal["registration", "file", "built-in"]
 
 INVALID = 400
+NOT_REGISTERED = 404
+SUPERSEDED = 409
 UNPROCESSABLE = 422
 OUTAGE = 503
+
+# In extraConfig.
+RESYNC = "resync"
+RESYNCS = ("report", "replay")
+HEARTBEAT_INTERVAL = "heartbeat.interval"
+HEARTBEAT_TIMEOUT = "heartbeat.timeout"
 
 
 @dataclass(frozen=True, slots=True)
 class Rm:
-    """What is known of an RM. `registering`: the core has not accepted it yet."""
+    """What is known of an RM. `registering`: the core has not accepted it yet. `callbacks_after`: the sequence of the
+    stream behind which the callbacks of this registration lie."""
 
     rm_id: str
     policy_group: str = ""
     version: str = ""
     config_source: ConfigSource = "built-in"
     state: State = "registering"
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+    registration: int = 0
+    callbacks_after: int = 0
 
     def encode(self) -> bytes:
-        fields = {name: getattr(self, name) for name in ("rm_id", "policy_group", "version", "config_source", "state")}
-        return json.dumps(fields).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, value: bytes) -> Rm:
-        fields = json.loads(value)
-        return cls(**{name: fields[name] for name in cls.__slots__ if name in fields})
+        known = json.loads(value)
+        return cls(**{one.name: known[one.name] for one in fields(cls) if one.name in known})
 
-    def registered(self) -> Rm:
-        return replace(self, state="registered")
+    def deregistered(self) -> Rm:
+        return replace(self, state="deregistered")
+
+    @property
+    def heartbeat(self) -> Heartbeat | None:
+        return heartbeat_of(self.extra_config)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What an RM has announced: it is heard every `interval_s`, and gone when it is not for `gone_after_s`."""
+
+    interval_s: float
+    gone_after_s: float
+
+
+DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 
 
 class Sessions:
@@ -65,6 +95,9 @@ class Sessions:
     def get(self, rm_id: str) -> Rm | None:
         return self._rms.get(rm_id)
 
+    def registered(self) -> Iterator[Rm]:
+        return (rm for rm in list(self._rms.values()) if rm.state == "registered")
+
     def is_registered(self, rm_id: str) -> bool:
         rm = self._rms.get(rm_id)
         return rm is not None and rm.state == "registered"
@@ -73,12 +106,12 @@ class Sessions:
 @dataclass(frozen=True, slots=True)
 class Correlation:
     """What a command carries through the core and back, so that whoever reads the Decision, also after a restart, knows
-    whose request it answers and what the record of the RM is to say. `id`: a nonce, or the stream sequence of the
-    request."""
+    whose request it answers and what the record of the RM is to say. `id`: a nonce, the stream sequence of the request,
+    or the registration that ends."""
 
-    kind: Literal["register", "configure"]
+    kind: Literal["register", "configure", "deregister"]
     id: str
-    config_source: ConfigSource
+    config_source: ConfigSource = "built-in"
     policy_group: str = ""
 
     def encode(self) -> str:
@@ -89,7 +122,7 @@ class Correlation:
         """None: it is not one of ours."""
         kind, _, rest = text.partition(":")
         fields = rest.split(":", 2)
-        if kind not in ("register", "configure") or len(fields) != 3:
+        if kind not in ("register", "configure", "deregister") or len(fields) != 3:
             return None
         return cls(kind, fields[0], cast(ConfigSource, fields[1]), fields[2])  # type: ignore[arg-type]
 
@@ -109,7 +142,59 @@ def read_registration(message: Message) -> si.RegisterResourceManagerRequest:
         raise Refused(str(error), INVALID) from None
     if request.rmID != rm_id:
         raise Refused(f"rmID {request.rmID!r}: the subject {message.subject} is that of {rm_id!r}", INVALID)
+    check_extra_config(request.extraConfig)
     return request
+
+
+def registration_said(message: Message, rm: Rm) -> int:
+    """The registration that sender believes in; the present one if it says nothing. Raises ValueError."""
+    said = message.headers.get(subjects.REGISTRATION)
+    if said is None:
+        return rm.registration
+    if not said.isdecimal():
+        raise ValueError(f"{subjects.REGISTRATION} {said!r}: expected a number")
+    return int(said)
+
+
+def check_extra_config(extra: Mapping[str, str]) -> None:
+    """Raises Refused 400."""
+    resync = extra.get(RESYNC, RESYNCS[0])
+    if resync not in RESYNCS:
+        raise Refused(f"extraConfig {RESYNC} {resync!r}: expected {' or '.join(RESYNCS)}", INVALID)
+    for name in (HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT):
+        if name in extra and seconds_of(extra[name]) is None:
+            raise Refused(f"extraConfig {name} {extra[name]!r}: expected a duration like 5s, 500ms or 1m", INVALID)
+    heartbeat = heartbeat_of(extra)
+    if heartbeat is None:
+        return
+    least_s, most_s = HEARTBEAT_S
+    if not least_s <= heartbeat.interval_s <= most_s:
+        raise Refused(
+            f"extraConfig {HEARTBEAT_INTERVAL} {extra[HEARTBEAT_INTERVAL]!r}: expected {least_s:g} s to {most_s:g} s",
+            INVALID,
+        )
+    if heartbeat.gone_after_s < SILENT_INTERVALS * heartbeat.interval_s:
+        raise Refused(
+            f"extraConfig {HEARTBEAT_TIMEOUT} {heartbeat.gone_after_s:g} s: expected at least {SILENT_INTERVALS} times "
+            f"{HEARTBEAT_INTERVAL}, {heartbeat.interval_s:g} s",
+            INVALID,
+        )
+
+
+def heartbeat_of(extra: Mapping[str, str]) -> Heartbeat | None:
+    """None: it has announced none, and is never said to be silent."""
+    interval_s = seconds_of(extra.get(HEARTBEAT_INTERVAL, ""))
+    if interval_s is None:
+        return None
+    announced_s = seconds_of(extra.get(HEARTBEAT_TIMEOUT, ""))
+    usual_s = max(GONE_AFTER_S, SILENT_INTERVALS * interval_s)
+    return Heartbeat(interval_s, usual_s if announced_s is None else announced_s)
+
+
+def seconds_of(text: str) -> float | None:
+    """None: it is no duration."""
+    found = DURATION.fullmatch(text.strip())
+    return None if found is None else float(found[1]) * UNIT_S[found[2]]
 
 
 def config_source(text: str, configuration: config_pb2.Configuration) -> ConfigSource:

@@ -13,12 +13,13 @@ import time
 import structlog
 
 from remuda_bus import health, subjects
-from remuda_bus.bus import Bus, BusError, Message
+from remuda_bus.bus import Bus, BusError, Message, Reply
 from remuda_bus.halts import Halts
 from remuda_bus.lease import Lease
 from remuda_bus.process import Settings
 from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.forward import Forwarder
+from remuda_rmproxy.heartbeats import Heartbeats
 from remuda_rmproxy.register import CORE_WITHIN_S, Registrar
 from remuda_rmproxy.session import Sessions
 from remuda_rmproxy.tellers import Tellers
@@ -47,13 +48,17 @@ async def main(bus: Bus, settings: Settings, *, core_within_s: float = CORE_WITH
 async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> None:
     sessions, dead_letters = Sessions(), DeadLetters(bus)
     halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
-    registrar = Registrar(bus, sessions, dead_letters, halts, core_within_s)
     forwarder = Forwarder(bus, sessions, dead_letters, halts)
+    registrar = Registrar(bus, sessions, dead_letters, halts, forwarder, core_within_s)
+    heartbeats = Heartbeats(bus, sessions)
     async with asyncio.TaskGroup() as group:
         tellers = Tellers(bus, group, halts, registrar.decided)
 
-        async def register(message: Message) -> bytes:
+        async def register(message: Message) -> Reply:
             return await registrar.register(message, tellers)
+
+        async def deregister(message: Message) -> bytes:
+            return await registrar.deregister(message, tellers)
 
         group.create_task(_until_lost(lease))
         group.create_task(_watch(bus, sessions, tellers))
@@ -61,7 +66,10 @@ async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> 
         group.create_task(forwarder.run())
         group.create_task(forwarder.trim())
         group.create_task(tellers.trim())
+        group.create_task(heartbeats.run())
+        await bus.subscribe(subjects.heartbeat("*"), heartbeats.heard)
         await bus.serve(subjects.register("*"), register, "register")
+        await bus.serve(subjects.deregister("*"), deregister, "deregister")
         health.OWN.say("holds the lease: forwards requests, tells RMs")
 
 

@@ -7,7 +7,7 @@ second record that could disagree, and whoever takes over goes on exactly there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -16,8 +16,10 @@ import structlog
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError, Headers, Outgoing, Unreadable
 from remuda_bus.log import HEADER_ROOM_BYTES, START, LogEntry, LogReader, Position, check_commit
+from remuda_bus.ordered import batches
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_rmproxy.callbacks import Callback, Question, callbacks_of
+from remuda_rmproxy.limits import LOOK_EVERY_MESSAGES, LOOK_EVERY_S, UNACKNOWLEDGED_MESSAGES
 
 log = structlog.get_logger()
 
@@ -44,9 +46,17 @@ class Told:
 
 class Teller:
     """`on_decision` is awaited for every decision that answers a correlated command, before what it led to is told.
-    `on_questions` gets what the RM is to be asked, with all that was read at once."""
+    `on_questions` gets what the RM is to be asked, with all that was read at once. `in_a_hurry`: whether somebody
+    waits for what comes behind that which is not told yet."""
 
-    def __init__(self, bus: Bus, rm_id: str, on_decision: OnDecision, on_questions: OnQuestions) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        rm_id: str,
+        on_decision: OnDecision,
+        on_questions: OnQuestions,
+        in_a_hurry: Callable[[], bool],
+    ) -> None:
         self._bus = bus
         self._rm_id = rm_id
         self._on_decision = on_decision
@@ -56,6 +66,8 @@ class Teller:
         self._newest = Told()  # is made
         self._read = START
         self._trimmed_below = 0
+        self._in_a_hurry = in_a_hurry
+        self._not_looked_at = LOOK_EVERY_MESSAGES  # appended since it was looked whether the RM keeps up
 
     async def run(self) -> None:
         while True:
@@ -97,10 +109,14 @@ class Teller:
         questions: list[tuple[LogEntry, Question]] = []
         with ExitStack() as spans:
             for entry in entries:
-                for decision in entry.commit.decisions:
-                    if decision.correlation_id:
-                        await self._on_decision(self._rm_id, decision)
-                for message in self._callbacks(entry, questions, spans):
+                messages = self._callbacks(entry, questions, spans)
+                for first_fact, decision in correlated(entry.commit):
+                    if is_registration(decision):  # what came before is for the former one
+                        before, messages = cut_at(messages, first_fact)
+                        await self._append_all([*batch, *before])
+                        batch, size = [], 0
+                    await self._on_decision(self._rm_id, decision)
+                for message in messages:
                     if batch and (len(batch) >= BATCH_MESSAGES or size + len(message.payload) > BATCH_BYTES):
                         await self._append(batch)
                         batch, size = [], 0
@@ -141,9 +157,51 @@ class Teller:
             },
         )
 
+    async def _append_all(self, messages: list[Outgoing]) -> None:
+        for batch in batches(messages):
+            await self._append(list(batch))
+
     async def _append(self, batch: list[Outgoing]) -> None:
+        await self._until_it_keeps_up(len(batch))
         callback_seq = await self._bus.append_all(batch, APPEND_WITHIN_S)
         self._told = told_by(batch[-1].headers, callback_seq)
+
+    async def _until_it_keeps_up(self, more: int) -> None:
+        """A slow RM delays nobody but itself: what it is not told yet waits in the log, not where all others want room
+        too."""
+        self._not_looked_at += more
+        if self._not_looked_at < LOOK_EVERY_MESSAGES:
+            return
+        said = False
+        while not self._in_a_hurry() and (waiting := await self._unacknowledged()) > UNACKNOWLEDGED_MESSAGES:
+            if not said:
+                log.warning("the RM is told no more until it acknowledges", rm=self._rm_id, unacknowledged=waiting)
+                said = True
+            await asyncio.sleep(LOOK_EVERY_S)
+        self._not_looked_at = 0
+
+    async def _unacknowledged(self) -> int:
+        state = await self._bus.consumer_state(subjects.CALLBACKS.name, subjects.callback_consumer(self._rm_id))
+        return 0 if state is None else state.waiting
+
+
+def correlated(commit: log_pb2.Commit) -> Iterator[tuple[int, log_pb2.Decision]]:
+    """Decisions somebody waits for, each with the index of its first fact."""
+    first_fact = 0
+    for decision in commit.decisions:
+        if decision.correlation_id:
+            yield first_fact, decision
+        first_fact += len(decision.facts)
+
+
+def is_registration(decision: log_pb2.Decision) -> bool:
+    return any(fact.HasField("rm_registered") for fact in decision.facts)
+
+
+def cut_at(messages: Sequence[Outgoing], fact: int) -> tuple[list[Outgoing], list[Outgoing]]:
+    """Those that tell of facts before this one of their commit, and those that tell of it and others behind it."""
+    before = [message for message in messages if int(message.headers[subjects.LOG_FACT]) < fact]
+    return before, list(messages[len(before) :])
 
 
 def told_by(headers: Headers, callback_seq: int) -> Told:

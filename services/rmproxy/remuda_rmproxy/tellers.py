@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -26,6 +29,7 @@ class Tellers:
         self._group = group
         self._on_decision = on_decision
         self._followed: set[str] = set()
+        self._hurried: Counter[str] = Counter()
         self._tellers: dict[str, Teller] = {}
 
     def follow(self, rm_id: str) -> None:
@@ -36,11 +40,23 @@ class Tellers:
         asker = Asker(self._bus, rm_id, self._group)
 
         async def tell() -> None:
-            teller = self._tellers[rm_id] = Teller(self._bus, rm_id, self._on_decision, asker.ask)
+            teller = self._tellers[rm_id] = Teller(
+                self._bus, rm_id, self._on_decision, asker.ask, lambda: self._hurried[rm_id] > 0
+            )
             await teller.run()
 
         self._group.create_task(asker.run(), name=f"answers of {rm_id}")
         self._group.create_task(self._halts.guard(rm_id, tell), name=f"tell {rm_id}")
+
+    @contextmanager
+    def in_a_hurry(self, rm_id: str) -> Iterator[None]:
+        """While somebody waits for a decision, the RM is told on whatever it has not acknowledged: what it waits for is
+        behind that."""
+        self._hurried[rm_id] += 1
+        try:
+            yield
+        finally:
+            self._hurried[rm_id] -= 1
 
     async def trim(self) -> None:
         """For ever, now and then: make room in CALLBACKS."""

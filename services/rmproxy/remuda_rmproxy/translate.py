@@ -18,6 +18,7 @@ from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.partitions import ForeignPartition, SchedulerNames
+from remuda_rmproxy.session import Rm
 
 AROUND_BYTES = 64  # of a command, around the request in it: position, part, tags
 
@@ -81,6 +82,13 @@ def register(
             configuration=configuration,
         ),
     )
+
+
+def deregister(rm: Rm, correlation_id: str) -> bytes:
+    connection = inbox_pb2.RmConnection(
+        state="deregistered", reason="the RM has deregistered", registration=rm.registration
+    )
+    return inbox_pb2.Command(correlation_id=correlation_id, rm_connection=connection).SerializeToString()
 
 
 def kind_of(message: Message) -> str:
