@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from remuda_bus.log import Position
 from remuda_core.check import check, check_decision, digest
 from remuda_core.commands import Command, Schedule
 from remuda_core.core import Core
-from remuda_core.facts import Allocated, Fact, NodeReserved, PredicateAsked, PreemptionStarted, ReplacementStarted
+from remuda_core.facts import (
+    Allocated,
+    AskOutstanding,
+    AskWaiting,
+    Fact,
+    NodeReserved,
+    PredicateAsked,
+    PreemptionStarted,
+    ReplacementStarted,
+)
 from remuda_core.rules.connection import RUNNING
+from remuda_core.shell import snapshot_format
+from remuda_core.snapshot import restore, save
 from remuda_core.state import Partition, State
 from remuda_core.wire import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
@@ -16,6 +30,8 @@ from .oracle import Next, next_step, something_is_too_small
 RM = "rm-1"
 # Until nothing is left to be done, if nothing else happens: a pass tries only so much preemption.
 PASSES = 50
+# So often a state restored from a snapshot has to be the same and to decide the same.
+RESTORE_EVERY = 7
 
 
 class World:
@@ -37,7 +53,11 @@ class World:
         return self._handle(command)
 
     def _handle(self, command: Command) -> list[Fact]:
+        restored = self.restored() if len(self.log) % RESTORE_EVERY == RESTORE_EVERY - 1 else None
         facts = self.core.handle(command, self.now_ms)
+        if restored is not None:
+            same = restored.handle(command, self.now_ms)
+            assert decisions(same) == decisions(facts), f"restored:\n{lines(same)}\nlive:\n{lines(facts)}"
         self.log.append((self.now_ms, facts))
         check_decision(self.state, facts)
         if self._check_always:
@@ -82,6 +102,19 @@ class World:
             core.replay([over(fact) for fact in facts] if over_the_wire else facts, now_ms)
         return core
 
+    def restored(self) -> Core:
+        """Out of a snapshot."""
+        core = Core(self.state.rm_id)
+        records = list(save(self.state))
+        payload = b"".join(snapshot_format.write(core.state.rm_id, Position(1, b"hash"), records))
+        position, read = snapshot_format.read(core.state.rm_id, payload)
+        assert position == Position(1, b"hash")
+        core.state = restore(core.state.rm_id, read)
+        check(core.state)
+        assert digest(core.state) == digest(self.state), "the restored state is not the live one"
+        assert list(save(core.state)) == records, "something stands in another order"
+        return core
+
     def decides_like_replayed(self, limit: int) -> None:
         """The live index against one built anew: both schedule the same."""
         fresh = self.replayed()
@@ -95,12 +128,20 @@ class World:
         for core in (self.replayed(), self.replayed(over_the_wire=True)):
             check(core.state)
             assert digest(core.state) == live, "replayed state is not the live one"
+        self.restored()
         self.decides_like_replayed(1_000)
         check(self.state)
         for _ in range(PASSES):
             if not self._handle(Schedule(1_000)):
                 return
         raise AssertionError("it never comes to rest")
+
+
+def decisions(facts: list[Fact]) -> list[Fact]:
+    """Without explanations, which go on where the index stands and begin anew with a new one, and without reasons, which
+    name the first of several resources that are short: on the wire they have no order."""
+    decided = [fact for fact in facts if not isinstance(fact, AskWaiting | AskOutstanding)]
+    return [msgspec.structs.replace(fact, reason="") if hasattr(fact, "reason") else fact for fact in decided]
 
 
 Done = Allocated | PredicateAsked | NodeReserved

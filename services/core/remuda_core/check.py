@@ -38,6 +38,7 @@ def dump(state: State) -> dict[str, Any]:
         "next_seq": state.next_seq,
         "next_allocation": state.next_allocation,
         "next_question": state.next_question,
+        "alarms": sorted(state.timers),
         "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
     }
 
@@ -191,8 +192,7 @@ def check(state: State) -> None:
     """AssertionError that says what is wrong."""
     for name, partition in state.partitions.items():
         assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
-        compatibility = state.configuration.compatibility if state.configuration else "none"
-        assert partition.yunikorn_1_4 == (compatibility == "yunikorn-1.4"), f"partition {name}: other rules than asked"
+        assert partition.yunikorn_1_4 == state.yunikorn_1_4, f"partition {name}: other rules than asked"
         _check_queues(partition)
         _check_applications(partition)
         _check_allocations(partition)

@@ -255,6 +255,7 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     )  # fmt: skip
     application.state_at_ms = state.now_ms
     application.log.append((state.now_ms, lifecycle.NEW))
+    partition.applications.pop(fact.application_id, None)  # they stand in the order of submission
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
     track(application)
@@ -391,8 +392,8 @@ def ask_waiting(state: State, fact: facts.AskWaiting) -> None:
 def _ask_comes(partition: Partition, application: Application, pending: PendingAsk) -> None:
     ask = pending.ask
     application.asks[ask.allocation_key] = pending
-    _book_pending(application, ask.resource, pending.pending)
-    _prioritise(application, ask.priority, 1)
+    book_pending(application, ask.resource, pending.pending)
+    prioritise(application, ask.priority, 1)
     if partition.index is not None:
         partition.index.ask_added(pending)
     if ask.placeholder:
@@ -415,8 +416,8 @@ def _ask_goes(partition: Partition, application: Application, pending: PendingAs
         _preemption_over(partition, pending)
     count, pending.pending, pending.free = pending.pending, 0, 0
     if count:  # else it was in no line
-        _book_pending(application, pending.ask.resource, -count)
-        _prioritise(application, pending.ask.priority, -1)
+        book_pending(application, pending.ask.resource, -count)
+        prioritise(application, pending.ask.priority, -1)
         if partition.index is not None:
             partition.index.ask_gone(pending, count)
     _asked_for(partition, application)
@@ -435,13 +436,13 @@ def _asked_for(partition: Partition, application: Application) -> None:
         partition.index.stopped_asking(application)
 
 
-def _book_pending(application: Application, resource: Resource, times: int) -> None:
+def book_pending(application: Application, resource: Resource, times: int) -> None:
     asked = application.queue.asked
     for name, amount in resource.items():
         asked[name] += amount * times
 
 
-def _prioritise(application: Application, priority: int, by: int) -> None:
+def prioritise(application: Application, priority: int, by: int) -> None:
     """A pending ask of this priority came (by=1) or went (by=-1); the highest is known all the way up."""
     counts = application.priorities
     count = counts.get(priority, 0) + by
@@ -531,7 +532,7 @@ def allocated(state: State, fact: facts.Allocated) -> None:
             del application.asks[fact.allocation_key]
             if partition.refused:
                 partition.refused.pop(pending, None)
-        _prioritise(application, fact.priority, -1)
+        prioritise(application, fact.priority, -1)
     if pending.preemption is not None:
         _allocated_by_preemption(partition, pending, allocation)
     if fact.execution_timeout_ms > 0:
@@ -555,8 +556,8 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
     application = partition.applications[allocation.application_id]
     node = partition.nodes[allocation.node_id]
     booked = Allocation(allocation, node, application, state.now_ms)
-    _allocation_comes(partition, booked)
-    _book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
+    allocation_comes(partition, booked)
+    book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
     if not application.runs:
         _begins_running(partition, application)
     if allocation.placeholder:
@@ -577,7 +578,7 @@ def allocation_released(state: State, fact: facts.AllocationReleased) -> None:
         partition.index.released(allocation.node, allocation.application)
 
 
-def _allocation_comes(partition: Partition, allocation: Allocation) -> None:
+def allocation_comes(partition: Partition, allocation: Allocation) -> None:
     application, uuid = allocation.application, allocation.fact.uuid
     partition.allocations[uuid] = application.allocations[uuid] = allocation.node.allocations[uuid] = allocation
     if application.by_key is not None:
@@ -591,14 +592,14 @@ def _allocation_goes(state: State, partition: Partition, uuid: str) -> Allocatio
         at_ms = allocation.at_ms + fact.execution_timeout_ms
         state.timers.cancel(Alarm(at_ms, "execution", fact.partition, fact.application_id, uuid))
     if allocation.preempting:
-        _book_preempting(allocation, -1)
+        book_preempting(allocation, -1)
     del application.allocations[uuid], allocation.node.allocations[uuid]
     if application.by_key is not None:
         of_key = application.by_key[fact.allocation_key]
         del of_key[uuid]
         if not of_key:
             del application.by_key[fact.allocation_key]
-    _book_allocated(application, allocation.node, fact.resource, -1, placeholder=fact.placeholder)
+    book_allocated(application, allocation.node, fact.resource, -1, placeholder=fact.placeholder)
     if fact.placeholder:
         application.placeholders -= 1
         if not application.placeholders:
@@ -609,7 +610,7 @@ def _allocation_goes(state: State, partition: Partition, uuid: str) -> Allocatio
     return allocation
 
 
-def _book_allocated(
+def book_allocated(
     application: Application, node: Node, resource: Resource, times: int, *, placeholder: bool = False
 ) -> None:
     held = application.allocated_placeholder if placeholder else application.allocated
@@ -626,25 +627,25 @@ def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
     partition = state.partitions[fact.partition]
     allocation = partition.allocations[fact.uuid]
     if allocation.preempting:
-        _book_preempting(allocation, -1)
+        book_preempting(allocation, -1)
     if allocation.fact.placeholder:
         if allocation.replacement is not None and allocation.replacement.question:
             _replacement_question_over(partition, allocation.replacement)
         _placeholder_goes(partition, allocation, fact.termination_type)
     allocation.releasing, allocation.releasing_ms, allocation.overdue = fact.termination_type, state.now_ms, False
     if allocation.preempting:
-        _book_preempting(allocation, 1)
+        book_preempting(allocation, 1)
     state.timers.set(state.now_ms + RELEASE_OVERDUE_MS, "release", fact.partition, fact.application_id, fact.uuid)
 
 
 def release_overdue(state: State, fact: facts.ReleaseOverdue) -> None:
     allocation = state.partitions[fact.partition].allocations[fact.uuid]
     if allocation.preempting:
-        _book_preempting(allocation, -1)
+        book_preempting(allocation, -1)
     allocation.overdue = True
 
 
-def _book_preempting(allocation: Allocation, times: int) -> None:
+def book_preempting(allocation: Allocation, times: int) -> None:
     for queue in allocation.application.queue.lineage:
         add(queue.preempting, allocation.fact.resource, times)
 
@@ -758,23 +759,23 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> None:
     group = application.task_groups[placeholder.fact.task_group]
     del group.free[fact.placeholder]
     group.leaving += 1
-    _book_pending(application, real.resource, -1)
+    book_pending(application, real.resource, -1)
     pending.pending -= 1
     pending.free -= 1
     if not pending.pending:
         _forget_if_served(partition, pending)
-        _prioritise(application, pending.ask.priority, -1)
+        prioritise(application, pending.ask.priority, -1)
     if pending.preemption is not None:
         _served(partition, pending)
     if replacement.elsewhere:
         node.arriving[real.uuid] = replacement
-        _book_arriving(partition, replacement, 1)
+        book_arriving(partition, replacement, 1)
     if partition.index is not None:
         partition.index.replacement_started(pending, group)
     _asked_for(partition, application)
 
 
-def _book_arriving(partition: Partition, replacement: Replacement, times: int) -> None:
+def book_arriving(partition: Partition, replacement: Replacement, times: int) -> None:
     for name, amount in replacement.fact.resource.items():
         replacement.node.allocated[name] += amount * times
     if partition.index is not None:
@@ -792,8 +793,8 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> None:
     group.replaced += 1
     node = replacement.node
     allocation = Allocation(real, node, application, state.now_ms, pending.seq, replaced=fact.placeholder)
-    _allocation_comes(partition, allocation)
-    _book_allocated(application, node, real.resource, 1)
+    allocation_comes(partition, allocation)
+    book_allocated(application, node, real.resource, 1)
     if real.execution_timeout_ms > 0:
         _set_execution_alarm(state, real)
     if partition.index is not None:
@@ -841,7 +842,7 @@ def _replacement_ends(partition: Partition, application: Application, uuid: str)
     replacement.placeholder.replacement = None
     if replacement.elsewhere:
         del replacement.node.arriving[uuid]
-        _book_arriving(partition, replacement, -1)
+        book_arriving(partition, replacement, -1)
     group = application.task_groups[replacement.placeholder.fact.task_group]
     group.leaving -= 1
     if replacement.question:  # nothing was asked of the placeholder yet: it keeps its place
@@ -864,10 +865,10 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> None:
     pending.pending -= 1
     pending.free -= 1
     pending.asked += 1
-    _book_pending(application, fact.resource, -1)
-    _book_allocated(application, node, fact.resource, 1)
+    book_pending(application, fact.resource, -1)
+    book_allocated(application, node, fact.resource, 1)
     if not pending.pending:
-        _prioritise(application, pending.ask.priority, -1)
+        prioritise(application, pending.ask.priority, -1)
     if partition.index is not None:
         partition.index.allocated(pending, node)
     _claims(partition, application, 1)
@@ -883,7 +884,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     question = partition.questions.pop(fact.question)
     application, node = question.application, question.node
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
-    _allocation_comes(partition, allocation)
+    allocation_comes(partition, allocation)
     if fact.placeholder:  # from now on it counts as one
         for name, amount in fact.resource.items():
             application.allocated[name] -= amount
@@ -966,9 +967,9 @@ def _one_more_pending(partition: Partition, pending: PendingAsk) -> None:
     application, before = pending.application, pending.pending
     pending.pending += 1
     pending.free += 1
-    _book_pending(application, pending.ask.resource, 1)
+    book_pending(application, pending.ask.resource, 1)
     if not before:
-        _prioritise(application, pending.ask.priority, 1)
+        prioritise(application, pending.ask.priority, 1)
     if partition.index is not None:
         partition.index.ask_moved(pending, before)
 
@@ -985,7 +986,7 @@ def _questions_dropped(partition: Partition, application: Application, pending: 
 
 def _free(partition: Partition, question: Question) -> None:
     """What was held is held no more."""
-    _book_allocated(question.application, question.node, question.fact.resource, -1)
+    book_allocated(question.application, question.node, question.fact.resource, -1)
     if partition.index is not None:
         partition.index.released(question.node, question.application)
     _claims(partition, question.application, -1)

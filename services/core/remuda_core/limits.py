@@ -115,3 +115,6 @@ PAGE_ROWS: Final = 1_000
 PAGE_BYTES: Final = 500_000
 # For so many sizes of asks a page of explanations looks through the nodes; see EXPLAIN_NODES_PER_TICK.
 PAGE_NODE_LOOKS: Final = 5
+
+# Snapshots are written in pieces of so many records, some 100 kB: what is in memory twice is small.
+SNAPSHOT_RECORDS_PER_PIECE: Final = 1_000

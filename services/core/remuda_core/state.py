@@ -441,6 +441,10 @@ class Timers:
         for alarms in self._at.values():
             yield from alarms
 
+    def __iter__(self) -> Iterator[Alarm]:
+        """All that is set, in no order."""
+        return iter(self._heap)
+
 
 @dataclass(slots=True, eq=False)
 class State:
@@ -468,6 +472,11 @@ class State:
     def __post_init__(self) -> None:
         digest = sha256(self.rm_id.encode()).hexdigest()
         self.uuid_prefix = f"{digest[:8]}-{digest[8:12]}-8{digest[12:15]}-a{digest[15:18]}-"
+
+    @property
+    def yunikorn_1_4(self) -> bool:
+        """The configuration wants the rules of that version (semantics section 18)."""
+        return self.configuration is not None and self.configuration.compatibility == "yunikorn-1.4"
 
     @property
     def reservation_delay_ms(self) -> int:

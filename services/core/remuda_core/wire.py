@@ -32,7 +32,7 @@ def read_resource(message: si.Resource) -> Resource:
     if resource is None:
         if len(_read_shapes) >= SHAPES:
             _read_shapes.clear()
-        resource = _read_shapes[key] = {name: quantity.value for name, quantity in message.resources.items()}
+        resource = _read_shapes[key] = {name: message.resources[name].value for name in sorted(message.resources)}
     return resource
 
 

@@ -1,0 +1,450 @@
+"""A state as records, and a state out of records: what a snapshot holds.
+
+`save` tells what facts have made of the state: their own fields as the facts that say the same, and beside them what
+became of it since. What is counted (sums, priorities, trackers) and the scheduling index are not saved; `restore`
+counts them anew with the functions `evolve` counts with. Records come in an order in which each finds what it names,
+and maps are filled in the order in which they were.
+
+A new field of a record has a default, which is what an older snapshot has there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from . import facts
+from .evolve import (
+    BY_FACT,
+    allocation_comes,
+    book_allocated,
+    book_arriving,
+    book_pending,
+    book_preempting,
+    prioritise,
+)
+from .rules import connection
+from .rules.resource import Resource, items_of
+from .settings import QueueSettings
+from .state import (
+    NO_NODES,
+    Alarm,
+    Allocation,
+    Application,
+    Node,
+    Partition,
+    PendingAsk,
+    Preemption,
+    Question,
+    Queue,
+    RejectedApplication,
+    Replacement,
+    State,
+    TaskGroup,
+)
+from .tracking import count_running, track
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class RmRecord(Record):
+    registered: facts.RmRegistered | None = None
+    configuration: facts.ConfigurationApplied | None = None
+    now_ms: int = 0
+    inbox_seq: int = 0
+    request_seq: int = 0
+    request_part: int = 0
+    next_seq: int = 0
+    next_allocation: int = 0
+    next_question: int = 1
+    registration: int = 0
+    rm_state: str = connection.INIT
+
+
+class PartitionRecord(Record):
+    added: facts.PartitionAdded
+    draining: bool = False
+    preemption_refused_ms: int = 0
+
+
+class Refusal(Record):
+    """An entry of `Queue.refusals`."""
+
+    resource: Resource
+    required_node: str
+    priority: int
+    at_ms: int
+
+
+class QueueRecord(Record):
+    added: facts.QueueAdded
+    draining_since_ms: int = 0
+    refusals: tuple[Refusal, ...] = ()
+
+
+class NodeRecord(Record):
+    added: facts.NodeAdded
+
+
+class StateChange(Record):
+    at_ms: int
+    state: str
+
+
+class ApplicationRecord(Record):
+    """`log` ends with the state it is in."""
+
+    accepted: facts.ApplicationAccepted
+    seq: int
+    at_ms: int
+    log: tuple[StateChange, ...]
+    resumed: bool = False
+    runs: bool = False
+    placeholders_until_ms: int = 0
+
+
+class WaitingSince(Record):
+    """An entry of `PendingAsk.waiting`."""
+
+    constraint: str
+    where: str
+    resource: str
+    at_ms: int
+
+
+class AskRecord(Record):
+    """`kept_by_preemption`: which of the reservations."""
+
+    ask: facts.Ask
+    seq: int
+    at_ms: int
+    pending: int = 0
+    asked: int = 0
+    reservations: tuple[str, ...] = ()
+    kept_by_preemption: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    refusal: str = ""
+    refused_at_ms: int = 0
+    waiting: tuple[WaitingSince, ...] = ()
+    preempted_at_ms: int = 0
+
+
+class AllocationRecord(Record):
+    fact: facts.Allocated
+    at_ms: int
+    asked_seq: int = 0
+    releasing: int = 0
+    releasing_ms: int = 0
+    overdue: bool = False
+    by_preemption: bool = False
+    replaced: str = ""
+
+
+class TaskGroupRecord(Record):
+    partition: str
+    application_id: str
+    name: str
+    min_resource: Resource
+    count: int = 0
+    replaced: int = 0
+    timed_out: int = 0
+    coming: int = 0
+    leaving: int = 0
+    free: tuple[str, ...] = ()
+
+
+class QuestionRecord(Record):
+    fact: facts.PredicateAsked
+
+
+class ReplacementRecord(Record):
+    """`ask`: None where it is still pending with the application, which then has it."""
+
+    fact: facts.Allocated
+    placeholder: str
+    question: int = 0
+    ask: AskRecord | None = None
+
+
+class PreemptionRecord(Record):
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    uuids: tuple[str, ...]
+    at_ms: int
+    question: int = 0
+
+
+class RejectionRecord(Record):
+    fact: facts.ApplicationRejected
+    at_ms: int
+
+
+class AlarmRecord(Record):
+    at_ms: int
+    kind: str
+    partition: str
+    application_id: str
+    key: str = ""
+
+
+# Saving
+
+
+def save(state: State) -> Iterator[Record]:
+    yield RmRecord(
+        state.registered, state.configuration, state.now_ms, state.inbox_seq, state.request_seq, state.request_part,
+        state.next_seq, state.next_allocation, state.next_question, state.registration, state.rm_state,
+    )  # fmt: skip
+    for partition in state.partitions.values():
+        yield from _save_partition(partition)
+    for alarm in sorted(state.timers):
+        yield AlarmRecord(*alarm)
+
+
+def _save_partition(partition: Partition) -> Iterator[Record]:
+    yield PartitionRecord(
+        facts.PartitionAdded(partition.name, partition.settings), partition.draining, partition.preemption_refused_ms
+    )
+    for queue in partition.queues.values():
+        yield _saved_queue(partition.name, queue)
+    for node in partition.nodes.values():
+        yield NodeRecord(
+            facts.NodeAdded(partition.name, node.id, node.attributes, node.capacity, node.occupied, node.draining)
+        )
+    for application in partition.applications.values():
+        yield _saved_application(partition.name, application)
+    for application in partition.applications.values():
+        for pending in application.asks.values():
+            yield _saved_ask(partition, pending)
+    for a in partition.allocations.values():
+        yield AllocationRecord(
+            a.fact, a.at_ms, a.asked_seq, a.releasing, a.releasing_ms, a.overdue, a.by_preemption, a.replaced
+        )
+    for application in partition.applications.values():
+        for g in application.task_groups.values():
+            yield TaskGroupRecord(
+                partition.name, application.id, g.name, g.min_resource, g.count, g.replaced, g.timed_out, g.coming,
+                g.leaving, tuple(g.free),
+            )  # fmt: skip
+    yield from _save_what_is_under_way(partition)
+    for rejected in partition.rejected.values():
+        yield RejectionRecord(rejected.fact, rejected.at_ms)
+
+
+def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
+    for question in partition.questions.values():
+        yield QuestionRecord(question.fact)
+    replacements = [r for a in partition.applications.values() for r in a.replacements.values()]
+    for r in sorted(replacements, key=lambda r: r.fact.uuid):  # in the order in which they were started
+        there = r.placeholder.application.asks.get(r.fact.allocation_key) is r.pending
+        was = None if there else _saved_ask(partition, r.pending)
+        yield ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was)
+    for (application_id, key), p in partition.preemptions.items():
+        yield PreemptionRecord(partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question)
+
+
+def _saved_queue(partition: str, queue: Queue) -> QueueRecord:
+    refusals = (Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items())
+    added = facts.QueueAdded(partition, queue.path, queue.leaf, queue.managed, queue.settings)
+    return QueueRecord(added, queue.draining_since_ms, tuple(refusals))
+
+
+def _saved_application(partition: str, a: Application) -> ApplicationRecord:
+    accepted = facts.ApplicationAccepted(
+        partition, a.id, a.queue.path, a.user, a.groups, a.tags, a.execution_timeout_ms, a.placeholder_ask,
+        a.gang_scheduling_style,
+    )  # fmt: skip
+    log = tuple(StateChange(at_ms, state) for at_ms, state in a.log)
+    return ApplicationRecord(accepted, a.seq, a.at_ms, log, a.resumed, a.runs, a.placeholders_until_ms)
+
+
+def _saved_ask(partition: Partition, a: PendingAsk) -> AskRecord:
+    kept = tuple(node_id for node_id in a.reservations if partition.nodes[node_id].kept_by_preemption)
+    waiting = tuple(WaitingSince(*key, at_ms) for key, at_ms in (a.waiting or {}).items())
+    return AskRecord(
+        a.ask, a.seq, a.at_ms, a.pending, a.asked, a.reservations, kept, tuple(sorted(a.refused)), a.refusal,
+        a.refused_at_ms, waiting, a.preempted_at_ms,
+    )  # fmt: skip
+
+
+# Restoring
+
+
+def restore(rm_id: str, records: Iterable[Record]) -> State:
+    """Raises KeyError where a record names what is not there."""
+    state = State(rm_id)
+    for record in records:
+        RESTORERS[type(record)](state, record)
+    return state
+
+
+def _rm(state: State, record: RmRecord) -> None:
+    state.registered, state.configuration = record.registered, record.configuration
+    state.registration, state.rm_state = record.registration, record.rm_state
+    if record.configuration is not None:
+        state.timing = record.configuration.timing
+    state.now_ms, state.inbox_seq = record.now_ms, record.inbox_seq
+    state.request_seq, state.request_part = record.request_seq, record.request_part
+    state.next_seq, state.next_allocation = record.next_seq, record.next_allocation
+    state.next_question = record.next_question
+
+
+def _partition(state: State, record: PartitionRecord) -> None:
+    BY_FACT[facts.PartitionAdded](state, record.added)
+    partition = state.partitions[record.added.partition]
+    partition.draining, partition.preemption_refused_ms = record.draining, record.preemption_refused_ms
+    partition.yunikorn_1_4 = state.yunikorn_1_4
+
+
+def _queue(state: State, record: QueueRecord) -> None:
+    added = record.added
+    queues = state.partitions[added.partition].queues
+    if added.queue == "root":  # came with its partition
+        queues["root"].settings = added.config
+    else:
+        BY_FACT[facts.QueueAdded](state, added)
+    queue = queues[added.queue]
+    queue.draining_since_ms = record.draining_since_ms
+    queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in record.refusals}
+
+
+def _node(state: State, record: NodeRecord) -> None:
+    BY_FACT[facts.NodeAdded](state, record.added)
+
+
+def _application(state: State, record: ApplicationRecord) -> None:
+    fact = record.accepted
+    partition = state.partitions[fact.partition]
+    queue = partition.queues.get(fact.queue)
+    if queue is None:  # it has ended, and its queue is gone: what is left is the name
+        queue = Queue(fact.queue, None, leaf=True, managed=False, settings=QueueSettings(fact.queue))
+    application = Application(
+        fact.application_id, queue, fact.user, fact.groups, fact.tags, record.seq, record.at_ms,
+        fact.execution_timeout_ms, fact.placeholder_ask, fact.gang_scheduling_style,
+    )  # fmt: skip
+    application.log = [(change.at_ms, change.state) for change in record.log]
+    application.state_at_ms, application.state = application.log[-1]
+    application.resumed, application.placeholders_until_ms = record.resumed, record.placeholders_until_ms
+    partition.applications[application.id] = application
+    if not application.terminal:
+        queue.applications[application.id] = application
+        track(application)
+        if record.runs:
+            count_running(application, True)
+
+
+def _ask(state: State, record: AskRecord) -> None:
+    partition = state.partitions[record.ask.partition]
+    application = partition.applications[record.ask.application_id]
+    pending = _pending(application, record)
+    application.asks[record.ask.allocation_key] = pending
+    application.claims += len(pending.reservations) + pending.asked
+    for node_id in pending.reservations:
+        node = partition.nodes[node_id]
+        node.reservation, node.kept_by_preemption = pending, node_id in record.kept_by_preemption
+    if pending.refused:
+        partition.refused[pending] = None
+    if pending.pending:
+        book_pending(application, record.ask.resource, pending.pending)
+        prioritise(application, record.ask.priority, 1)
+
+
+def _pending(application: Application, record: AskRecord) -> PendingAsk:
+    free = record.pending - len(record.reservations)
+    return PendingAsk(
+        record.ask, application, record.pending, free, record.seq, record.at_ms, record.reservations,
+        asked=record.asked, refused=frozenset(record.refused) or NO_NODES, refusal=record.refusal,
+        refused_at_ms=record.refused_at_ms, preempted_at_ms=record.preempted_at_ms,
+        waiting={(w.constraint, w.where, w.resource): w.at_ms for w in record.waiting} or None,
+    )  # fmt: skip
+
+
+def _allocation(state: State, record: AllocationRecord) -> None:
+    fact = record.fact
+    partition = state.partitions[fact.partition]
+    application, node = partition.applications[fact.application_id], partition.nodes[fact.node_id]
+    allocation = Allocation(
+        fact, node, application, record.at_ms, record.asked_seq, record.releasing, record.releasing_ms, record.overdue,
+        record.by_preemption, replaced=record.replaced,
+    )  # fmt: skip
+    allocation_comes(partition, allocation)
+    book_allocated(application, node, fact.resource, 1, placeholder=fact.placeholder)
+    application.placeholders += fact.placeholder
+    if allocation.preempting:
+        book_preempting(allocation, 1)
+
+
+def _task_group(state: State, record: TaskGroupRecord) -> None:
+    application = state.partitions[record.partition].applications[record.application_id]
+    application.task_groups[record.name] = TaskGroup(
+        record.name, record.min_resource, record.count, record.replaced, record.timed_out, record.coming,
+        record.leaving, {uuid: application.allocations[uuid] for uuid in record.free},
+    )  # fmt: skip
+
+
+def _question(state: State, record: QuestionRecord) -> None:
+    fact = record.fact
+    partition, application, node = _places(state, fact)
+    partition.questions[fact.question] = Question(fact, node, application)
+    book_allocated(application, node, fact.resource, 1)
+
+
+def _replacement(state: State, record: ReplacementRecord) -> None:
+    fact = record.fact
+    partition, application, node = _places(state, fact)
+    there = record.ask is None
+    pending = application.asks[fact.allocation_key] if there else _pending(application, record.ask)
+    placeholder = partition.allocations[record.placeholder]
+    replacement = Replacement(fact, placeholder, pending, node, record.question)
+    placeholder.replacement = application.replacements[fact.uuid] = replacement
+    if replacement.question:
+        partition.replacements_asked[replacement.question] = replacement
+    if replacement.elsewhere:
+        node.arriving[fact.uuid] = replacement
+        book_arriving(partition, replacement, 1)
+
+
+def _preemption(state: State, record: PreemptionRecord) -> None:
+    partition, application, node = _places(state, record)
+    pending = application.asks[record.allocation_key]
+    pending.preemption = Preemption(pending, node, record.uuids, record.at_ms, record.question)
+    partition.preemptions[record.application_id, record.allocation_key] = pending.preemption
+
+
+def _rejection(state: State, record: RejectionRecord) -> None:
+    rejected = state.partitions[record.fact.partition].rejected
+    rejected[record.fact.application_id] = RejectedApplication(record.fact, record.at_ms)
+
+
+def _alarm(state: State, record: AlarmRecord) -> None:
+    state.timers.set(record.at_ms, record.kind, record.partition, record.application_id, record.key)
+
+
+def _places(
+    state: State, named: facts.PredicateAsked | facts.Allocated | PreemptionRecord
+) -> tuple[Partition, Application, Node]:
+    partition = state.partitions[named.partition]
+    return partition, partition.applications[named.application_id], partition.nodes[named.node_id]
+
+
+RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
+    RmRecord: _rm,
+    PartitionRecord: _partition,
+    QueueRecord: _queue,
+    NodeRecord: _node,
+    ApplicationRecord: _application,
+    AskRecord: _ask,
+    AllocationRecord: _allocation,
+    TaskGroupRecord: _task_group,
+    QuestionRecord: _question,
+    ReplacementRecord: _replacement,
+    PreemptionRecord: _preemption,
+    RejectionRecord: _rejection,
+    AlarmRecord: _alarm,
+}
