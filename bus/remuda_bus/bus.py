@@ -13,7 +13,7 @@ Every failure is one of four kinds, because callers must treat them differently:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -235,6 +235,14 @@ class Bus(Protocol):
         """Delete messages on the subject with a stream sequence below."""
         ...
 
+    async def first_since(self, stream: str, subject: str, age_s: float) -> int | None:
+        """Stream sequence of the first message on the subject that is at most so old; None: all are older."""
+        ...
+
+    async def fullness(self, stream: str) -> float:
+        """How much of what it may hold the stream holds, from 0 to 1."""
+        ...
+
     async def acknowledged(self, stream: str, durable: str) -> int:
         """Stream sequence up to which a durable consumer has acknowledged everything."""
         ...
@@ -250,6 +258,24 @@ class Bus(Protocol):
 
     def watch(self, bucket: str) -> AsyncIterator[Entry]:
         """Every current entry, then every change, for ever."""
+        ...
+
+    # object buckets
+    async def put_object(self, bucket: str, name: str, parts: AsyncIterable[bytes]) -> None:
+        """Visible once all of it is there, and never in part; takes the place of the one of this name. What an upload of
+        the same owner (the name up to its first '.') has left that died is removed: an owner has one at a time."""
+        ...
+
+    async def get_object(self, bucket: str, name: str) -> bytes | None:
+        """None: there is none. Raises Unreadable when it is damaged."""
+        ...
+
+    async def objects(self, bucket: str) -> list[str]:
+        """The names of all, sorted."""
+        ...
+
+    async def delete_object(self, bucket: str, name: str) -> None:
+        """Nothing where there is none."""
         ...
 
     async def declare(self) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -78,6 +78,7 @@ class _Stream:
         self.settings = settings
         self.max_bytes = settings.max_bytes
         self.messages: list[Message] = []
+        self.times: dict[int, float] = {}  # when each was appended
         self.last_seq = 0
         self.bell = _Bell()
         self.durables: dict[str, _Durable] = {}
@@ -108,6 +109,7 @@ class _Stream:
         self.last_seq += 1
         stored = Message(message.subject, message.payload, dict(message.headers), self.last_seq)
         self.messages.append(stored)
+        self.times[stored.seq] = self._clock()
         self._bytes += _size(stored)
         self._last[stored.subject] = stored.seq
         if subjects.MSG_ID in message.headers:
@@ -125,6 +127,16 @@ class _Stream:
                 if self._last[message.subject] == message.seq:
                     del self._last[message.subject]
         self.messages = [message for message in self.messages if message.seq not in gone]
+        for seq in gone:
+            self.times.pop(seq, None)
+
+    def first_since(self, subject: str, at: float) -> int | None:
+        young = (m.seq for m in self.messages if self.times[m.seq] >= at and matches(subject, m.subject))
+        return next(young, None)
+
+    @property
+    def fullness(self) -> float:
+        return self._bytes / self.max_bytes
 
     def beyond(self, seq: int) -> list[Message]:
         return self.messages[bisect_right(self.messages, seq, key=attrgetter("seq")) :]
@@ -272,6 +284,7 @@ class MemoryBus:
         self._max_payload = max_payload
         self._streams = {stream.name: _Stream(stream, clock) for stream in streams}
         self._buckets = {bucket.name: _Bucket(bucket) for bucket in buckets}
+        self._objects: dict[str, dict[str, bytes]] = {bucket.name: {} for bucket in subjects.OBJECT_BUCKETS}
         self._listeners: list[tuple[str, asyncio.Queue[Message]]] = []
         self._handlers: list[_Serving] = []
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -415,6 +428,12 @@ class MemoryBus:
             message.seq for message in found.messages if message.seq < below and matches(subject, message.subject)
         )
 
+    async def first_since(self, stream: str, subject: str, age_s: float) -> int | None:
+        return self._stream(stream).first_since(subject, self._clock() - age_s)
+
+    async def fullness(self, stream: str) -> float:
+        return self._stream(stream).fullness
+
     async def acknowledged(self, stream: str, durable: str) -> int:
         found = self._stream(stream).durables.get(durable)
         return found.acknowledged() if found is not None else 0
@@ -453,6 +472,19 @@ class MemoryBus:
                 await bell.wait()
         finally:
             found.watchers = [other for other in found.watchers if other is not watcher]
+
+    async def put_object(self, bucket: str, name: str, parts: AsyncIterable[bytes]) -> None:
+        payload = b"".join([part async for part in parts])
+        self._objects[bucket][name] = payload
+
+    async def get_object(self, bucket: str, name: str) -> bytes | None:
+        return self._objects[bucket].get(name)
+
+    async def objects(self, bucket: str) -> list[str]:
+        return sorted(self._objects[bucket])
+
+    async def delete_object(self, bucket: str, name: str) -> None:
+        self._objects[bucket].pop(name, None)
 
     def tick(self) -> None:
         """Let expire what is due by the clock."""

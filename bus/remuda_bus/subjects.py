@@ -149,6 +149,16 @@ class Bucket:
     history: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectBucket:
+    """A JetStream object bucket: large values that come in parts. What is in front of the first '.' of a name is its
+    owner, which uploads one object at a time."""
+
+    name: str
+    why: str
+    max_bytes: int = 8 * GIB
+
+
 def key_of(rm_id: str) -> str:
     return rm_id.replace(":", "=")
 
@@ -229,6 +239,11 @@ def token(instance: str) -> str:
     """The name of a process as part of a subject or a key."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", instance)
 
+
+SNAPSHOTS = ObjectBucket(
+    "remuda_snapshots", "states to start from: <key_of(rmID)>.<sequence of the last commit that is in it>"
+)
+OBJECT_BUCKETS = (SNAPSHOTS,)
 
 RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and tells RMs
 EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history

@@ -416,6 +416,65 @@ async def test_trim(case: Case) -> None:
     assert [(message.seq, message.payload) for message in got] == [(2, b"b"), (3, b"a"), (4, b"b")]
 
 
+async def test_the_first_message_that_is_not_too_old(case: Case) -> None:
+    subject = subjects.log("a")
+    assert await case.bus.first_since("LOG", subject, 3_600.0) is None
+    await case.bus.append(subjects.log("b"), b"another's")
+    first = await case.bus.append(subject, b"1")
+    await asyncio.sleep(0.1)
+    assert await case.bus.first_since("LOG", subject, 3_600.0) == first
+    assert await case.bus.first_since("LOG", subject, 0.05) is None
+    second = await case.bus.append(subject, b"2")
+    assert await case.bus.first_since("LOG", subject, 0.05) == second
+
+
+async def test_how_full_a_stream_is(case: Case) -> None:
+    await case.resize("DEAD_LETTERS", 100_000)
+    assert await case.bus.fullness("DEAD_LETTERS") == 0
+    await case.bus.append(subjects.dead_letter("a"), b"x" * 50_000)
+    assert 0.5 < await case.bus.fullness("DEAD_LETTERS") < 0.51
+
+
+BUCKET = subjects.SNAPSHOTS.name
+
+
+async def parts_of(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def test_objects(case: Case) -> None:
+    assert await case.bus.objects(BUCKET) == []
+    assert await case.bus.get_object(BUCKET, "rm=1.7") is None
+    large = bytes(range(256)) * 2_000
+    await case.bus.put_object(BUCKET, "rm=1.7", parts_of(large[:3], large[3:400_000], b"", large[400_000:]))
+    await case.bus.put_object(BUCKET, "rm=1.8", parts_of(b"small"))
+    await case.bus.put_object(BUCKET, "rm-2.7", parts_of())
+    assert await case.other.objects(BUCKET) == ["rm-2.7", "rm=1.7", "rm=1.8"]
+    assert await case.other.get_object(BUCKET, "rm=1.7") == large
+    assert await case.other.get_object(BUCKET, "rm=1.8") == b"small"
+    assert await case.other.get_object(BUCKET, "rm-2.7") == b""
+    await case.bus.put_object(BUCKET, "rm=1.7", parts_of(b"another"))
+    assert await case.other.get_object(BUCKET, "rm=1.7") == b"another"
+    await case.bus.delete_object(BUCKET, "rm=1.7")
+    await case.bus.delete_object(BUCKET, "rm=1.7")
+    assert await case.other.get_object(BUCKET, "rm=1.7") is None
+    assert await case.other.objects(BUCKET) == ["rm-2.7", "rm=1.8"]
+
+
+async def test_an_upload_that_fails_is_not_visible(case: Case) -> None:
+    async def failing() -> AsyncIterator[bytes]:
+        yield b"x" * 300_000
+        raise RuntimeError("the source fails")
+
+    await case.bus.put_object(BUCKET, "rm-1.1", parts_of(b"before"))
+    for name in ("rm-1.1", "rm-1.2"):
+        with pytest.raises(RuntimeError):
+            await case.bus.put_object(BUCKET, name, failing())
+    assert await case.other.objects(BUCKET) == ["rm-1.1"]
+    assert await case.other.get_object(BUCKET, "rm-1.1") == b"before"
+
+
 async def test_a_bucket_compares_revisions(case: Case) -> None:
     bucket = subjects.RMS.name
     assert await case.bus.get(bucket, "a") is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 
 import structlog
 from nats.aio.msg import Msg
@@ -28,6 +28,7 @@ from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.declare import declare
 from remuda_bus.nats.feed import StreamReader
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
+from remuda_bus.nats.objects import Objects
 from remuda_bus.nats.micro import MicroService
 from remuda_bus.nats.pull import ACK_WAIT_S, DurableConsumer, make_consumer
 
@@ -41,6 +42,7 @@ class NatsBus:
         self._connection = connection
         self._jetstream = JetStream(connection)
         self._buckets = Buckets(self._jetstream)
+        self._objects = Objects(self._jetstream)
         self._replicas = replicas
         self._micro: MicroService | None = None
 
@@ -149,6 +151,12 @@ class NatsBus:
     async def trim(self, stream: str, subject: str, below: int) -> None:
         await self._jetstream.trim(stream, subject, below)
 
+    async def first_since(self, stream: str, subject: str, age_s: float) -> int | None:
+        return await self._jetstream.first_since(stream, subject, age_s)
+
+    async def fullness(self, stream: str) -> float:
+        return await self._jetstream.fullness(stream)
+
     async def acknowledged(self, stream: str, durable: str) -> int:
         return await self._jetstream.acknowledged(stream, durable)
 
@@ -163,6 +171,18 @@ class NatsBus:
 
     def watch(self, bucket: str) -> AsyncIterator[Entry]:
         return self._buckets.watch(bucket)
+
+    async def put_object(self, bucket: str, name: str, parts: AsyncIterable[bytes]) -> None:
+        await self._objects.put(bucket, name, parts)
+
+    async def get_object(self, bucket: str, name: str) -> bytes | None:
+        return await self._objects.get(bucket, name)
+
+    async def objects(self, bucket: str) -> list[str]:
+        return await self._objects.names(bucket)
+
+    async def delete_object(self, bucket: str, name: str) -> None:
+        await self._objects.delete(bucket, name)
 
     async def declare(self) -> None:
         await declare(self._jetstream, self._replicas)

@@ -22,6 +22,8 @@ async def declare(jetstream: JetStream, replicas: int) -> None:
         await _ensure(jetstream, {**_stream(stream), "num_replicas": replicas})
     for bucket in subjects.BUCKETS:
         await _ensure(jetstream, {**_bucket(bucket), "num_replicas": replicas})
+    for objects in subjects.OBJECT_BUCKETS:
+        await _ensure(jetstream, {**_objects(objects), "num_replicas": replicas})
 
 
 async def _ensure(jetstream: JetStream, wanted: dict[str, Any]) -> None:
@@ -85,3 +87,17 @@ def _bucket(bucket: subjects.Bucket) -> dict[str, Any]:
     if bucket.ttl_s:
         config |= {"allow_msg_ttl": True, "subject_delete_marker_ttl": int(MARKER_TTL_S * NANOSECOND)}
     return config
+
+
+def _objects(bucket: subjects.ObjectBucket) -> dict[str, Any]:
+    return {
+        "name": f"OBJ_{bucket.name}",
+        "description": bucket.why,
+        "subjects": [f"$O.{bucket.name}.C.>", f"$O.{bucket.name}.M.>"],
+        "retention": "limits",
+        "discard": "new",
+        "storage": "file",
+        "max_bytes": bucket.max_bytes,
+        "allow_direct": True,
+        "allow_rollup_hdrs": True,
+    }

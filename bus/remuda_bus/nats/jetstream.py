@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from remuda_bus import subjects
@@ -106,12 +108,9 @@ class JetStream:
     async def last(self, stream: str, subject: str) -> Message | None:
         body = json.dumps({"last_by_subj": subject}).encode()
         reply = await self.connection.ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
-        headers = dict(reply.headers or {})
-        status = headers.get("Status")
-        if status == "404":
+        headers = _found(stream, reply.headers or NO_HEADERS)
+        if headers is None:
             return None
-        if status is not None:
-            raise Unreadable(f"{stream}: {status} {headers.get('Description', '')}")
         found, sequence = headers.pop("Nats-Subject"), int(headers.pop("Nats-Sequence"))
         for name in ("Nats-Stream", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"):
             headers.pop(name, None)
@@ -143,6 +142,17 @@ class JetStream:
         if below > 0:
             await self.api(f"STREAM.PURGE.{stream}", {"filter": subject, "seq": below})
 
+    async def first_since(self, stream: str, subject: str, age_s: float) -> int | None:
+        at = datetime.fromtimestamp(time.time() - age_s, UTC).isoformat()
+        body = json.dumps({"next_by_subj": subject, "start_time": at}).encode()
+        reply = await self.connection.ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
+        found = _found(stream, reply.headers or NO_HEADERS)
+        return None if found is None else int(found["Nats-Sequence"])
+
+    async def fullness(self, stream: str) -> float:
+        info = await self.api(f"STREAM.INFO.{stream}")
+        return int(info["state"]["bytes"]) / int(info["config"]["max_bytes"])
+
     async def acknowledged(self, stream: str, durable: str) -> int:
         state = await self.consumer_state(stream, durable)
         return state.acknowledged if state is not None else 0
@@ -156,6 +166,17 @@ class JetStream:
             raise
         waiting = int(info["num_pending"]) + int(info["num_ack_pending"])
         return ConsumerState(int(info["ack_floor"]["stream_seq"]), waiting, info["config"].get("metadata") or {})
+
+
+def _found(stream: str, answered: Headers) -> dict[str, str] | None:
+    """The headers of a message that was asked for; None: there is none."""
+    headers = dict(answered)
+    status = headers.get("Status")
+    if status == "404":
+        return None
+    if status is not None:
+        raise Unreadable(f"{stream}: {status} {headers.get('Description', '')}")
+    return headers
 
 
 def _sequence(subject: str, answer: bytes) -> int:
