@@ -262,8 +262,8 @@ class Bus(Protocol):
 
     # object buckets
     async def put_object(self, bucket: str, name: str, parts: AsyncIterable[bytes]) -> None:
-        """Visible once all of it is there, and never in part; takes the place of the one of this name. What an upload of
-        the same owner (the name up to its first '.') has left that died is removed: an owner has one at a time."""
+        """Visible once all of it is there, and never in part; takes the place of the one of this name. What a dead
+        upload of the same owner (the name up to its first '.') has left is removed: an owner has one at a time."""
         ...
 
     async def get_object(self, bucket: str, name: str) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from remuda_bus.bus import Bus
 from remuda_bus.process import Settings
@@ -11,7 +12,7 @@ from remuda_bus.process import run as run_process
 
 from .errors import UserError
 
-Main = Callable[[Bus, Settings], Awaitable[None]]
+Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 SERVICES = ("rmproxy", "core", "config", "events")
 
 
@@ -31,8 +32,9 @@ def _service(service: str, file: Path | None) -> tuple[Main, type[Settings]]:
     """Its `main` and settings. Imports only the service that runs: the others, and their memory, stay out of it."""
     if service == "core":
         from remuda_core.shell.main import main as core
+        from remuda_core.shell.settings import CoreSettings
 
-        return core, Settings
+        return core, CoreSettings
     if service == "rmproxy":
         from remuda_rmproxy.shell import main as rmproxy
 

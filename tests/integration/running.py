@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
 from remuda_bus.process import Settings
 
-Main = Callable[[Bus, Settings], Awaitable[None]]
+Main = Callable[[Bus, Any], Awaitable[None]]
 
 
 @asynccontextmanager
-async def running(url: str, name: str, main: Main) -> AsyncIterator[asyncio.Task[None]]:
+async def running(
+    url: str, name: str, main: Main, settings: type[Settings] = Settings
+) -> AsyncIterator[asyncio.Task[None]]:
     """A service until the block is left; raises what it failed with meanwhile."""
     bus = await connect(url, f"remuda-{name}", timeout_s=5)
     await bus.declare()
     await bus.announce()
 
     async def work() -> None:
-        await main(bus, Settings(nats_url=url, instance=name))
+        await main(bus, settings(nats_url=url, instance=name))
 
     task = asyncio.create_task(work())
     try:

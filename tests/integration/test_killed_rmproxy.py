@@ -10,6 +10,7 @@ from pathlib import Path
 from remuda.embedded import NatsServer
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import RegistrationFailed, ResourceManager, application, ask, node
 from tests.integration.running import running
@@ -42,7 +43,7 @@ async def test_every_ask_is_allocated_exactly_once(tmp_path: Path) -> None:
     async with (
         NatsServer(tmp_path / "nats") as server,
         running(server.url, "config", lambda bus, settings: config_main(bus, settings, None)),
-        running(server.url, "core", core_main),
+        running(server.url, "core", core_main, CoreSettings),
         ResourceManager.connect(server.url, "rm-1", config=QUEUES, register=False) as rm,
     ):
         rmproxy = await start(server.url)

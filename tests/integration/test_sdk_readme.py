@@ -10,6 +10,7 @@ from pathlib import Path
 from remuda.embedded import NatsServer
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import RegistrationFailed, ResourceManager
 from tests.integration.running import running, until
@@ -34,7 +35,7 @@ async def test_a_resource_manager_in_20_lines(tmp_path: Path) -> None:
         NatsServer(tmp_path / "nats") as server,
         running(server.url, "config", lambda bus, settings: config_main(bus, settings, None)),
         running(server.url, "rmproxy", rmproxy_main),
-        running(server.url, "core", core_main),
+        running(server.url, "core", core_main, CoreSettings),
     ):
         await until(lambda: _serves(server.url))
         rm = await asyncio.create_subprocess_exec(

@@ -138,8 +138,8 @@ class World:
 
 
 def decisions(facts: list[Fact]) -> list[Fact]:
-    """Without explanations, which go on where the index stands and begin anew with a new one, and without reasons, which
-    name the first of several resources that are short: on the wire they have no order."""
+    """Without explanations, which go on where the index stands and begin anew with a new one, and without reasons,
+    which name the first of several resources that are short: on the wire they have no order."""
     decided = [fact for fact in facts if not isinstance(fact, AskWaiting | AskOutstanding)]
     return [msgspec.structs.replace(fact, reason="") if hasattr(fact, "reason") else fact for fact in decided]
 

@@ -28,8 +28,8 @@ from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.declare import declare
 from remuda_bus.nats.feed import StreamReader
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
-from remuda_bus.nats.objects import Objects
 from remuda_bus.nats.micro import MicroService
+from remuda_bus.nats.objects import Objects
 from remuda_bus.nats.pull import ACK_WAIT_S, DurableConsumer, make_consumer
 
 log = structlog.get_logger()

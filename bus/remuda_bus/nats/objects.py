@@ -1,5 +1,5 @@
-"""Object buckets in the layout all NATS clients know: a stream OBJ_<bucket> with the chunks of an object on one subject,
-and a message about it, which makes it visible, on another.
+"""Object buckets in the layout all NATS clients know: a stream OBJ_<bucket> with the chunks of an object on one
+subject, and a message about it, which makes it visible, on another.
 
 Chunks come first: what an upload that died has left is never visible, and goes with the next upload of the same owner.
 """
@@ -47,7 +47,7 @@ class Objects:
             return None
         subject, wanted = _chunks(bucket, info["nuid"]), int(info["chunks"])
         chunks: list[bytes] = []
-        reader = StreamReader(self._jetstream, _stream(bucket), subject, 0)
+        reader = StreamReader(self._jetstream, _stream(bucket), subject, 0, b"")
         try:
             while len(chunks) < wanted:
                 some = await reader.batch(timeout_s=CHUNK_WITHIN_S)

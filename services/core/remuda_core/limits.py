@@ -118,3 +118,15 @@ PAGE_NODE_LOOKS: Final = 5
 
 # Snapshots are written in pieces of so many records, some 100 kB: what is in memory twice is small.
 SNAPSHOT_RECORDS_PER_PIECE: Final = 1_000
+RECORDS_RESTORED_AT_ONCE: Final = 1_000  # some 20 ms
+# A snapshot is due after so many facts, which a restart replays in some seconds, or after so long, so that a quiet RM
+# has one too. Never sooner after the last than this: writing one takes seconds of a processor per 100,000 allocations.
+SNAPSHOT_FACTS: Final = 200_000
+SNAPSHOT_S: Final = 300.0
+SNAPSHOT_APART_S: Final = 20.0
+# The newest, and the one before in case that one cannot be read.
+SNAPSHOTS_KEPT: Final = 2
+# So long logs and inboxes stay for audits, `story` and readers that were away, though snapshots make them superfluous.
+REPLAY_HORIZON_S: Final = 7 * 86_400.0
+# Of a stream that is fuller than this everything may go that is superfluous: a full one stops everything.
+TRIMMED_FROM: Final = 0.5

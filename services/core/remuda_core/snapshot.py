@@ -30,7 +30,6 @@ from .rules.resource import Resource, items_of
 from .settings import QueueSettings
 from .state import (
     NO_NODES,
-    Alarm,
     Allocation,
     Application,
     Node,
@@ -250,7 +249,9 @@ def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
 
 
 def _saved_queue(partition: str, queue: Queue) -> QueueRecord:
-    refusals = (Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items())
+    refusals = (
+        Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items()
+    )
     added = facts.QueueAdded(partition, queue.path, queue.leaf, queue.managed, queue.settings)
     return QueueRecord(added, queue.draining_since_ms, tuple(refusals))
 
@@ -277,11 +278,15 @@ def _saved_ask(partition: Partition, a: PendingAsk) -> AskRecord:
 
 
 def restore(rm_id: str, records: Iterable[Record]) -> State:
-    """Raises KeyError where a record names what is not there."""
     state = State(rm_id)
     for record in records:
-        RESTORERS[type(record)](state, record)
+        restore_one(state, record)
     return state
+
+
+def restore_one(state: State, record: Record) -> None:
+    """The next one. Raises KeyError where it names what is not there."""
+    RESTORERS[type(record)](state, record)
 
 
 def _rm(state: State, record: RmRecord) -> None:
@@ -398,8 +403,8 @@ def _question(state: State, record: QuestionRecord) -> None:
 def _replacement(state: State, record: ReplacementRecord) -> None:
     fact = record.fact
     partition, application, node = _places(state, fact)
-    there = record.ask is None
-    pending = application.asks[fact.allocation_key] if there else _pending(application, record.ask)
+    was = record.ask
+    pending = application.asks[fact.allocation_key] if was is None else _pending(application, was)
     placeholder = partition.allocations[record.placeholder]
     replacement = Replacement(fact, placeholder, pending, node, record.question)
     placeholder.replacement = application.replacements[fact.uuid] = replacement

@@ -441,10 +441,6 @@ class Timers:
         for alarms in self._at.values():
             yield from alarms
 
-    def __iter__(self) -> Iterator[Alarm]:
-        """All that is set, in no order."""
-        return iter(self._heap)
-
 
 @dataclass(slots=True, eq=False)
 class State:

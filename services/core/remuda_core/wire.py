@@ -479,7 +479,7 @@ CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]]
 
 def _by_field_names(kind: type[facts.Fact]) -> None:
     """The fields of a fact's message have the names of its own, so reading and writing it follow from its types."""
-    field_name = _snake(kind.__name__)
+    field_name = snake(kind.__name__)
     message_type: Any = getattr(log_pb2, kind.__name__)
     fields: Mapping[str, str] = {name: kind.__annotations__[name] for name in kind.__struct_fields__}
     plain = [name for name, type_name in fields.items() if type_name not in CONVERSIONS]
@@ -499,7 +499,7 @@ def _by_field_names(kind: type[facts.Fact]) -> None:
     FACT_READERS[field_name] = read
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
 
 

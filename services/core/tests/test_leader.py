@@ -8,14 +8,17 @@ from remuda_bus.memory import MemoryBus
 from remuda_core import limits
 from remuda_core.core import Core
 from remuda_core.shell.leader import Leader
+from remuda_core.shell.settings import CoreSettings
+from remuda_core.shell.snapshots import Snapshots
 
 
 def leader_at(now_ms: int) -> Leader:
-    bus = MemoryBus()
-    return Leader(bus, Core("rm-1"), Lease(bus, "core.rm-1", "one"), LogWriter(bus, "rm-1", Position()), lambda: now_ms)
+    bus, core = MemoryBus(), Core("rm-1")
+    lease, writer = Lease(bus, "core.rm-1", "one"), LogWriter(bus, "rm-1", Position())
+    return Leader(bus, core, lease, writer, lambda: now_ms, Snapshots(bus, core, CoreSettings()))
 
 
-def test_an_alarm_is_not_made_to_wait_for_the_next_second() -> None:
+async def test_an_alarm_is_not_made_to_wait_for_the_next_second() -> None:
     leader = leader_at(10_000)
     leader._last_tick_ms = 10_000
     assert leader._next_tick_ms() == 10_000 + limits.TICK_MS
@@ -24,7 +27,7 @@ def test_an_alarm_is_not_made_to_wait_for_the_next_second() -> None:
     assert leader._patience_s() == 0.5
 
 
-def test_alarms_that_follow_each_other_closely_are_taken_together() -> None:
+async def test_alarms_that_follow_each_other_closely_are_taken_together() -> None:
     leader = leader_at(10_000)
     leader._last_tick_ms = 10_000
     for at_ms in (10_001, 10_002):

@@ -15,19 +15,20 @@ from . import replay
 
 
 class Follower:
-    """`position` is the commit the core stands at."""
+    """`position` is the commit the core stands at, after `facts` facts since it was opened."""
 
     def __init__(self, bus: Bus, core: Core) -> None:
         self._bus = bus
         self._core = core
         self._reader: LogReader
         self.position = Position()
+        self.facts = 0
 
     async def open(self, position: Position) -> None:
         """Go on after that commit, where the core stands. Returns when it is hot."""
         for partition in self._core.state.partitions.values():
             partition.index = None
-        self.position = position
+        self.position, self.facts = position, 0
         self._reader = await LogReader.open(self._bus, self._core.state.rm_id, position)
         await self.catch_up()
 
@@ -48,6 +49,6 @@ class Follower:
 
     async def _apply(self, entries: list[LogEntry]) -> None:
         for entry in entries:
-            replay.apply(self._core, entry.commit)
+            self.facts += replay.apply(self._core, entry.commit)
         self.position = self._reader.position
         await asyncio.sleep(0)  # there may be more RMs in this process, some of them led

@@ -22,6 +22,7 @@ from .. import commands, limits
 from ..core import Core
 from ..facts import Fact
 from ..wire import Scribe
+from .snapshots import Snapshots
 
 log = structlog.get_logger()
 
@@ -32,13 +33,22 @@ class Leader:
     """Raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be born
     again from the log. `core` stands where `writer` goes on."""
 
-    def __init__(self, bus: Bus, core: Core, lease: Lease, writer: LogWriter, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        core: Core,
+        lease: Lease,
+        writer: LogWriter,
+        clock_ms: Callable[[], int],
+        snapshots: Snapshots,
+    ) -> None:
         self.rm_id = core.state.rm_id
         self.core = core
         self._bus = bus
         self._clock_ms = clock_ms
         self._lease = lease
         self._writer = writer
+        self._snapshots = snapshots
         self._more_to_schedule = True
         self._last_tick_ms = 0
         self._next_clean_ms = 0
@@ -56,6 +66,7 @@ class Leader:
         try:
             await self._loop(inbox, lambda: self._lease.held and may_stay())
         finally:
+            await self._snapshots.close()
             await inbox.close()
         log.info("led", rm=self.rm_id, log_seq=self.position.seq, lease="kept" if self._lease.held else "lost")
         return self.position
@@ -70,8 +81,12 @@ class Leader:
                 if not messages and not self._more_to_schedule:
                     await appending
                     messages = await self._take(inbox, self._patience_s())
+                if self._snapshots.wanted():
+                    await appending
+                    self._snapshots.take(self.position)
                 commit, trace = await self._decide(messages)
                 if messages or commit.decisions:
+                    self._snapshots.count(sum(len(decision.facts) for decision in commit.decisions))
                     await appending
                     appending = asyncio.ensure_future(self._append(commit, trace))
                     await asyncio.sleep(0)  # it begins

@@ -13,9 +13,9 @@ import msgspec
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
 from remuda_bus.halts import Halts
-from remuda_bus.process import Settings
 
 from .members import Members
+from .settings import CoreSettings
 from .standby import Standby
 
 
@@ -23,23 +23,23 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def main(bus: Bus, settings: Settings, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
+async def main(bus: Bus, settings: CoreSettings, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
     """Runs until something goes wrong with any of them: doubt means death, and a new process starts from the log. Only
     of an RM whose past has changed there is no doubt: it is halted."""
     try:
-        await _work(bus, Members(bus, settings.instance), clock_ms)
+        await _work(bus, Members(bus, settings.instance), clock_ms, settings)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
 
 
-async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int]) -> None:
+async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], settings: CoreSettings) -> None:
     known: set[str] = set()
     standbys: dict[str, Standby] = {}
     halts = Halts(bus, members.name, clock_ms)
 
     async def stand_by(rm_id: str) -> None:
         members.know(rm_id)
-        standbys[rm_id] = Standby(bus, rm_id, members, clock_ms)
+        standbys[rm_id] = Standby(bus, rm_id, members, clock_ms, settings)
         try:
             await standbys[rm_id].run()
         finally:

@@ -17,8 +17,8 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import facts, snapshot
 from ..limits import SNAPSHOT_RECORDS_PER_PIECE
-from ..snapshot import Record
-from ..wire import WRITERS, read_ask, read_fact, read_resource, write_ask, write_resource
+from ..snapshot import RESTORERS, Record
+from ..wire import WRITERS, read_ask, read_fact, read_resource, snake, write_ask, write_resource
 
 FORMAT: Final = 1
 
@@ -62,7 +62,8 @@ def _read_record(message: snapshot_pb2.SnapshotRecord) -> Record:
     kind = message.WhichOneof("record")
     if kind is None:
         raise Unreadable("it has a record of a kind this version does not know: a newer one wrote it")
-    return READERS[kind](getattr(message, kind))
+    record: Record = READERS[kind](getattr(message, kind))
+    return record
 
 
 # How a field is written and read, by its type. None is left out, and what was left out is None.
@@ -137,7 +138,6 @@ def _of_record(kind: type[Record]) -> tuple[ToMessage, FromMessage]:
 
 # By the kind of record: its field in SnapshotRecord, how it is written and read.
 FORMATS: Final[dict[type[Record], tuple[str, ToMessage, FromMessage]]] = {
-    getattr(snapshot, field.message_type.name): (field.name, *_of_record(getattr(snapshot, field.message_type.name)))
-    for field in snapshot_pb2.SnapshotRecord.DESCRIPTOR.fields
+    kind: (snake(kind.__name__.removesuffix("Record")), *_of_record(kind)) for kind in RESTORERS
 }
 READERS: Final[dict[str, FromMessage]] = {name: read_one for name, _, read_one in FORMATS.values()}

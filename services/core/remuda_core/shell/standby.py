@@ -22,10 +22,13 @@ from remuda_bus.past import witness
 
 from .. import limits
 from ..core import Core
+from . import snapshots
 from .follower import Follower
 from .leader import Leader
 from .members import Holder, Members
 from .queries import Queries
+from .settings import CoreSettings
+from .snapshots import Snapshots
 
 log = structlog.get_logger()
 
@@ -34,13 +37,16 @@ class Standby:
     """`run` raises LostLeadership or an outage of the bus: whatever it was, the process has to die and be born again
     from the log. Or ChangedPast: then the RM has to be halted."""
 
-    def __init__(self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int], settings: CoreSettings
+    ) -> None:
         self.rm_id = rm_id
         self._leader: Leader | None = None
         self._core = Core(rm_id)
         self._bus = bus
         self._members = members
         self._clock_ms = clock_ms
+        self._settings = settings
         self._follower = Follower(bus, self._core)
         self._lease = Lease(bus, subjects.core_lease(rm_id), members.name)
         self._heard: tuple[str, int] | None = None  # the leader that has answered, and on which connection
@@ -54,7 +60,7 @@ class Standby:
         return self._follower.position if self._leader is None else self._leader.position
 
     async def run(self) -> None:
-        await self._follower.open(Position())
+        await self._follower.open(await snapshots.restore(self._bus, self._core))
         log.info("following", rm=self.rm_id, log_seq=self.position.seq)
         self._members.hot(self.rm_id)
         try:
@@ -123,8 +129,9 @@ class Standby:
         try:
             await self._follower.catch_up()
             await self._check_past()
-            leader = Leader(self._bus, self._core, self._lease, await self._follower.close(), self._clock_ms)
-            serving += await Queries(self._core).serve(self._bus)
+            kept = Snapshots(self._bus, self._core, self._settings, self._follower.facts)
+            leader = Leader(self._bus, self._core, self._lease, await self._follower.close(), self._clock_ms, kept)
+            serving += [*await Queries(self._core).serve(self._bus), await kept.serve()]
             self._leader = leader
             try:
                 return await leader.lead(lambda: self._members.may_stay(self.rm_id))

@@ -1,0 +1,67 @@
+"""What of an RM's log and inbox nobody needs any more goes: what lies behind the oldest snapshot that is kept, and
+behind what is told to the RM and to people, and is older than the replay horizon.
+
+A log always begins with a whole commit that is in force: who reads without a position begins with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Unreadable
+from remuda_proto.remuda.v1 import log_pb2
+
+from .. import limits
+
+log = structlog.get_logger()
+
+
+async def trim(bus: Bus, rm_id: str, snapshot_seq: int, horizon_s: float) -> None:
+    """`snapshot_seq`: the commit at which the oldest snapshot was taken."""
+    subject = subjects.log(rm_id)
+    needed = min(snapshot_seq, await _told_to_rm(bus, rm_id), await _told_to_people(bus, rm_id))
+    if await bus.fullness(subjects.LOG.name) < limits.TRIMMED_FROM:
+        young = await bus.first_since(subjects.LOG.name, subject, horizon_s)
+        if young is not None and young < needed:
+            _, commit = await _beginning_of(bus, rm_id, young)
+            needed = commit.parent  # is in force, since a commit hangs on it
+    if not needed:
+        return
+    seq, commit = await _beginning_of(bus, rm_id, needed)
+    await bus.trim(subjects.LOG.name, subject, seq)
+    await bus.trim(subjects.INBOX.name, subjects.inbox(rm_id), commit.inbox_seq)
+    log.debug("trimmed", rm=rm_id, log_seq=seq, inbox_seq=commit.inbox_seq)
+
+
+async def _beginning_of(bus: Bus, rm_id: str, seq: int) -> tuple[int, log_pb2.Commit]:
+    """The first part of the commit that has a message there. Raises Unreadable."""
+    while True:
+        message = await bus.message(subjects.LOG.name, seq)
+        if message is None:
+            raise Unreadable(f"{subjects.log(rm_id)} has no message {seq}, where it was to be trimmed")
+        commit = log_pb2.Commit.FromString(message.payload)
+        if commit.part == 0:
+            return seq, commit
+        seq = commit.parent
+
+
+async def _told_to_rm(bus: Bus, rm_id: str) -> int:
+    """The commit of the newest callback, from which rmproxy goes on; 0: it begins at the beginning."""
+    newest = await asyncio.gather(
+        *(bus.last(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS)
+    )
+    return max((int(message.headers.get(subjects.LOG_SEQ, 0)) for message in newest if message is not None), default=0)
+
+
+async def _told_to_people(bus: Bus, rm_id: str) -> int:
+    """The commit from which the event history goes on. Where there is none, it may begin anywhere."""
+    mark = await bus.get(subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id))
+    newest = await bus.last(subjects.EVENTS.name, subjects.event(rm_id))
+    told = [json.loads(mark.value)["seq"]] if mark is not None and mark.value is not None else []
+    if newest is not None:
+        told.append(int(newest.headers.get(subjects.LOG_SEQ, 0)))
+    return max(told, default=2**63)

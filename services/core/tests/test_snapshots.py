@@ -1,0 +1,328 @@
+"""A snapshot and the rest of the log give the state there was; what cannot be read is passed over; what nobody needs
+goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, ChangedPast
+from remuda_bus.log import LogReader, LogWriter, Position
+from remuda_bus.memory import MemoryBus
+from remuda_bus.nats import connect
+from remuda_core import commands
+from remuda_core.check import check, digest
+from remuda_core.core import Core
+from remuda_core.facts import Ask
+from remuda_core.settings import built_in
+from remuda_core.shell import replay, snapshot_format, snapshots
+from remuda_core.shell.settings import CoreSettings
+from remuda_core.shell.snapshots import BUCKET, Snapshots, kept, restore
+from remuda_core.shell.trimming import trim
+from remuda_core.wire import Scribe
+from remuda_proto.remuda.v1 import log_pb2
+
+RM = "rm:1"
+PARTITION = f"[{RM}]default"
+SETTINGS = CoreSettings(snapshot_facts=1, snapshot_apart_s=0, replay_horizon_s=0)
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bus]:
+    if request.param == "memory":
+        memory = MemoryBus()
+        yield memory
+        await memory.close()
+        return
+    async with NatsServer(tmp_path / "nats") as server:
+        connected = await connect(server.url, "core", timeout_s=5)
+        await connected.declare()
+        yield connected
+        await connected.close()
+
+
+class Lead:
+    """Decides and appends as a leader does, one commit per call."""
+
+    def __init__(self, bus: Bus, settings: CoreSettings = SETTINGS) -> None:
+        self.bus = bus
+        self.core = Core(RM)
+        self.writer = LogWriter(bus, RM, Position())
+        self.snapshots = Snapshots(bus, self.core, settings)
+        self.now_ms = 1_000_000
+
+    async def do(self, *asked: commands.Command) -> Position:
+        self.now_ms += 10
+        self.core.state.inbox_seq = await self.bus.append(subjects.inbox(RM), b"a command")
+        commit = log_pb2.Commit(inbox_seq=self.core.state.inbox_seq, now_ms=self.now_ms)
+        decision = commit.decisions.add(command="Test", inbox_seq=commit.inbox_seq)
+        for fact in self.core.handle_all(asked, self.now_ms):
+            Scribe().write(fact, decision.facts.add())
+        self.snapshots.count(len(decision.facts))
+        return await self.writer.append(commit)
+
+    async def begin(self) -> None:
+        node = commands.UpdateNode(PARTITION, "n1", "CREATE", capacity={"vcore": 1_000})
+        submit = commands.SubmitApplication(PARTITION, "app-1", "root.a", "alice", tags={"namespace": "a"})
+        await self.do(commands.Register(RM, ONE_QUEUE), node, submit)
+
+    async def ask(self, number: int) -> Position:
+        ask = Ask(PARTITION, "app-1", f"k{number}", {"vcore": 1}, execution_timeout_ms=60_000)
+        return await self.do(commands.SubmitAsk(ask), commands.Schedule(10))
+
+    async def snapshot(self) -> None:
+        assert self.snapshots.wanted()
+        self.snapshots.take(self.writer.position)
+        assert self.snapshots._writing is not None
+        await self.snapshots._writing
+
+
+ONE_QUEUE = built_in()
+
+
+async def restored(bus: Bus) -> tuple[Core, Position]:
+    """As a core that starts: the snapshot, and the rest of the log."""
+    core = Core(RM)
+    position = await restore(bus, core)
+    reader = await LogReader.open(bus, RM, position)
+    async for entries in reader.to_end():
+        for entry in entries:
+            replay.apply(core, entry.commit)
+    await reader.close()
+    check(core.state)
+    return core, position
+
+
+async def test_a_snapshot_and_the_rest_of_the_log(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    for number in range(5):
+        at = await lead.ask(number)
+    await lead.snapshot()
+    core, position = await restored(bus)
+    assert position == at
+    assert digest(core.state) == digest(lead.core.state)
+    assert core.state.inbox_seq == lead.core.state.inbox_seq
+    assert core.state.timers.next_ms() == lead.core.state.timers.next_ms() is not None
+    await lead.ask(5)
+    core, position = await restored(bus)
+    assert position == at
+    assert digest(core.state) == digest(lead.core.state)
+
+
+async def test_the_leader_goes_on_while_its_snapshot_is_written(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    at = await lead.ask(0)
+    before = digest(lead.core.state)
+    lead.snapshots.take(at)
+    later = await lead.ask(1)
+    assert not lead.snapshots.wanted(), "one at a time"
+    assert lead.snapshots._writing is not None
+    await lead.snapshots._writing
+    core = Core(RM)
+    assert await restore(bus, core) == at != later
+    assert digest(core.state) == before != digest(lead.core.state)
+    assert lead.snapshots.wanted()
+
+
+async def test_two_are_kept(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    positions = []
+    for number in range(4):
+        positions.append((await lead.ask(number)).seq)
+        await lead.snapshot()
+    assert await kept(bus, RM) == positions[-2:]
+    assert await bus.objects(BUCKET) == [f"rm=1.{seq}" for seq in sorted(map(str, positions[-2:]))]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff\xff", "cut", "format", "another's"])
+async def test_what_cannot_be_read_falls_back_to_the_one_before(bus: Bus, damage: bytes | str) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    at = await lead.ask(0)
+    await lead.snapshot()
+    newest = await lead.ask(1)
+    await lead.snapshot()
+    good = await bus.get_object(BUCKET, f"rm=1.{newest.seq}")
+    assert good is not None
+    pieces = list(snapshot_format.write("rm-2" if damage == "another's" else RM, newest, []))
+    payload = {"cut": good[: len(good) // 2], "format": b"\x08\x63" + good[2:], "another's": b"".join(pieces)}.get(
+        str(damage), damage
+    )
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield payload
+
+    await bus.put_object(BUCKET, f"rm=1.{newest.seq}", parts())
+    with capture_logs() as told:
+        core, position = await restored(bus)
+    assert position == at
+    assert digest(core.state) == digest(lead.core.state)
+    assert [entry["snapshot"] for entry in told if entry["log_level"] == "error"] == [f"rm=1.{newest.seq}"]
+
+
+async def test_without_a_snapshot_the_log_has_to_be_whole(bus: Bus) -> None:
+    assert await restore(bus, Core(RM)) == Position()
+    lead = Lead(bus)
+    await lead.begin()
+    at = await lead.ask(0)
+    core, position = await restored(bus)
+    assert position == Position() and digest(core.state) == digest(lead.core.state)
+    await bus.trim(subjects.LOG.name, subjects.log(RM), at.seq)
+    with pytest.raises(ChangedPast, match="no snapshot"):
+        await restore(bus, Core(RM))
+
+
+async def test_a_child_that_fails_leaves_nothing(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+
+    def failing(state: object) -> list[object]:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(snapshots, "save", failing)
+    with capture_logs() as told:
+        await lead.snapshot()
+    assert [entry["event"] for entry in told if entry["log_level"] == "error"] == ["no snapshot could be written"]
+    assert await bus.objects(BUCKET) == []
+    monkeypatch.undo()
+    await lead.snapshot()
+    assert len(await bus.objects(BUCKET)) == 1
+
+
+async def test_when_one_is_due() -> None:
+    lead = Lead(MemoryBus(), CoreSettings(snapshot_facts=100, snapshot_s=0.05, snapshot_apart_s=0))
+    assert not lead.snapshots.wanted()
+    lead.snapshots.count(99)
+    assert not lead.snapshots.wanted(), "too few facts"
+    lead.snapshots.count(1)
+    assert lead.snapshots.wanted()
+    lead = Lead(MemoryBus(), CoreSettings(snapshot_facts=100, snapshot_s=0.05, snapshot_apart_s=0))
+    await asyncio.sleep(0.06)
+    assert not lead.snapshots.wanted(), "nothing has happened"
+    lead.snapshots.count(1)
+    assert lead.snapshots.wanted(), "something has, and long ago"
+    lead = Lead(MemoryBus(), CoreSettings(snapshot_facts=1, snapshot_s=0, snapshot_apart_s=3_600))
+    lead.snapshots.count(1_000)
+    assert not lead.snapshots.wanted(), "too soon"
+
+
+async def test_the_digest_is_of_the_state_in_the_log() -> None:
+    lead = Lead(MemoryBus(), CoreSettings())
+    await lead.begin()
+    at, before = lead.writer.position, digest(lead.core.state)
+    asked = asyncio.ensure_future(lead.snapshots.digest())
+    await asyncio.sleep(0)
+    assert lead.snapshots.wanted()
+    lead.snapshots.take(at)
+    await lead.ask(0)
+    assert await asked == (at.seq, before)
+    assert not lead.snapshots.wanted()
+
+
+# Trimming
+
+
+async def first(bus: Bus, stream: str, subject: str) -> int:
+    found = await bus.first(stream, subject)
+    return 0 if found is None else found.seq
+
+
+async def tell(bus: Bus, position: Position) -> None:
+    """As rmproxy does."""
+    await bus.append(subjects.callback(RM, "allocation"), b"", position.headers())
+
+
+async def test_what_is_behind_the_oldest_snapshot_goes(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    await bus.append(subjects.log("rm-2"), b"another's")
+    positions = []
+    for number in range(3):
+        positions.append(await lead.ask(number))
+        await tell(bus, positions[-1])
+        await lead.snapshot()
+    assert await first(bus, "LOG", subjects.log(RM)) == positions[-2].seq
+    assert await first(bus, "LOG", subjects.log("rm-2")) > 0
+    first_inbox = await first(bus, "INBOX", subjects.inbox(RM))
+    assert first_inbox == lead.core.state.inbox_seq - 1
+    core, position = await restored(bus)
+    assert position == positions[-1] and digest(core.state) == digest(lead.core.state)
+    await bus.delete_object(BUCKET, f"rm=1.{position.seq}")
+    core, position = await restored(bus)
+    assert position == positions[-2] and digest(core.state) == digest(lead.core.state)
+    reader = await LogReader.open(bus, RM, None)
+    assert [entry.seq for entry in await reader.batch()] == [at.seq for at in positions[-2:]]
+    await reader.close()
+
+
+async def test_not_beyond_what_is_told(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    positions = [await lead.ask(number) for number in range(5)]
+    begin = await first(bus, "LOG", subjects.log(RM))
+    await trim(bus, RM, positions[4].seq, 0)
+    assert await first(bus, "LOG", subjects.log(RM)) == begin, "the RM was told of nothing"
+    await tell(bus, positions[1])
+    await trim(bus, RM, positions[4].seq, 0)
+    assert await first(bus, "LOG", subjects.log(RM)) == positions[1].seq
+    await tell(bus, positions[4])
+    await bus.append(subjects.event(RM), b"", {**positions[2].headers(), subjects.EVENT_INDEX: "0"})
+    await trim(bus, RM, positions[4].seq, 0)
+    assert await first(bus, "LOG", subjects.log(RM)) == positions[2].seq
+    mark = b'{"seq": %d, "hash": ""}' % positions[3].seq
+    await bus.put(subjects.EVENT_BOOKMARKS.name, subjects.key_of(RM), mark)
+    await trim(bus, RM, positions[4].seq, 0)
+    assert await first(bus, "LOG", subjects.log(RM)) == positions[3].seq
+
+
+async def test_what_is_young_stays(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    old = [await lead.ask(number) for number in range(3)]
+    await asyncio.sleep(0.3)
+    young = [await lead.ask(number) for number in range(3, 6)]
+    await tell(bus, young[-1])
+    await trim(bus, RM, young[-1].seq, 3_600)
+    assert await first(bus, "LOG", subjects.log(RM)) == 1
+    await trim(bus, RM, young[-1].seq, 0.2)
+    assert await first(bus, "LOG", subjects.log(RM)) == old[-1].seq
+
+
+async def test_a_log_begins_with_a_whole_commit(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    lead.writer._limit = 400
+    before = await lead.ask(0)
+    asks = [commands.SubmitAsk(Ask(PARTITION, "app-1", f"m{n}", {"vcore": 1})) for n in range(20)]
+    at = await lead.do(*asks)
+    assert at.seq > before.seq + 2, "it has parts"
+    lead.writer._limit = 100_000
+    await lead.ask(1)
+    await tell(bus, at)
+    await trim(bus, RM, at.seq, 0)
+    assert await first(bus, "LOG", subjects.log(RM)) == before.seq + 1
+    reader = await LogReader.open(bus, RM, None)
+    assert [entry.seq for entry in await reader.batch()][:1] == [at.seq]
+    await reader.close()
+
+
+async def test_a_stream_that_is_too_full_keeps_only_what_is_needed() -> None:
+    bus = MemoryBus()
+    lead = Lead(bus)
+    await lead.begin()
+    positions = [await lead.ask(number) for number in range(5)]
+    await tell(bus, positions[-1])
+    await trim(bus, RM, positions[-1].seq, 3_600)
+    assert await first(bus, "LOG", subjects.log(RM)) == 1
+    bus.resize("LOG", 100)
+    await trim(bus, RM, positions[-1].seq, 3_600)
+    assert await first(bus, "LOG", subjects.log(RM)) == positions[-1].seq
