@@ -105,6 +105,10 @@ def _reads(*streams: str) -> tuple[str, ...]:
     )
 
 
+def _sees_last(*streams: str) -> tuple[str, ...]:
+    return tuple(f"$JS.API.DIRECT.GET.{stream}{end}" for stream in streams for end in ("", ".>"))
+
+
 def _looks_into(*buckets: str) -> tuple[str, ...]:
     return _reads(*(f"KV_{bucket}" for bucket in buckets))
 
@@ -131,12 +135,14 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             *_reads(subjects.INBOX.name, subjects.LOG.name),
             "remuda.log.*",
-            "$JS.API.STREAM.PURGE.LOG",  # behind the oldest snapshot
-            *_looks_into(_RMS, _LEASES, _HALTS),
+            "$JS.API.STREAM.PURGE.LOG",  # behind the oldest snapshot, and behind what is told
+            "$JS.API.STREAM.PURGE.INBOX",
+            *_sees_last(subjects.CALLBACKS.name, subjects.EVENTS.name),
+            *_looks_into(_RMS, _LEASES, _HALTS, subjects.EVENT_BOOKMARKS.name),
             f"$KV.{_LEASES}.core.*",
             f"$KV.{_LEASES}.member.*",
             f"$KV.{_HALTS}.*",
-            *_object_store("remuda_snapshots"),
+            *_object_store(subjects.SNAPSHOTS.name),
             "remuda.api.core.*.*",
         ),
         ("remuda.api.core.*.*", "remuda.api.cores.*"),
