@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from remuda_config import properties
+from remuda_config import limits, properties
 from remuda_config.build import BUILT_IN, build
 from remuda_config.problems import Finding, Invalid, Problem, spell
 from remuda_config.schema import Document, Unreadable, parse, read
@@ -12,7 +12,6 @@ from remuda_config.verify import verify
 from remuda_proto.remuda.v1 import config_pb2
 
 COMPATIBILITIES = ("none", "yunikorn-1.4")
-MAX_MESSAGE = 500  # characters; messages quote what they are about, and that can be anything
 
 
 def load(text: str | bytes, source: str = "", compatibility: str = "none") -> config_pb2.Configuration:
@@ -51,7 +50,9 @@ def _place(document: Document, findings: list[Finding]) -> list[Problem]:
 
 
 def _shorten(message: str) -> str:
-    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
+    return (
+        message if len(message) <= limits.MAX_MESSAGE_CHARACTERS else f"{message[: limits.MAX_MESSAGE_CHARACTERS]}..."
+    )
 
 
 def check_extra(extra: Mapping[str, str]) -> list[Problem]:

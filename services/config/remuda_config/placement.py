@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from remuda_config import names
+from remuda_config import limits, names
 from remuda_config.problems import Finding, Path
 from remuda_config.schema import Filter, PlacementRule, Queue
 
-MAX_CHAIN = 16  # rules hanging from one another; a queue is seldom deeper, and messages nest at most 100 deep
 ROOT = "root"
 RULES = ("provided", "user", "primarygroup", "secondarygroup", "fixed", "tag", "applicationtype")
 _OLD = {"username": "user", "primarygroupname": "primarygroup", "secondarygroupname": "secondarygroup"}
@@ -53,8 +52,8 @@ def _check_chain(rule: PlacementRule, path: Path, depth: int) -> Iterator[Findin
     yield from _check_filter(rule.filter, (*path, "filter"))
     if rule.parent is None:
         return
-    if depth == MAX_CHAIN:
-        yield (*path, "parent"), f"more than {MAX_CHAIN} rules hang from one another"
+    if depth == limits.MAX_RULE_CHAIN:
+        yield (*path, "parent"), f"more than {limits.MAX_RULE_CHAIN} rules hang from one another"
     else:
         yield from _check_chain(rule.parent, (*path, "parent"), depth + 1)
 

@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError, Entry, Message, Refused
 from remuda_bus.process import Settings
+from remuda_config import limits
 from remuda_config.build import BUILT_IN, checksum
 from remuda_config.load import TIMES, check_extra, load, timing
 from remuda_config.problems import Invalid, Problem
@@ -27,8 +28,6 @@ from remuda_config.watching import moments
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 
 log = structlog.get_logger()
-
-MAX_PROBLEMS = 1_000  # in one answer; nobody reads more, and a message has an end
 
 
 class ConfigSettings(Settings):
@@ -158,7 +157,7 @@ class Service:
                 "path": str(standing.file),
                 "checksum": in_force and in_force.configuration.checksum,
                 "revision": in_force and in_force.revision,
-                "problems": [asdict(problem) for problem in standing.problems[:MAX_PROBLEMS]],
+                "problems": [asdict(problem) for problem in standing.problems[: limits.MAX_PROBLEMS]],
             },
             "rms": [await self._describe(rm) for _, rm in sorted(self._rms.items())],
         }
@@ -271,8 +270,8 @@ def _read_rm(entry: Entry) -> Rm | None:
 def _spell(problems: list[Problem]) -> list[config_pb2.ConfigurationProblem]:
     spelt = [
         config_pb2.ConfigurationProblem(path=problem.path, line=problem.line, message=problem.message)
-        for problem in problems[:MAX_PROBLEMS]
+        for problem in problems[: limits.MAX_PROBLEMS]
     ]
-    if len(problems) > MAX_PROBLEMS:
-        spelt.append(config_pb2.ConfigurationProblem(message=f"and {len(problems) - MAX_PROBLEMS} more"))
+    if len(problems) > limits.MAX_PROBLEMS:
+        spelt.append(config_pb2.ConfigurationProblem(message=f"and {len(problems) - limits.MAX_PROBLEMS} more"))
     return spelt

@@ -15,6 +15,7 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
+from remuda_config import limits
 from remuda_config.diff import difference
 from remuda_config.load import decode, load
 from remuda_config.problems import Invalid, Problem
@@ -23,7 +24,6 @@ from remuda_proto.remuda.v1 import config_pb2
 log = structlog.get_logger()
 
 KEY = "file"
-ROOM_FOR_THE_REST = 64 * 1024  # of a message: headers, JSON quoting, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Standing:
 
 def too_large(configuration: config_pb2.Configuration, text_bytes: int, max_payload: int) -> Problem | None:
     """The problem of a configuration that does not fit into one message."""
-    size, most = max(2 * text_bytes, configuration.ByteSize()), max_payload - ROOM_FOR_THE_REST
+    size, most = max(2 * text_bytes, configuration.ByteSize()), max_payload - limits.ROOM_FOR_THE_REST_BYTES
     if size <= most:
         return None
     return Problem("", 0, f"the configuration takes {size} bytes, a message on this bus at most {most}")

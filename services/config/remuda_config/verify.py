@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from remuda_config import acl, limits, names, placement, properties, quantity
+from remuda_config import acl, limits, names, placement, properties, quantity, user_limits
 from remuda_config.problems import Finding, Path
 from remuda_config.schema import ChildTemplate, Partition, Preemption, Queue, Queues
 
-MAX_QUEUE_DEPTH = 64  # a message may be nested 100 deep (protobuf), and each queue is one level of it
 NODE_SORT_POLICIES = ("fair", "binpacking")
 
 Amounts = Mapping[str, int]
@@ -26,7 +25,7 @@ class Above:
     name: str
     depth: int = 0
     max: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    bounds: limits.Bounds = field(default_factory=dict)
+    bounds: user_limits.Bounds = field(default_factory=dict)
 
 
 def verify(queues: Queues, left_out: list[Path]) -> list[Finding]:
@@ -68,7 +67,7 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
         shown = f"unknown policy {partition.nodesortpolicy.type!r}: expected {', '.join(NODE_SORT_POLICIES)}"
         yield (*path, "nodesortpolicy", "type"), shown
     yield from _verify_preemption(partition.preemption, (*path, "preemption"))
-    yield from limits.check_list(partition.limits, path)
+    yield from user_limits.check_list(partition.limits, path)
     root, root_path = partition.root(path)
     if not partition.queues:
         yield (*path, "queues"), "at least one queue is needed (root)"
@@ -79,8 +78,8 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
             if getattr(root.resources, key) is not None:
                 yield (*root_path, "resources", key), "root has no resources of its own: they are those of the nodes"
         yield from _verify_own(root, root_path)
-        yield from limits.check_against_queue(root, root_path)
-    yield from _verify_below(root, root_path, Above("root", bounds=limits.carried(root, "root", {})))
+        yield from user_limits.check_against_queue(root, root_path)
+    yield from _verify_below(root, root_path, Above("root", bounds=user_limits.carried(root, "root", {})))
 
 
 def _verify_preemption(preemption: Preemption, path: Path) -> Iterator[Finding]:
@@ -106,21 +105,21 @@ def _verify_below(parent: Queue, path: Path, above: Above) -> Iterator[Finding]:
 
 def _verify_queue(queue: Queue, path: Path, above: Above) -> Iterator[Finding]:
     name = f"{above.name}.{queue.name.lower()}"
-    if above.depth == MAX_QUEUE_DEPTH:
-        yield path, f"queues are at most {MAX_QUEUE_DEPTH} levels deep"
+    if above.depth == limits.MAX_QUEUE_DEPTH:
+        yield path, f"queues are at most {limits.MAX_QUEUE_DEPTH} levels deep"
         return
     yield from _verify_own(queue, path)
     yield from _verify_guaranteed(queue.resources.guaranteed or {}, queue.resources.max or {}, (*path, "resources"))
     yield from _verify_max(queue.resources.max or {}, above.max, (*path, "resources", "max"))
-    yield from limits.check_against_queue(queue, path)
-    yield from limits.check_against_ancestors(queue, path, above.bounds)
+    yield from user_limits.check_against_queue(queue, path)
+    yield from user_limits.check_against_ancestors(queue, path, above.bounds)
     most = dict(above.max)
     for key, amount in (queue.resources.max or {}).items():
         if key not in most or amount < most[key][0]:
             most[key] = (amount, name)
     if queue.childtemplate is not None:
         yield from _verify_template(queue.childtemplate, queue, most, path, name)
-    bounds = limits.carried(queue, name, above.bounds)
+    bounds = user_limits.carried(queue, name, above.bounds)
     yield from _verify_below(queue, path, Above(name, above.depth + 1, most, bounds))
 
 
@@ -131,7 +130,7 @@ def _verify_own(queue: Queue, path: Path) -> Iterator[Finding]:
             yield (*path, key), problem
     for name, problem in properties.check(queue.properties):
         yield (*path, "properties", name), problem
-    yield from limits.check_list(queue.limits, path)
+    yield from user_limits.check_list(queue.limits, path)
 
 
 def _verify_template(

@@ -13,13 +13,12 @@ from pathlib import Path
 import structlog
 from watchfiles import awatch
 
+from remuda_config import limits
+
 log = structlog.get_logger()
 
-TICK_S = 5.0  # network file systems, and folders that come and go, tell nobody
-SETTLE_MS = 200  # a save is several events
 
-
-async def moments(file: Path, tick_s: float = TICK_S) -> AsyncIterator[None]:
+async def moments(file: Path, tick_s: float = limits.LOOK_EVERY_S) -> AsyncIterator[None]:
     """One item for each moment at which the file had better be looked at again, and one every `tick_s` anyway."""
     while True:
         folders = _folders(file)
@@ -31,7 +30,7 @@ async def moments(file: Path, tick_s: float = TICK_S) -> AsyncIterator[None]:
             *folders,
             watch_filter=None,
             recursive=False,
-            debounce=SETTLE_MS,
+            debounce=limits.SETTLE_MS,
             rust_timeout=int(tick_s * 1000),
             yield_on_timeout=True,
         )

@@ -11,20 +11,16 @@ import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, Message, Outgoing, Refused, Unreadable
 from remuda_bus.log import START, LogEntry, LogReader, Position, check_commit
+from remuda_events import limits
 from remuda_events.narrate import narrate
 
 log = structlog.get_logger()
-
-BATCH_RECORDS: Final = 1_000  # what the server takes as one atomic batch
-BATCH_TIMEOUT_S: Final = 30.0
-FULL_PAUSE_S: Final = 5.0
 
 
 class GoneOn(BusError):
@@ -49,7 +45,7 @@ class History:
         self._subject = subjects.event(rm_id)
         self._end = end
         self._last_seq = end.event_seq
-        self._batch = BATCH_RECORDS
+        self._batch = limits.BATCH_RECORDS
         self._marked: Position | None = None
         self.complete = complete
 
@@ -76,9 +72,9 @@ class History:
         waiting: list[Outgoing] = []
         for entry in entries:
             waiting.extend(self._records(entry))
-            while len(waiting) >= BATCH_RECORDS:
-                await self._append(waiting[:BATCH_RECORDS])
-                del waiting[:BATCH_RECORDS]
+            while len(waiting) >= limits.BATCH_RECORDS:
+                await self._append(waiting[: limits.BATCH_RECORDS])
+                del waiting[: limits.BATCH_RECORDS]
         if waiting:
             await self._append(waiting)
         self.complete = entries[-1].position
@@ -108,12 +104,12 @@ class History:
             expectation = {subjects.EXPECTED_LAST: str(self._last_seq)}
             batch[0] = Outgoing(self._subject, batch[0].payload, {**batch[0].headers, **expectation})
             try:
-                self._last_seq = await self._bus.append_all(batch, BATCH_TIMEOUT_S)
+                self._last_seq = await self._bus.append_all(batch, limits.BATCH_TIMEOUT_S)
             except Refused as refusal:
                 await self._take_less(len(batch), refusal)
             except Full as error:
                 log.warning("no room for events, waiting", rm=self._rm_id, error=str(error))
-                await asyncio.sleep(FULL_PAUSE_S)
+                await asyncio.sleep(limits.FULL_PAUSE_S)
             else:
                 written += len(batch)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -22,25 +22,14 @@ from remuda_bus.halts import Halts
 from remuda_bus.lease import Lease
 from remuda_bus.log import LogEntry, LogReader, Position
 from remuda_bus.process import Settings
+from remuda_events import limits
 from remuda_events.history import History
 
 log = structlog.get_logger()
 
-NICENESS: Final = 19  # below everyone else who has something to do: it catches up when they have nothing
-AFTER_THE_CALLBACK_S: Final = 0.005  # the RM's callback of the same commit goes to disk first
-# A commit of so many facts means work is coming in: its events wait until the log is quiet for a moment, not for long.
-BUSY_FACTS: Final = 500
-QUIET_S: Final = 0.1
-WAIT_AT_MOST_S: Final = 2.0
-COMMITS_AT_ONCE: Final = 64
-MARK_EVERY_S: Final = 10.0
-RETRY_S: Final = 1.0
-LATE_S: Final = 10.0  # behind the log by more than this is worth a word
-SAY_SO_EVERY_S: Final = 60.0
-
 
 async def main(bus: Bus, settings: Settings) -> None:
-    os.nice(NICENESS)
+    os.nice(limits.NICENESS)
     await serve(bus, settings.instance)
 
 
@@ -87,7 +76,7 @@ async def follow(bus: Bus, rm_id: str) -> None:
                 complete = history.complete
         except BusError as error:
             log.warning("events interrupted, going on where the history ends", rm=rm_id, error=str(error))
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(limits.RETRY_S)
 
 
 async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> None:
@@ -95,13 +84,13 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
     marked = _now()
     try:
         while True:
-            entries = await reader.batch(COMMITS_AT_ONCE, timeout_s=MARK_EVERY_S)
+            entries = await reader.batch(limits.COMMITS_AT_ONCE, timeout_s=limits.MARK_EVERY_S)
             if entries:
                 await _let_others_first(reader, entries)
                 lateness.check(entries[0].commit.now_ms)
                 with _spans(rm_id, entries):
                     await history.tell(entries)
-            if _now() - marked >= MARK_EVERY_S:
+            if _now() - marked >= limits.MARK_EVERY_S:
                 await history.mark()
                 marked = _now()
     finally:
@@ -110,13 +99,13 @@ async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> 
 
 async def _let_others_first(reader: LogReader, entries: list[LogEntry]) -> None:
     """Callbacks and further decisions come before events. Adds the commits that come meanwhile."""
-    await asyncio.sleep(AFTER_THE_CALLBACK_S)
-    until = _now() + WAIT_AT_MOST_S
+    await asyncio.sleep(limits.AFTER_THE_CALLBACK_S)
+    until = _now() + limits.WAIT_AT_MOST_S
     more = entries
-    while more and len(entries) < COMMITS_AT_ONCE and _now() < until:
-        if max(sum(len(decision.facts) for decision in entry.commit.decisions) for entry in more) < BUSY_FACTS:
+    while more and len(entries) < limits.COMMITS_AT_ONCE and _now() < until:
+        if max(sum(len(decision.facts) for decision in entry.commit.decisions) for entry in more) < limits.BUSY_FACTS:
             return
-        more = await reader.batch(COMMITS_AT_ONCE, timeout_s=QUIET_S)
+        more = await reader.batch(limits.COMMITS_AT_ONCE, timeout_s=limits.QUIET_S)
         entries += more
 
 
@@ -160,6 +149,6 @@ class Lateness:
         """`decided_ms`: when the oldest commit was decided of which nothing is told yet."""
         now = self._clock()
         late_s = now - decided_ms / 1_000
-        if late_s > LATE_S and now - self._said_at >= SAY_SO_EVERY_S:
+        if late_s > limits.LATE_S and now - self._said_at >= limits.SAY_SO_EVERY_S:
             self._said_at = now
             log.warning("events are late, catching up", rm=self._rm_id, late_s=round(late_s, 1))

@@ -16,7 +16,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, Outgoing, Refused, Unreadable
 from remuda_bus.log import LogReader, Position
 from remuda_bus.nats import NatsBus, connect
-from remuda_events import shell
+from remuda_events import limits
 from remuda_events.history import History
 from remuda_events.shell import Lateness, publish, serve
 
@@ -84,7 +84,7 @@ async def positions_of(bus: Bus) -> dict[int, Position]:
 async def test_two_that_both_write_tell_nothing_twice(
     bus: NatsBus, server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(shell, "RETRY_S", 0.01)
+    monkeypatch.setattr(limits, "RETRY_S", 0.01)
     other = await connect(server.url, "other", timeout_s=5)
     await register(bus)
     async with running(publish(bus)), running(publish(other)):
@@ -151,7 +151,7 @@ async def test_a_bookmark_stands_in_for_records_that_are_no_longer_kept(bus: Nat
 
 
 async def test_records_that_go_while_it_runs_are_not_told_again(bus: NatsBus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shell, "RETRY_S", 0.01)
+    monkeypatch.setattr(limits, "RETRY_S", 0.01)
     await register(bus)
     await write(bus, 3)
     async with running(publish(bus)):

@@ -12,15 +12,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from remuda_config import limits
 from remuda_config.problems import Finding, Path
-
-MAX_TEXT_BYTES = 4_000_000  # far above any real one; below it reading stays a matter of seconds
-MAX_NODES = 200_000  # aliases multiply: a text of a kilobyte can unfold into gigabytes
-MAX_DEPTH = 200  # 64 queues deep is 130
 
 _TAG = "tag:yaml.org,2002:"
 _KINDS = {_TAG + kind: kind for kind in ("str", "int", "float", "bool", "null", "timestamp")}
-_TOO_MANY = f"the text unfolds into more than {MAX_NODES} values (aliases?)"
+_TOO_MANY = f"the text unfolds into more than {limits.MAX_NODES} values (aliases?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,8 @@ class Document:
 def read(text: str) -> Document:
     """Raises Unreadable; duplicate keys and the like are findings, the rest is read on."""
     size = len(text.encode(errors="surrogatepass"))
-    if size > MAX_TEXT_BYTES:
-        raise Unreadable(0, f"the text has {size} bytes, at most {MAX_TEXT_BYTES} are read")
+    if size > limits.MAX_TEXT_BYTES:
+        raise Unreadable(0, f"the text has {size} bytes, at most {limits.MAX_TEXT_BYTES} are read")
     document = Document(None)
     try:
         node = next(iter(YAML(typ="safe", pure=True).compose_all(text.removeprefix("\ufeff"))), None)
@@ -93,10 +90,10 @@ class _Reading:
     def value(self, node: Node, path: Path, around: frozenset[int]) -> Plain:
         self.nodes += 1
         line = node.start_mark.line + 1
-        if self.nodes > MAX_NODES:
+        if self.nodes > limits.MAX_NODES:
             raise Unreadable(line, _TOO_MANY)
-        if len(path) > MAX_DEPTH:
-            raise Unreadable(line, f"nested more than {MAX_DEPTH} levels deep")
+        if len(path) > limits.MAX_DEPTH:
+            raise Unreadable(line, f"nested more than {limits.MAX_DEPTH} levels deep")
         if id(node) in around:
             raise Unreadable(line, "an alias stands inside of what it is an alias for")
         self.document.lines.setdefault(path, line)
