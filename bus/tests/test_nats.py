@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from remuda.embedded import NatsServer
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import ChangedPast, Message, NobodyListens, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 
@@ -208,6 +208,28 @@ async def _answered(bus: NatsBus, subject: str) -> None:
             return
         except NobodyListens:
             await asyncio.sleep(0.02)
+
+
+async def test_more_requests_than_can_be_answered_at_once(
+    nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Are refused at once, and the others are answered."""
+    monkeypatch.setattr(limits, "REQUESTS_AT_ONCE", 3)
+    go_on, all_are_there = asyncio.Event(), asyncio.Barrier(4)
+
+    async def handler(message: Message) -> bytes:
+        await all_are_there.wait()
+        await go_on.wait()
+        return b"answered"
+
+    await nats_bus.serve("remuda.api.slow", handler, "slow")
+    waiting = [asyncio.ensure_future(nats_bus.request("remuda.api.slow")) for _ in range(3)]
+    await asyncio.wait_for(all_are_there.wait(), 5)
+    with pytest.raises(Refused, match="3 requests are being answered, try again") as refused:
+        await nats_bus.request("remuda.api.slow")
+    assert refused.value.code == 503
+    go_on.set()
+    assert [message.payload for message in await asyncio.gather(*waiting)] == [b"answered"] * 3
 
 
 async def test_declare_updates_what_may_be_updated(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.micro.service import EndpointInfo, Service, ServiceConfig, ServiceInfo
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Handler, Message, Refused, Reply
 from remuda_bus.nats.connection import FastClient
 from remuda_bus.nats.jetstream import NO_HEADERS
@@ -23,6 +23,7 @@ from remuda_bus.nats.jetstream import NO_HEADERS
 log = structlog.get_logger()
 
 VERSION = "0.1.0"
+BUSY = 503
 DRAIN_WITHIN_S = 1.0  # a round trip; who asks meanwhile would be left without an answer
 QUEUE_GROUP = "q"  # as micro services have it by custom: one of those that serve a subject gets the request
 
@@ -41,7 +42,10 @@ class MicroService(Service):
 
     async def serve(self, subject: str, handler: Handler, name: str) -> Endpoint:
         async def arrived(request: Msg) -> None:
-            self._start(self._answer(request, handler))
+            if len(self._requests) < limits.REQUESTS_AT_ONCE:
+                self._start(self._answer(request, handler))
+            else:
+                await self._refuse(request, BUSY, f"{len(self._requests)} requests are being answered, try again")
 
         subscription = await self.connection.subscribe(subject, QUEUE_GROUP, cb=arrived)
         await self.connection.flush()
