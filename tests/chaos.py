@@ -32,6 +32,8 @@ TWO_AT_ONCE = 0.15  # of the kills take a second victim along
 EVERYTHING = "everything"  # a victim like others: nats-server and all services at the same moment
 READY_S = 60.0
 SETTLE_S = 240.0  # after the last kill; most of it is for slow machines
+# So that there is one to begin with after most kills.
+SNAPSHOTS_OFTEN = {"REMUDA_SNAPSHOT_FACTS": "5000", "REMUDA_SNAPSHOT_APART_S": "2"}
 # A service that a kill has thrown into doubt dies of it; these are deaths of another kind.
 BUG = re.compile(r"\b(AssertionError|TypeError|KeyError|AttributeError|IndexError|ValueError|ChangedPast|Unreadable)\b")
 
@@ -81,16 +83,16 @@ class Chaos:
         """Everybody's turn comes equally often, at random times."""
         gap_s = self.options.seconds / self.options.kills
         turns: list[str] = []
-        while self.kills.total() < self.options.kills:
+        for number in range(1, self.options.kills + 1):
             await asyncio.sleep(gap_s * self.random.uniform(0.3, 1.7))
             for _ in range(1 + (self.random.random() < TWO_AT_ONCE)):
                 turns = turns or self.random.sample(self.victims(), len(self.victims()))
                 await self.kill(turns.pop())
-            self.say(f"{self.kills.total()} killed")
+            self.say(f"{number} times, {self.kills.total()} killed")
 
     def victims(self) -> list[str]:
         services = [process.name for process in self.system.processes]
-        return [*services, EVERYTHING, *(self.rms if self.options.kill_rms else ())]
+        return [*services, EVERYTHING, *(() if self.options.spare_rms else self.rms)]
 
     async def kill(self, name: str) -> None:
         """As soon as it is alive."""
@@ -154,6 +156,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def main(options: argparse.Namespace) -> int:
     data = Path(tempfile.mkdtemp(prefix="remuda-chaos-"))
+    os.environ |= SNAPSHOTS_OFTEN
     print(f"seed {options.seed}: {options.asks:,} asks, {options.kills} kills in {options.seconds:.0f} s, in {data}")
     chaos = Chaos(options, data)
     problems = await chaos.run()
@@ -174,7 +177,7 @@ def options_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--asks", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--kill-rms", action="store_true", help="RMs, too: they come back by report or replay")
+    parser.add_argument("--spare-rms", action="store_true", help="RMs are not killed")
     return parser.parse_args(argv)
 
 

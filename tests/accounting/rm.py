@@ -15,10 +15,12 @@ from pathlib import Path
 
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
+from remuda_sdk.client import Resync
 from tests.accounting.books import MEMORY, QUEUE, QUEUES, Books, Fate, Plan, key_of
 
 RETRY_S = 0.2
 OUTAGE = 503
+HEARTBEAT_S = 1.0
 BORNE_S = 600.0  # how long a server may be away
 CHUNK = 200  # asks at most that are published together: often enough a kill is in the middle of some
 SAY_EVERY_S = 0.5
@@ -28,22 +30,22 @@ class AccountingRm:
     """`await AccountingRm(url, rm_id, books).run()` works until it is cancelled; `settled` is set when the plan is
     done. Started again on books that know of a report, it comes back by replay or by a report, as `random` will."""
 
-    def __init__(self, url: str, rm_id: str, books: Books, *, resync: str | None = None) -> None:
+    def __init__(self, url: str, rm_id: str, books: Books, *, resync: Resync | None = None) -> None:
         self.books = books
         self.settled = asyncio.Event()
         self._url = url
         self._rm_id = rm_id
         self._plan = books.plan
-        self._resync = (resync or random.choice(("report", "replay"))) if books.reported else "report"
+        ways: tuple[Resync, ...] = ("report", "replay")
+        self._resync: Resync = (resync or random.choice(ways)) if books.reported else "report"
         self._release: list[str] = []
         self._to_release = asyncio.Event()
         self._rm: ResourceManager
 
     async def run(self) -> None:
-        extra = {"resync": self._resync}
         async with ResourceManager.connect(
-            self._url, self._rm_id, config=QUEUES, extra_config=extra, register=False, connect_within_s=None,
-            confirm_releases=False, retry_for_s=BORNE_S,
+            self._url, self._rm_id, config=QUEUES, resync=self._resync, heartbeat_s=HEARTBEAT_S, register=False,
+            connect_within_s=None, confirm_releases=False, retry_for_s=BORNE_S,
         ) as self._rm:  # fmt: skip
             self.books.begins(self._resync)
             await self._register()

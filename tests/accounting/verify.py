@@ -12,7 +12,7 @@ import msgspec
 from remuda.queries import Place, ask_core, nodes, pages_of, queues
 from remuda_bus.bus import Bus
 from remuda_bus.log import LogReader
-from remuda_core.check import check
+from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.shell import replay
 from remuda_core.state import State
@@ -21,6 +21,11 @@ from tests.accounting.books import MEMORY, Books
 
 class Stats(msgspec.Struct):
     allocations: int
+
+
+class Digest(msgspec.Struct):
+    log_seq: int
+    digest: str
 
 
 class Allocations(msgspec.Struct):
@@ -33,12 +38,14 @@ async def verify(bus: Bus, rm_id: str, books: Books, within_s: float = 20.0) -> 
     `within_s` to catch up with them."""
     await caught_up(bus, rm_id, len(books.running), within_s)
     live = [row async for page in pages_of(bus, "allocations", Allocations, rm=rm_id) for row in page.allocations]
-    core = await replayed(bus, rm_id)
+    there = await ask_core(bus, "digest", Digest, rm=rm_id)
+    core = await replayed(bus, rm_id, there.log_seq)
     return [
         *books.problems(),
         *differences("the RM", views_of_rm(books), "the core", {a["uuid"]: (a["key"], a["node"]) for a in live}),
         *differences("the RM", views_of_rm(books), "the log", views_of_log(core.state)),
         *await sums(bus, rm_id, books),
+        *([] if digest(core.state) == there.digest else ["the live state is not the one replayed from the log"]),
         *checked(core.state),
     ]
 
@@ -101,14 +108,15 @@ def amounts(count: int) -> dict[str, int]:
     return {"vcore": count, "memory": MEMORY * count} if count else {}
 
 
-async def replayed(bus: Bus, rm_id: str) -> Core:
-    """From the first commit on."""
+async def replayed(bus: Bus, rm_id: str, log_seq: int) -> Core:
+    """From the first commit on, up to that one."""
     core = Core(rm_id)
     reader = await LogReader.open(bus, rm_id)
     try:
         async for entries in reader.to_end():
             for entry in entries:
-                replay.apply(core, entry.commit)
+                if entry.seq <= log_seq:
+                    replay.apply(core, entry.commit)
     finally:
         await reader.close()
     return core
