@@ -37,7 +37,8 @@ class AccountingRm:
         self._rm_id = rm_id
         self._plan = books.plan
         ways: tuple[Resync, ...] = ("report", "replay")
-        self._resync: Resync = (resync or random.choice(ways)) if books.reported else "report"
+        back = random.choice(ways) if resync is None else resync
+        self._resync: Resync = back if books.reported else "report"
         self._release: list[str] = []
         self._to_release = asyncio.Event()
         self._rm: ResourceManager

@@ -18,7 +18,7 @@ from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import tellers
+from remuda_rmproxy import limits, tellers
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_rmproxy.tell import newest_callback
 from tests.integration.running import running, until
@@ -98,6 +98,17 @@ async def told(bus: NatsBus, count: int, rm_id: str = "rm-1", kind: str = "*") -
 
 
 # Registration
+
+
+async def test_more_rms_than_there_may_be(bus: NatsBus, core: ScriptedCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new one is refused; one that is on record registers again."""
+    monkeypatch.setattr(limits, "RMS", 1)
+    await register(bus)
+    with pytest.raises(Refused, match="rmID 'rm-2': there are 1 RMs on record in remuda_rms") as refused:
+        await register(bus, "rm-2")
+    assert refused.value.code == 503
+    assert await record(bus, "rm-2") == {}
+    await register(bus)
 
 
 async def test_a_registration_is_answered_once_the_core_has_accepted(bus: NatsBus, core: ScriptedCore) -> None:

@@ -19,7 +19,7 @@ from remuda_bus.halts import Halts
 from remuda_bus.log import HEADER_ROOM_BYTES
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import translate
+from remuda_rmproxy import limits, translate
 from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.forward import Forwarder
 from remuda_rmproxy.resolve import resolve_registration
@@ -180,6 +180,12 @@ class Registrar:
         """Put an unknown RM on record: so the core finds it. Whether it is known from before."""
         known, revision = await self._look_up(rm.rm_id)
         if known is None:
+            if len(self._sessions) >= limits.RMS:
+                raise Refused(
+                    f"rmID {rm.rm_id!r}: there are {len(self._sessions)} RMs on record in {subjects.RMS.name}, and no "
+                    "more are taken",
+                    OUTAGE,
+                )
             await self._record(rm, revision)
         return known is not None and known.state != "registering"
 

@@ -95,6 +95,9 @@ class Sessions:
     def get(self, rm_id: str) -> Rm | None:
         return self._rms.get(rm_id)
 
+    def __len__(self) -> int:
+        return len(self._rms)
+
     def registered(self) -> Iterator[Rm]:
         return (rm for rm in list(self._rms.values()) if rm.state == "registered")
 
