@@ -16,6 +16,7 @@ from remuda_bus.bus import Full
 from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import tell
 from remuda_rmproxy.shell import main as rmproxy_main
@@ -88,7 +89,7 @@ async def test_full_streams_refuse_and_nothing_is_lost(server: NatsServer, bus: 
     """A full inbox keeps requests where they are; when there is no room for those either, the RM is told; when there is
     room again, everything goes on."""
     async with doors(server.url), connected(server.url) as rm, connected(server.url, retry_for_s=0.3) as impatient:
-        async with running(server.url, "core", core_main):
+        async with running(server.url, "core", core_main, CoreSettings):
             await registered(rm)
             await begin(rm)
             await rm.ask([ask("app-1", "first", vcore=1)])
@@ -102,7 +103,7 @@ async def test_full_streams_refuse_and_nothing_is_lost(server: NatsServer, bus: 
                 asked += 100
         assert asked >= 1_000
         patient = asyncio.create_task(rm.ask([ask("app-1", f"last-{n}", vcore=1) for n in range(100)]))
-        async with running(server.url, "core", core_main):
+        async with running(server.url, "core", core_main, CoreSettings):
             room = asyncio.create_task(_make_room(bus))
             told = await allocations(rm, asked + 101)
             assert await patient
@@ -130,7 +131,7 @@ async def test_a_slow_rm_delays_only_itself(server: NatsServer, bus: NatsBus, mo
     monkeypatch.setattr(tell, "LOOK_EVERY_MESSAGES", 1)
     async with (
         doors(server.url),
-        running(server.url, "core", core_main),
+        running(server.url, "core", core_main, CoreSettings),
         connected(server.url, "slow") as slow,
         connected(server.url, "quick") as quick,
     ):
@@ -153,7 +154,7 @@ async def test_a_slow_rm_may_register_again(server: NatsServer, bus: NatsBus, mo
     """Though its registration stands in the log behind what it is not told yet."""
     monkeypatch.setattr(tell, "UNACKNOWLEDGED_MESSAGES", 3)
     monkeypatch.setattr(tell, "LOOK_EVERY_MESSAGES", 1)
-    async with doors(server.url), running(server.url, "core", core_main), connected(server.url) as rm:
+    async with doors(server.url), running(server.url, "core", core_main, CoreSettings), connected(server.url) as rm:
         await registered(rm)
         await begin(rm)
         for number in range(50):

@@ -17,6 +17,7 @@ from remuda_bus.bus import Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, Superseded, application, ask, node
@@ -43,7 +44,7 @@ async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
 async def services(server: NatsServer, bus: NatsBus) -> AsyncIterator[None]:
     async with (
         running(server.url, "config", lambda bus, settings: config_main(bus, settings, None)),
-        running(server.url, "core", core_main),
+        running(server.url, "core", core_main, CoreSettings),
         running(server.url, "rmproxy", rmproxy_main),
     ):
         await until(lambda: _listens(bus))
@@ -136,7 +137,7 @@ async def test_who_has_announced_nothing_is_never_silent(server: NatsServer, bus
 async def test_an_rmproxy_that_takes_over_gives_them_time(server: NatsServer, bus: NatsBus) -> None:
     async with (
         running(server.url, "config", lambda bus, settings: config_main(bus, settings, None)),
-        running(server.url, "core", core_main),
+        running(server.url, "core", core_main, CoreSettings),
     ):
         async with running(server.url, "rmproxy", rmproxy_main):
             await until(lambda: _listens(bus))
@@ -306,3 +307,103 @@ async def test_two_that_take_turns(server: NatsServer, bus: NatsBus, services: N
         await until(all_told)
         taking.cancel()
     assert len(set(told)) == 60 and told == sorted(told)
+
+
+async def test_a_lost_stream_of_requests_does_not_hold_up_what_is_asked_afterwards(
+    server: NatsServer, bus: NatsBus
+) -> None:
+    """The core knows up to which position it has answered. In a new stream positions go on beyond that."""
+    async with (
+        running(server.url, "config", lambda bus, settings: config_main(bus, settings, None)),
+        running(server.url, "core", core_main, CoreSettings),
+        ResourceManager.connect(server.url, "rm-1", config=QUEUES, register=False) as rm,
+    ):
+        async with running(server.url, "rmproxy", rmproxy_main):
+            await until(lambda: _listens(bus))
+            await rm.register()
+            await begin(rm)
+            before = await rm.ask([ask("app-1", "k1", vcore=1)])
+            await placed(rm, "k1")
+        await bus._jetstream.api(f"STREAM.DELETE.{subjects.REQUESTS.name}")
+        async with running(server.url, "rmproxy", rmproxy_main):
+            assert before < await rm.ask([ask("app-1", "k2", vcore=1)])
+            await placed(rm, "k2")
+
+
+async def test_what_is_sent_twice_or_late_takes_effect_once(server: NatsServer, bus: NatsBus, services: None) -> None:
+    """Repeated by a client that got no answer, forwarded again after a crash, confirmed and released twice."""
+    async with ResourceManager.connect(server.url, "rm-1", config=QUEUES, confirm_releases=False) as rm:
+        await begin(rm)
+        request = si.AllocationRequest(rmID="rm-1", asks=[ask("app-1", "k1", vcore=1)]).SerializeToString()
+        subject = subjects.request("rm-1", "allocation")
+        for _ in range(3):
+            await bus.append(subject, request, msg_id="mine-1")
+        (one,) = await placed(rm, "k1")
+        inbox = await bus.read(subjects.INBOX.name, subjects.inbox("rm-1"))
+        for command in await inbox.batch(timeout_s=5):  # another rmproxy, two minutes later, from the beginning
+            if b"k1" in command.payload:
+                await bus.append(command.subject, command.payload, msg_id=f"again-{command.seq}")
+        await rm.release([one, one])
+        await rm.release([one])
+        await rm.ask([ask("app-1", "k2", vcore=1)])
+        told: list[si.AllocationRelease] = []
+        async with asyncio.timeout(10):
+            async for callback in rm.callbacks():
+                if isinstance(callback, si.AllocationResponse):
+                    told += callback.released
+                    assert "k1" not in [new.allocationKey for new in callback.new if new.UUID != one.UUID]
+                    if callback.new and callback.new[0].allocationKey == "k2":
+                        break
+        assert [release.UUID for release in told] == [one.UUID] * 3  # each is acknowledged, one of them has freed
+        stats = json.loads((await bus.request(subjects.core_query("rm-1", "stats"), b"{}")).payload)
+        assert (stats["allocations"], stats["allocations_ever"]) == (1, 2)
+
+
+async def test_a_report_that_stops_half_way_begins_again(server: NatsServer, bus: NatsBus, services: None) -> None:
+    """With allocations over the quota, a gang half of whose placeholders are replaced, and an unknown application."""
+    narrow = QUEUES.replace("{name: a}", "{name: a, resources: {max: {vcore: 4000m}}}")
+    async with ResourceManager.connect(server.url, "rm-1", config=QUEUES) as rm:
+        await rm.report_nodes([node("n1", vcore=4_000), node("n2", vcore=4_000)])
+        await rm.submit(application("gang", queue="root.a", user="u", placeholders={"vcore": 4_000}))
+        await rm.ask([ask("gang", f"p{number}", vcore=1_000, task_group="tg", placeholder=True) for number in range(4)])
+        placeholders = await placed(rm, "p0", "p1", "p2", "p3")
+        await rm.ask([ask("gang", "k0", vcore=1_000, task_group="tg")])
+        (real,) = await placed(rm, "k0")
+        await rm.submit(application("app-1", queue="root.a", user="u"))
+        await rm.ask([ask("app-1", "k1", vcore=1_000)])
+        (lonely,) = await placed(rm, "k1")
+
+    running_there: dict[str, list[si.Allocation]] = {"n1": [], "n2": []}
+    for one in [*placeholders[1:], real, lonely]:
+        running_there[one.nodeID].append(one)
+    gang = application("gang", queue="root.a", user="u", placeholders={"vcore": 4_000})
+    async with ResourceManager.connect(server.url, "rm-1", config=narrow) as rm:
+        await rm.submit(gang, application("app-1", queue="root.a", user="u"))
+        await rm.report_nodes([node("n1", vcore=4_000, existing=running_there["n1"])])
+    # It died there. It has forgotten app-1, and finds it out.
+    async with ResourceManager.connect(server.url, "rm-1", config=narrow) as rm:
+        await rm.submit(gang)
+        await rm.report_nodes([node(name, vcore=4_000, existing=there) for name, there in running_there.items()])
+        accepted, rejected = await answers_to_nodes(rm)
+        assert rejected == {lonely.nodeID} and accepted == {"n1", "n2"} - {lonely.nodeID}
+        await rm.submit(application("app-1", queue="root.a", user="u"))
+        await rm.report_nodes([node(lonely.nodeID, vcore=4_000, existing=running_there[lonely.nodeID])])
+        assert await answers_to_nodes(rm) == ({"n1", "n2"}, set())  # the last callback came again
+        stats = json.loads((await bus.request(subjects.core_query("rm-1", "stats"), b"{}")).payload)
+        assert stats["allocations"] == 5  # over the maximum of 4
+        await rm.ask([ask("gang", "k2", vcore=1_000, task_group="tg")])
+        (second,) = await placed(rm, "k2")  # the gang goes on where it was
+        assert second.UUID not in {one.UUID for one in [*placeholders, real, lonely]}
+
+
+async def answers_to_nodes(rm: ResourceManager, count: int = 2) -> tuple[set[str], set[str]]:
+    accepted: set[str] = set()
+    rejected: set[str] = set()
+    async with asyncio.timeout(10):
+        async for callback in rm.callbacks():
+            if isinstance(callback, si.NodeResponse):
+                accepted |= {one.nodeID for one in callback.accepted}
+                rejected |= {one.nodeID for one in callback.rejected}
+            if len(accepted | rejected) >= count:
+                break
+    return accepted, rejected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import structlog
@@ -26,11 +27,27 @@ async def declare(jetstream: JetStream, replicas: int) -> None:
         await _ensure(jetstream, {**_objects(objects), "num_replicas": replicas})
 
 
+async def _first_requests(jetstream: JetStream) -> dict[str, Any]:
+    """Positions in REQUESTS are in the log: whoever makes this stream again, where there is a log already, must not
+    begin at 1, or the core would take the next requests for repetitions. Nobody has asked a million times a second."""
+    try:
+        has_log = (await jetstream.api(f"STREAM.INFO.{subjects.LOG.name}"))["state"]["last_seq"] > 0
+    except Unreadable:
+        has_log = False
+    if not has_log:
+        return {}
+    first = time.time_ns() // 1_000
+    log.warning("the stream of requests was lost, and those with it that were not forwarded", first_seq=first)
+    return {"first_seq": first}
+
+
 async def _ensure(jetstream: JetStream, wanted: dict[str, Any]) -> None:
     name = wanted["name"]
     try:
         found = await jetstream.api(f"STREAM.INFO.{name}")
     except Unreadable:
+        if name == subjects.REQUESTS.name:
+            wanted |= await _first_requests(jetstream)
         try:
             await jetstream.api(f"STREAM.CREATE.{name}", wanted)
         except JetStreamError as error:
