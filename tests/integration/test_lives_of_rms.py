@@ -384,11 +384,10 @@ async def test_a_report_that_stops_half_way_begins_again(server: NatsServer, bus
     async with ResourceManager.connect(server.url, "rm-1", config=narrow) as rm:
         await rm.submit(gang)
         await rm.report_nodes([node(name, vcore=4_000, existing=there) for name, there in running_there.items()])
-        accepted, rejected = await answers_to_nodes(rm)
-        assert rejected == {lonely.nodeID} and accepted == {"n1", "n2"} - {lonely.nodeID}
+        assert await answers_to_nodes(rm) == {name: name != lonely.nodeID for name in ("n1", "n2")}
         await rm.submit(application("app-1", queue="root.a", user="u"))
         await rm.report_nodes([node(lonely.nodeID, vcore=4_000, existing=running_there[lonely.nodeID])])
-        assert await answers_to_nodes(rm) == ({"n1", "n2"}, set())  # the last callback came again
+        await answers_to_nodes(rm, lonely.nodeID)
         stats = json.loads((await bus.request(subjects.core_query("rm-1", "stats"), b"{}")).payload)
         assert stats["allocations"] == 5  # over the maximum of 4
         await rm.ask([ask("gang", "k2", vcore=1_000, task_group="tg")])
@@ -396,14 +395,14 @@ async def test_a_report_that_stops_half_way_begins_again(server: NatsServer, bus
         assert second.UUID not in {one.UUID for one in [*placeholders, real, lonely]}
 
 
-async def answers_to_nodes(rm: ResourceManager, count: int = 2) -> tuple[set[str], set[str]]:
-    accepted: set[str] = set()
-    rejected: set[str] = set()
+async def answers_to_nodes(rm: ResourceManager, accepts: str = "") -> dict[str, bool]:
+    """Which were accepted, once both are answered, or this one is accepted. (The last callback comes again.)"""
+    answered: dict[str, bool] = {}
     async with asyncio.timeout(10):
         async for callback in rm.callbacks():
             if isinstance(callback, si.NodeResponse):
-                accepted |= {one.nodeID for one in callback.accepted}
-                rejected |= {one.nodeID for one in callback.rejected}
-            if len(accepted | rejected) >= count:
+                answered |= {one.nodeID: False for one in callback.rejected}
+                answered |= {one.nodeID: True for one in callback.accepted}
+            if answered.get(accepts, len(answered) == 2 and not accepts):
                 break
-    return accepted, rejected
+    return answered
