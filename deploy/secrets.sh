@@ -16,5 +16,5 @@ remuda keys /secrets/keys
 for rm in "${@:-demo}"; do
   [ -f "secrets/keys/rms/$rm.pub" ] || remuda rm add "$rm" --keys /secrets/keys
 done
-chmod 755 secrets secrets/keys
+chmod 755 secrets secrets/keys secrets/keys/server
 give

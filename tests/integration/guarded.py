@@ -8,7 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from remuda.access.keys import Keys
+from remuda.access.keys import ACCOUNTS, Keys
 from remuda.embedded import NatsServer
 from remuda_bus.nats import Access
 
@@ -45,6 +45,7 @@ class GuardedServer(NatsServer):
         for place, here in (
             ("0.0.0.0:4222", f"{self.host}:{self.port}"),
             ("http: 127.0.0.1:8222", f'log_file: "{self.log_file}"'),
+            ("./keys/", f"./{self.keys.directory.name}/{ACCOUNTS.parent}/"),
             ("/data", f'"{self.data_dir}"'),
             ("/run/secrets/server.pem", f'"{self.secrets / "server.pem"}"'),
             ("/run/secrets/server.key", f'"{self.secrets / "server.key"}"'),

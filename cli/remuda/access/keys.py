@@ -1,5 +1,5 @@
 """A directory of keys: of each role and each RM a seed, which is secret and belongs to its owner, and a public key,
-which belongs to the servers. `accounts.conf` is made from the public keys, so seeds may be carried away."""
+which belongs to the servers. `server/accounts.conf` is made from the public keys, so seeds may be carried away."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import UserError
 from .accounts import accounts
 from .permissions import MONITOR, ROLES
 
-ACCOUNTS = "accounts.conf"
+ACCOUNTS = Path("server", "accounts.conf")  # alone there, for the servers to see that and no more
 SEED, PUBLIC = ".seed", ".pub"
 
 
@@ -29,7 +29,8 @@ class Keys:
 
     def ensure_roles(self) -> list[str]:
         """Makes the keys that are missing; whose those are."""
-        self.rms_directory.mkdir(parents=True, exist_ok=True)
+        for made in (self.rms_directory, (self.directory / ACCOUNTS).parent):
+            made.mkdir(parents=True, exist_ok=True)
         missing = [role for role in (*ROLES, MONITOR) if not _public(self.directory / role).exists()]
         for role in missing:
             _make(self.directory / role)
@@ -57,14 +58,15 @@ class Keys:
         self.render()
 
     def render(self) -> None:
-        """Write `accounts.conf` anew, in one step: a server that reads it meanwhile sees all or nothing."""
+        """Write the accounts anew, in one step: a server that reads it meanwhile sees all or nothing."""
         roles = {role: _public(self.directory / role).read_text().strip() for role in (*ROLES, MONITOR)}
         found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
         rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
         text = json.dumps(accounts(roles, rms), indent=1)
-        draft = self.directory / f".{ACCOUNTS}.new"
+        accounts_file = self.directory / ACCOUNTS
+        draft = accounts_file.with_suffix(".new")
         draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces: it is included among other settings
-        draft.replace(self.directory / ACCOUNTS)
+        draft.replace(accounts_file)
 
 
 def _public(at: Path) -> Path:

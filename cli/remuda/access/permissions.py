@@ -42,7 +42,7 @@ def of_role(role: str) -> Permissions:
     name = "remuda-cli" if role in ("operator", "admin") else f"remuda-{role}"
     own = (f"_INBOX.{name}.>",)
     if role in SERVICES:
-        return Permissions((*publish, *_declared(), *_ANSWERS_TO), (*subscribe, *own, *_micro(name)))
+        return Permissions((*publish, *_EVERY_SERVICE, *_ANSWERS_TO), (*subscribe, *own, *_micro(name)))
     return Permissions(publish, (*subscribe, *own))
 
 
@@ -117,15 +117,14 @@ def _object_store(bucket: str) -> tuple[str, ...]:
     return (f"$O.{bucket}.>", *_reads(f"OBJ_{bucket}"), f"$JS.API.STREAM.PURGE.OBJ_{bucket}")
 
 
-def _declared() -> tuple[str, ...]:
-    """To look whether the streams are as they should be. Making and changing them is the admin's: `remuda declare`."""
-    return ("$JS.API.STREAM.INFO.*",)
-
-
 def _micro(name: str) -> tuple[str, ...]:
     return tuple(f"$SRV.{verb}{end}" for verb in ("PING", "INFO", "STATS") for end in ("", f".{name}", f".{name}.>"))
 
 
+_EVERY_SERVICE = (
+    "$JS.API.STREAM.INFO.*",  # are the streams as they should be? Making and changing them is the admin's
+    f"$JS.API.STREAM.MSG.GET.KV_{subjects.LEASES.name}",  # does the bus answer? (health)
+)
 _ANSWERS_TO = ("_INBOX.>", "_R_.>")  # those of services and people; those of RMs, in an account of their own
 _LEASES = subjects.LEASES.name
 _RMS = subjects.RMS.name
