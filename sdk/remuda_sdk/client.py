@@ -20,6 +20,7 @@ from remuda_sdk.outflow import Outflow
 from remuda_sdk.session import Callback, RegistrationFailed, Releasable, Session, Superseded, read, sized
 
 PREDICATES = "predicates"  # in extraConfig: the RM wants to be asked before anything is placed
+EVENTS = "events"  # ... wants to read events: a consumer of them is made for it
 PREEMPTION_PREDICATES = "preemption_predicates"  # ... before anything is preempted
 RESYNC = "resync"  # how an RM that registers again is brought up to date
 HEARTBEAT_INTERVAL = "heartbeat.interval"  # how often it is heard
@@ -320,6 +321,8 @@ class ResourceManager(HandlersOfRm):
     async def _answer_questions(self, bus: Bus) -> None:
         """Only an RM that declares predicates is asked. Where it has no handler for them, nothing is against it."""
         declared = self._registration.extraConfig
+        if self._events or self._handlers.wants(si.EventRecord):
+            declared[EVENTS] = "true"
         for name, handler, subject, answer in (
             (PREDICATES, self._predicates, subjects.predicates, self._answer_predicates),
             (

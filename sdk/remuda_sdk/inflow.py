@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Consumer, Gone, Message
@@ -110,7 +111,10 @@ class Inflow:
         return await self._bus.join_consumer(subjects.CALLBACKS.name, durable, metadata)
 
     async def _event_history(self) -> Consumer:
+        """Made at the registration, if the RM had said that it wants events; if not, made now, where it may do so."""
         durable = subjects.event_consumer(self._rm_id)
+        with suppress(Gone):
+            return await self._bus.join_consumer(subjects.EVENTS.name, durable, {})
         return await self._bus.consumer(subjects.EVENTS.name, subjects.event(self._rm_id), durable)
 
     async def _pump(self, join: Callable[[], Awaitable[Consumer]]) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from remuda_bus.bus import Bus
-from remuda_bus.nats import connect
+from remuda_bus.nats import Access, connect
 from remuda_bus.process import Settings
 
 Main = Callable[[Bus, Any], Awaitable[None]]
@@ -16,10 +16,10 @@ Main = Callable[[Bus, Any], Awaitable[None]]
 
 @asynccontextmanager
 async def running(
-    url: str, name: str, main: Main, settings: type[Settings] = Settings
+    url: str, name: str, main: Main, settings: type[Settings] = Settings, access: Access | None = None
 ) -> AsyncIterator[asyncio.Task[None]]:
     """A service until the block is left; raises what it failed with meanwhile."""
-    bus = await connect(url, f"remuda-{name}", timeout_s=5)
+    bus = await connect(url, f"remuda-{name}", timeout_s=5, access=access)
     await bus.declare()
     await bus.announce()
 

@@ -24,6 +24,7 @@ from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.forward import Forwarder
 from remuda_rmproxy.resolve import resolve_registration
 from remuda_rmproxy.session import (
+    EVENTS,
     INVALID,
     NOT_REGISTERED,
     OUTAGE,
@@ -157,6 +158,8 @@ class Registrar:
             log.info("RM registered", rm=rm_id, registration=fact.registration, resync=fact.resync)
         if known.registration == fact.registration:
             await self._make_consumer(known)
+            if known.extra_config.get(EVENTS, "").lower() == "true":
+                await self._make_event_consumer(rm_id)
 
     async def _callbacks_after(self, rm_id: str, replay: bool, known: Rm | None) -> int:
         """Replay: what was not acknowledged is told again. Otherwise what was told before the registration is over: all
@@ -175,6 +178,12 @@ class Registrar:
             await self._bus.make_consumer(
                 stream, subjects.callback(rm.rm_id, "*"), durable, rm.callbacks_after, metadata
             )
+
+    async def _make_event_consumer(self, rm_id: str) -> None:
+        """Unless it is there. It outlives registrations: the history goes on."""
+        stream, durable = subjects.EVENTS.name, subjects.event_consumer(rm_id)
+        if await self._bus.consumer_state(stream, durable) is None:
+            await self._bus.make_consumer(stream, subjects.event(rm_id), durable, 0, {})
 
     async def _announce(self, rm: Rm) -> bool:
         """Put an unknown RM on record: so the core finds it. Whether it is known from before."""

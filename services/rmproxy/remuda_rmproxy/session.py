@@ -32,6 +32,7 @@ OUTAGE = 503
 # In extraConfig.
 RESYNC = "resync"
 RESYNCS = ("report", "replay")
+EVENTS = "events"  # "true": it wants to read events
 HEARTBEAT_INTERVAL = "heartbeat.interval"
 HEARTBEAT_TIMEOUT = "heartbeat.timeout"
 
