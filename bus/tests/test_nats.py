@@ -210,9 +210,7 @@ async def _answered(bus: NatsBus, subject: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_more_requests_than_can_be_answered_at_once(
-    nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_more_requests_than_can_be_answered_at_once(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Are refused at once, and the others are answered."""
     monkeypatch.setattr(limits, "REQUESTS_AT_ONCE", 3)
     go_on, all_are_there = asyncio.Event(), asyncio.Barrier(4)

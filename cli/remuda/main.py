@@ -252,7 +252,7 @@ def declare(
 
 @cli.command()
 def keys(directory: Annotated[Path, typer.Argument(help="Where to write them.")] = KEYS) -> None:
-    """Make a key for each role that has none, and server/accounts.conf, which tells the NATS servers who may do what."""
+    """Make a key for each role that has none, and server/accounts.conf: it tells the NATS servers who may do what."""
     from .access.command import make_keys
 
     make_keys(directory)
