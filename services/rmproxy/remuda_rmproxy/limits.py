@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-# RMs on record, gone ones too: each has a log and callbacks, and a reading of them in every process. Whoever may register
-# could otherwise do so under ever new names.
+# RMs on record, gone ones too: each has a log and callbacks, and a reading of them in every process. Whoever may
+# register could otherwise do so under ever new names.
 RMS: Final = 1_000
 
 # An RM that has announced how often its heart beats may miss two beats: one is lost now and then, and a third means
