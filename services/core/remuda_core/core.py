@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from .commands import Command
 from .decide import decide
-from .evolve import BY_FACT, evolve
+from .evolve import BY_FACT
 from .facts import Fact
 from .state import State
 
@@ -44,6 +44,7 @@ class Core:
 
     def replay(self, facts: Iterable[Fact], now_ms: int) -> None:
         """Follow what a leader decided."""
-        self.state.now_ms = now_ms
+        state = self.state
+        state.now_ms = now_ms
         for fact in facts:
-            evolve(self.state, fact)
+            BY_FACT[type(fact)](state, fact)  # evolve

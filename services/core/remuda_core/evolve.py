@@ -614,13 +614,15 @@ def book_allocated(
     application: Application, node: Node, resource: Resource, times: int, *, placeholder: bool = False
 ) -> None:
     held = application.allocated_placeholder if placeholder else application.allocated
+    on_node, books = node.allocated, application.queue.books
     for name, amount in resource.items():
         amount *= times
         held[name] += amount
-        node.allocated[name] += amount
-        for queue_allocated in application.queue.books:
+        on_node[name] += amount
+        for queue_allocated in books:
             queue_allocated[name] += amount
-    book(application, resource, times)
+    if application.trackers:
+        book(application, resource, times)
 
 
 def release_requested(state: State, fact: facts.ReleaseRequested) -> None:

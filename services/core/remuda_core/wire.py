@@ -175,7 +175,7 @@ def read_ask(ask: si.AllocationAsk) -> facts.Ask:
         ask.maxAllocations,
         ask.priority,
         ask.executionTimeoutMilliSeconds,
-        dict(ask.tags) if len(ask.tags) else NO_TAGS,
+        read_tags(ask.tags),
         ask.taskGroupName,
         ask.placeholder,
         ask.Originator,
@@ -193,10 +193,14 @@ def read_allocation(allocation: si.Allocation) -> facts.Allocated:
         allocation.nodeID,
         read_resource(allocation.resourcePerAlloc),
         allocation.priority,
-        dict(allocation.allocationTags),
+        read_tags(allocation.allocationTags),
         allocation.taskGroupName,
         allocation.placeholder,
     )
+
+
+def read_tags(tags: Mapping[str, str]) -> facts.Tags:
+    return {name: tags[name] for name in tags} or NO_TAGS  # half the time of dict(tags)
 
 
 # The configuration, both ways
@@ -425,7 +429,7 @@ def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
         a.nodeID,
         read_resource(a.resourcePerAlloc),
         a.priority,
-        dict(a.allocationTags) if len(a.allocationTags) else NO_TAGS,
+        read_tags(a.allocationTags),
         a.taskGroupName,
         a.placeholder,
         message.execution_timeout_ms,
@@ -467,7 +471,7 @@ FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
 # By the type of a fact's field: how its value is written into a keyword of the message, and how it is read from it.
 CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "Resource": (write_resource, read_resource),
-    "Tags": (lambda tags: tags, dict),
+    "Tags": (lambda tags: tags, read_tags),
     "tuple[str, ...]": (lambda names: names, tuple),
     "PartitionSettings": (write_partition, read_partition),
     "Timing": (write_timing, read_timing),
@@ -490,10 +494,13 @@ def _by_field_names(kind: type[facts.Fact]) -> None:
         values.update((name, to(getattr(fact, name))) for name, to, _ in converted)
         getattr(message, field_name).CopyFrom(message_type(**values))
 
+    back_at = [(kind.__struct_fields__.index(name), back) for name, _, back in converted]
+
     def read(message: Any) -> facts.Fact:
-        values = {name: getattr(message, name) for name in plain}
-        values.update((name, back(getattr(message, name))) for name, _, back in converted)
-        return kind(**values)
+        values = [getattr(message, name) for name in fields]
+        for place, back in back_at:
+            values[place] = back(values[place])
+        return kind(*values)
 
     WRITERS[kind] = write
     FACT_READERS[field_name] = read

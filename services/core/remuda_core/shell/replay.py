@@ -13,7 +13,7 @@ def apply(core: Core, commit: log_pb2.Commit) -> int:
     count = 0
     state = core.state
     for decision in commit.decisions:
-        core.replay([read_fact(fact) for fact in decision.facts], commit.now_ms)
+        core.replay(map(read_fact, decision.facts), commit.now_ms)
         count += len(decision.facts)
         if decision.request_seq:
             state.request_seq, state.request_part = decision.request_seq, decision.request_part
