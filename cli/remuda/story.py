@@ -73,7 +73,7 @@ async def _told(bus: Bus, rm: str, story: Story) -> AsyncGenerator[Line]:
 
 
 async def _entries(bus: Bus, rm: str) -> AsyncGenerator[LogEntry]:
-    reader = await LogReader.open(bus, rm)
+    reader = await LogReader.open(bus, rm, None)  # from the first commit that is kept
     try:
         async for entries in reader.to_end():
             for entry in entries:

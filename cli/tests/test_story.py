@@ -12,7 +12,7 @@ from cli.tests.running import finished
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.log import LogWriter, Position
+from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.nats import connect
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -96,3 +96,20 @@ async def test_what_is_not_there_is_an_error_that_says_where_was_looked(url: str
     assert (code, text) == (1, "remuda: 'app-1/': expected a name, or APPLICATION/KEY\n")
     code, text = await finished("story", "k1", "--rm", "no such", "--nats", url)
     assert code == 1 and text.startswith("remuda: rmID 'no such': expected")
+
+
+async def test_a_log_that_was_trimmed_says_so(url: str) -> None:
+    bus = await connect(url, "trimmer")
+    try:
+        reader = await LogReader.open(bus, "rm:1")
+        seqs = [entry.seq async for entries in reader.to_end() for entry in entries]
+        await reader.close()
+        await bus.trim(subjects.LOG.name, subjects.log("rm:1"), seqs[-1])
+    finally:
+        await bus.close()
+    code, text = await finished("story", "k1", "--nats", url)
+    assert code == 0, text
+    assert (
+        text.splitlines()[1]
+        == "1 fact in the log of rm:1, kept since 2026-11-18 11:07:40.123Z; what was before is gone"
+    )
