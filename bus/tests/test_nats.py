@@ -13,6 +13,7 @@ from remuda.embedded import NatsServer
 from remuda_bus import limits, subjects
 from remuda_bus.bus import ChangedPast, Message, NobodyListens, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
+from remuda_bus.nats.connection import heeded
 
 INBOX = subjects.INBOX.name
 REQUESTS = subjects.REQUESTS.name
@@ -199,6 +200,21 @@ async def test_what_is_closed_during_an_outage_stays_closed(server: NatsServer, 
         await other.request("remuda.api.test")
     await kept.close()
     await other.close()
+
+
+async def test_a_cancellation_that_nats_py_swallows_is_heeded() -> None:
+    there = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        await heeded(asyncio.wait_for(there, 5))
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    there.set_result(None)
+    task.cancel()
+    await asyncio.wait([task], timeout=1)
+    assert task.cancelled()
 
 
 async def _answered(bus: NatsBus, subject: str) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
-import nats
-from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from remuda_bus.nats import Access
+from remuda_bus.nats.connection import FastClient
 
 PREFIX = "remuda-"
 
@@ -36,10 +37,10 @@ class Pinger:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._client: Client | None = None
+        self._client = FastClient()
 
     async def __aenter__(self) -> Pinger:
-        self._client = await nats.connect(
+        await self._client.connect(
             self._url,
             name="remuda cli",
             connect_timeout=2,
@@ -54,33 +55,23 @@ class Pinger:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._client is not None:
-            await self._client.close()
+        await self._client.close()
 
     async def ping(self, wait_s: float = 0.25) -> list[Answer]:
         """Who answers within `wait_s`, ordered by service and instance."""
-        client = self._client
-        assert client is not None
-        if not client.is_connected:
-            await asyncio.sleep(wait_s)
-            return []
-        inbox = client.new_inbox()
         answers: list[Answer] = []
-        try:
-            subscription = await client.subscribe(inbox)
-            await client.publish("$SRV.PING", b"", reply=inbox)
-            deadline = asyncio.get_running_loop().time() + wait_s
-            while (left := deadline - asyncio.get_running_loop().time()) > 0:
-                try:
-                    message = await subscription.next_msg(timeout=left)
-                except TimeoutError:
-                    break
-                answer = _answer(message.data)
-                if answer is not None:
-                    answers.append(answer)
+
+        async def arrived(message: Msg) -> None:
+            answer = _answer(message.data)
+            if answer is not None:
+                answers.append(answer)
+
+        inbox = self._client.new_inbox()
+        with suppress(NatsError):
+            subscription = await self._client.subscribe(inbox, cb=arrived)
+            await self._client.publish("$SRV.PING", b"", reply=inbox)
+            await asyncio.sleep(wait_s)
             await subscription.unsubscribe()
-        except NatsError:
-            pass
         return sorted(answers, key=lambda answer: (answer.service, answer.instance, answer.id))
 
 
