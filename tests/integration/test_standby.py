@@ -20,6 +20,7 @@ from remuda_bus.bus import NobodyListens
 from remuda_bus.nats import NatsBus, connect
 from remuda_core import limits
 from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.integration.running import running, until
@@ -66,7 +67,7 @@ async def loads(bus: NatsBus, *cores: str) -> list[int]:
 
 @asynccontextmanager
 async def core(url: str, name: str) -> AsyncIterator[asyncio.Task[None]]:
-    async with running(url, name, core_main) as task:
+    async with running(url, name, core_main, CoreSettings) as task:
         yield task
 
 
