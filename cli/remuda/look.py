@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -111,6 +112,7 @@ async def _rm(bus: Bus, registered: dict[str, Any]) -> dict[str, Any]:
     roots = [partition.queues for partition in found.partitions]
     return {
         **registered,
+        "state": found.state,
         "nodes": sum(partition.nodes for partition in found.partitions),
         "applications": sum(applications(root) for root in roots),
         "total": _sum(partition.total for partition in found.partitions),
@@ -147,7 +149,11 @@ def _show_status(url: str, found: dict[str, Any]) -> None:
     console.print(table)
 
 
-def _status_row(rm: dict[str, Any]) -> list[str]:
+def _state(state: str) -> Text:
+    return Text(state, style={"Running": "green", "Paused": "yellow", "Stopped": "red"}.get(state, ""))
+
+
+def _status_row(rm: dict[str, Any]) -> list[RenderableType]:
     if "error" in rm:
         return [rm["rm_id"], f"{rm.get('state', '')}: no core answers", "-", "-", "-", "-", "-"]
     used, total = rm["allocated"], rm["total"]
@@ -155,7 +161,7 @@ def _status_row(rm: dict[str, Any]) -> list[str]:
         f"{amount(name, used.get(name, 0))} of {amount(name, total.get(name, 0))}" for name in ("vcore", "memory")
     ]
     return [
-        rm["rm_id"], rm.get("state", ""), number(rm["nodes"]), number(rm["applications"]), *shares,
+        rm["rm_id"], _state(rm["state"]), number(rm["nodes"]), number(rm["applications"]), *shares,
         f"{amount('vcore', rm['pending'].get('vcore', 0))} vcore",
     ]  # fmt: skip
 

@@ -52,8 +52,11 @@ class Partition(msgspec.Struct):
 
 
 class Queues(msgspec.Struct):
+    """`state`: init, Running, Paused or Stopped."""
+
     rm: str = ""
     partitions: list[Partition] = []
+    state: str = ""
 
 
 class PartitionRow(msgspec.Struct):
@@ -64,6 +67,7 @@ class PartitionRow(msgspec.Struct):
 
 
 class QueuesPage(msgspec.Struct):
+    state: str = ""
     partitions: list[PartitionRow] = []
     queues: list[Queue] = []
     next: Place | None = None
@@ -155,7 +159,7 @@ async def queues(bus: Bus, rm: str) -> Queues:
             above.children.append(queue)
         elif queue.path == "root" and queue.partition in found:
             found[queue.partition].queues = queue
-    return Queues(rm, list(found.values()))
+    return Queues(rm, list(found.values()), pages[-1].state)
 
 
 async def nodes(bus: Bus, rm: str) -> Nodes:

@@ -49,7 +49,7 @@ class Queries:
         ]
 
     def _head(self) -> dict[str, object]:
-        return {"rm": self._state.rm_id}
+        return {"rm": self._state.rm_id, "state": self._state.rm_state}
 
     def _partitions(self) -> list[tuple[str, Partition]]:
         """By their plain names, which is the order of all rows."""
