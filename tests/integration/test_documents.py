@@ -16,6 +16,7 @@ from nats.aio.client import Client
 
 import remuda_config
 from remuda.embedded import NatsServer
+from remuda_bus import subjects
 from remuda_config.load import TIMES
 from remuda_config.properties import NAMES as PROPERTIES
 from remuda_config.schema.models import Keys
@@ -107,7 +108,7 @@ async def registered(connection: Client, rm_id: str) -> bool:
         reply = await connection.request(f"si.v1.rm.{rm_id}.register", payload, timeout=WITHIN_S)
     except nats.errors.NoRespondersError:
         return False
-    return reply.headers is None
+    return subjects.SERVICE_ERROR not in (reply.headers or {})
 
 
 def encode(message_type: str, text: str) -> bytes:
