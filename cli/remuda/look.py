@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import time
@@ -15,11 +14,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, Entry, Unanswered
+from remuda_bus.bus import Bus, BusError, Unanswered
 from remuda_bus.nats import connect
 
-from . import loop, queries
+from . import cores, loop, queries
+from .entries import registered
 from .errors import UserError
 from .queries import Explanation, Partition, Queues
 from .ready import Pinger
@@ -29,14 +28,13 @@ from .screens.queues import applications, tree
 from .terminal import amount, console, number, ordered
 
 CONNECT_WITHIN_S = 3.0
-ENTRIES_WITHIN_S = 0.3  # a bucket does not say when its current entries are through
 
 
 def status(url: str, as_json: bool) -> None:
     """Exit code 1 when a service is missing."""
     found = loop.run(lambda: _status(url))
     if as_json:
-        print(json.dumps(found))
+        print(msgspec.json.encode(found).decode())
     else:
         _show_status(url, found)
     missing = [service for service in SERVICES if not found["services"].get(service)]
@@ -90,17 +88,8 @@ async def _status(url: str) -> dict[str, Any]:
             answers = await pinger.ping()
         counts = Counter(answer.service for answer in answers)
         rms = [await _rm(bus, json.loads(entry.value)) for entry in await registered(bus) if entry.value]
-    return {"nats": url, "services": dict(counts), "rms": rms}
-
-
-async def registered(bus: Bus) -> list[Entry]:
-    entries: dict[str, Entry] = {}
-
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(ENTRIES_WITHIN_S):
-            async for entry in bus.watch(subjects.RMS.name):
-                entries[entry.key] = entry
-    return [entries[key] for key in sorted(entries)]
+        running = await cores.cores(bus)
+    return {"nats": url, "services": dict(counts), "cores": running, "rms": rms}
 
 
 async def _rm(bus: Bus, registered: dict[str, Any]) -> dict[str, Any]:
@@ -136,6 +125,8 @@ def _show_status(url: str, found: dict[str, Any]) -> None:
         parts += [(f"{service} ", "green" if count else "red"), f"{count}   "]
     console.print(Text.assemble(("nats     ", "dim"), url))
     console.print(Text.assemble(*parts))
+    if found["cores"]:
+        console.print(cores.table(found["cores"]))
     if not found["rms"]:
         console.print("no resource manager is registered", style="dim")
         return

@@ -57,7 +57,9 @@ def up(
         int, typer.Option(min=0, max=65535, help="Of the NATS server, on loopback; 0: any free one.")
     ] = 4222,
     config: Annotated[Path | None, typer.Option(help="queues.yaml; watched while it runs.")] = None,
-    cores: Annotated[int, typer.Option(min=1, max=64, help="Core processes: one leads, the others stand by.")] = 1,
+    cores: Annotated[
+        int, typer.Option(min=1, max=64, help="Core processes: they share the RMs, and stand by for each other.")
+    ] = 1,
     rmproxies: Annotated[int, typer.Option(min=1, max=64, help="rmproxy processes.")] = 1,
     plain: Plain = False,
 ) -> None:
@@ -148,7 +150,7 @@ def load(
 
 @cli.command()
 def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
-    """Which services run, which resource managers are registered, what they use."""
+    """Which services run, which core leads what, which resource managers are registered, what they use."""
     from .look import status as show
 
     show(nats, json)

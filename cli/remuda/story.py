@@ -18,8 +18,9 @@ from remuda_bus.log import LogEntry, LogReader
 from remuda_events.story import Line, Sought, Story
 
 from . import loop
+from .entries import registered
 from .errors import UserError
-from .look import bus_at, registered
+from .look import bus_at
 from .reasons import shortened
 from .terminal import console
 

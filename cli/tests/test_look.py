@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cli.tests.running import Lines, finished, remuda, stopped
+from remuda.cores import Core, Rm, behind_s, table
 from remuda.queries import Ask, Constraint, Position, Turn
 from remuda.reasons import place, waited
 
@@ -51,6 +54,21 @@ async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
     finally:
         if process.returncode is None:
             process.kill()
+
+
+def test_who_leads_and_who_is_behind() -> None:
+    one = Core("one", [Rm("b", True, 9, 5_000), Rm("a", True, 7, 9_000), Rm("c", False, 3, 1_000)])
+    two = Core("two", [Rm("a", False, 7, 9_000), Rm("b", False, 8, 2_500)])
+    dead = Core("dead", error="nobody listens")
+    assert behind_s([one, two, dead]) == {("two", "b"): 2.5}
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(table([one, two, dead]))
+    lines = [line.split() for line in console.export_text().splitlines()]
+    assert lines[1:] == [
+        ["one", "a,", "b", "c"],
+        ["two", "-", "a,", "b", "(2", "s", "behind)"],
+        ["dead", "does", "not", "answer"],
+    ]
 
 
 def test_how_long_and_where_in_words() -> None:

@@ -30,6 +30,7 @@ async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> 
         code, text = await finished("status", "--nats", url, "--json")
         assert code == 0, text
         assert json.loads(text)["services"] == {"config": 1, "core": 1, "events": 1, "rmproxy": 1}
+        assert json.loads(text)["cores"] == [{"instance": "core", "rms": [], "error": ""}]
 
         os.kill(core, signal.SIGKILL)
         await lines.until(r" core +ended \(killed by SIGKILL\), is started again; restarts so far: 1")

@@ -66,5 +66,8 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
 def _what_it_does(name: str, standbys: Mapping[str, Standby]) -> object:
     return {
         "instance": name,
-        "rms": [{"rm": rm_id, "leads": one.leads, "log_seq": one.position.seq} for rm_id, one in standbys.items()],
+        "rms": [
+            {"rm": rm_id, "leads": one.leads, "log_seq": one.position.seq, "at_ms": one.at_ms}
+            for rm_id, one in standbys.items()
+        ],
     }

@@ -56,6 +56,11 @@ class Standby:
         return self._leader is not None
 
     @property
+    def at_ms(self) -> int:
+        """Up to when this process knows what happened."""
+        return self._core.state.now_ms
+
+    @property
     def position(self) -> Position:
         return self._follower.position if self._leader is None else self._leader.position
 
