@@ -48,8 +48,9 @@ class Rm:
 
     @property
     def takes_file(self) -> bool:
-        """Registered, too: before that its registration is still on its way, and brings the configuration along."""
-        return self.config_source == "file" and self.state == "registered"
+        """Whoever has sent no text takes the file, also one that is there since the RM has registered. Before that its
+        registration is still on its way, and brings the configuration along."""
+        return self.config_source in ("file", "built-in") and self.state == "registered"
 
 
 @dataclass(frozen=True, slots=True)

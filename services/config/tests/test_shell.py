@@ -170,6 +170,20 @@ async def test_a_valid_change_reaches_those_that_take_the_file(server, bus, tmp_
         assert await inbox(bus, "rm-2") == []
 
 
+async def test_a_file_that_is_there_later_reaches_those_that_have_the_default(server, bus, tmp_path):
+    async with service(server):
+        assert (await resolve(bus)).configuration.source == "built-in"
+        await register(bus, source="built-in")
+        await eventually(lambda: known(bus, 1))
+    assert await inbox(bus) == []
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    async with service(server, file):
+        assert await handed_out(bus, 1) == [1]
+        file.write_text(limited(2))
+        assert await handed_out(bus, 2) == [1, 2]
+
+
 async def known(bus, count: int) -> bool:
     return len((await current(bus))["rms"]) == count
 

@@ -3,6 +3,7 @@ know.
 
 A constraint is of one of these kinds:
 
+    rm                  the resource manager is not there
     placeholder         it is to take the place of a placeholder, and none can be taken now
     stateaware          another application in the queue has to start first
     maxapplications     a queue on the way to the root, the user or the group runs as many applications as it may

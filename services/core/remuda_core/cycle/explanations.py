@@ -5,6 +5,7 @@ others that are like it. Nothing may change meanwhile.
 from __future__ import annotations
 
 from ..facts import Constraint
+from ..rules.connection import RUNNING
 from ..rules.resource import items_of
 from ..state import Partition, PendingAsk, State
 from .explain import node_constraints, place_constraints, preemption_constraints, standing_constraints
@@ -25,6 +26,11 @@ class Explanations:
 
     def of(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
         """Empty: nothing is in the way, it is only not its turn yet."""
+        found = self._of_its_own(partition, ask)
+        rm_state = self._state.rm_state
+        return found if rm_state == RUNNING else [Constraint("rm", "", f"the resource manager is {rm_state}"), *found]
+
+    def _of_its_own(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
         if not ask.pending:
             return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
         if waits := place_constraints(ask):
