@@ -18,6 +18,9 @@ GONE_AFTER_S: Final = 600.0
 HEARTBEAT_S: Final = (0.05, 3_600.0)
 # So often it is looked who is silent: a fraction of the shortest sensible interval.
 JUDGE_EVERY_S: Final = 0.1
+# If this process has not looked for so long, it was stopped or starved, and has heard nobody: that is nobody's silence.
+# Less than a lease lasts, so whoever was stopped for longer loses it before it can call anybody silent.
+NOT_LISTENED_S: Final = 1.0
 
 # An RM that has so many messages unacknowledged is told nothing more until it has acknowledged some: they are some
 # seconds' worth under full load, and 100 such RMs leave room in the stream CALLBACKS for all others.

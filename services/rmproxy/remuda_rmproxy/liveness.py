@@ -1,7 +1,8 @@
 """Who is heard and who is silent, of those RMs that have announced how often they are heard. Pure: time is an argument.
 
-What the core has been told is not known after a start. So the first beat of each RM is told as "back", and silence
-counts from the start on; the core takes no notice of what it knows.
+What the core has been told is not known after a start, nor after a time in which this process did not listen: another
+may have worked. So the first beat of each RM is told as "back", and silence counts from then on; the core takes no
+notice of what it knows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from remuda_rmproxy.limits import SILENT_INTERVALS
+from remuda_rmproxy.limits import NOT_LISTENED_S, SILENT_INTERVALS
 from remuda_rmproxy.session import Rm
 
 Verdict = Literal["back", "lost", "gone"]
@@ -29,6 +30,7 @@ class Liveness:
 
     def __init__(self) -> None:
         self._pulses: dict[str, _Pulse] = {}
+        self._judged_at: float | None = None
 
     def heard(self, rm: Rm, now: float) -> None:
         pulse = self._pulse(rm, now)
@@ -36,6 +38,9 @@ class Liveness:
 
     def judge(self, rms: Iterable[Rm], now: float) -> Iterable[tuple[Rm, Verdict, str]]:
         """What is to be told of whom, and why; until it is `told`."""
+        if self._judged_at is not None and now - self._judged_at > NOT_LISTENED_S:
+            self._pulses.clear()
+        self._judged_at = now
         known = {rm.rm_id: rm for rm in rms if rm.heartbeat is not None}
         for rm_id in self._pulses.keys() - known.keys():
             del self._pulses[rm_id]

@@ -19,10 +19,19 @@ class Story:
     def __init__(self, *rms: Rm) -> None:
         self.rms = list(rms)
         self.liveness = Liveness()
+        self.now: float | None = None
 
     def at(self, now: float, *, heard: bool = False) -> list[tuple[str, str]]:
+        """What has been told until then."""
+        told = []
+        while self.now is not None and self.now + 0.5 < now:
+            told += self.look(self.now + 0.5)
         if heard:
             self.liveness.heard(self.rms[0], now)
+        return told + self.look(now)
+
+    def look(self, now: float) -> list[tuple[str, str]]:
+        self.now = now
         told = list(self.liveness.judge(self.rms, now))
         for rm, verdict, _ in told:
             self.liveness.told(rm, verdict, now)
@@ -55,14 +64,24 @@ def test_who_announces_nothing_is_never_judged() -> None:
 def test_what_could_not_be_told_is_told_again() -> None:
     liveness = Liveness()
     liveness.heard(EVERY_5_S, 0)
-    for now in (20, 21):
+    for now in (15.5, 16):
         assert [verdict for _, verdict, _ in liveness.judge([EVERY_5_S], now)] == ["lost"]
+
+
+def test_a_time_in_which_nobody_listened_is_no_silence() -> None:
+    """It was stopped, say. Whoever worked meanwhile may have told anything."""
+    story = Story(EVERY_5_S)
+    story.at(0, heard=True)
+    assert story.look(20) == []
+    assert story.at(34) == []
+    assert story.at(34.5, heard=True) == [("back", "")]
+    assert story.at(49.5) == [("lost", "silent for 15 s")]
 
 
 def test_registering_is_a_sign_of_life_and_makes_it_run() -> None:
     story = Story(EVERY_5_S)
     story.at(0)
-    assert story.at(20) == [("lost", "silent for 20 s")]
+    assert story.at(20) == [("lost", "silent for 15 s")]
     story.rms = [replace(EVERY_5_S, registration=2)]
     assert story.at(21) == []
     assert story.at(22, heard=True) == []
