@@ -1,0 +1,121 @@
+"""A recorded log with two snapshots of it, one half-way and one at its end, as the bus holds them.
+
+Written by the version it is named after and never again once that version is released: every later one has to read it
+(`test_replay`). `python -m tests.replay.recording` records the present version, out of storms in which everything
+happens."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from remuda_bus import subjects
+from remuda_bus.log import LogWriter, Position
+from remuda_bus.memory import MemoryBus
+from remuda_bus.nats.micro import VERSION
+from remuda_core.core import Core
+from remuda_core.evolve import BY_FACT
+from remuda_core.shell import snapshot_format
+from remuda_core.shell.snapshots import BUCKET, name_of
+from remuda_core.snapshot import RESTORERS, save
+from remuda_core.wire import Scribe
+from remuda_proto.remuda.v1 import log_pb2
+from tests.property.storm import storm
+from tests.property.world import RM, World
+
+FOLDER = Path(__file__).parent / "recorded"
+CANDIDATES = range(140)
+STEPS = 200
+PART_BYTES = 1_500  # commits larger than this come in parts
+EVERYTHING = frozenset(BY_FACT) | frozenset(RESTORERS)
+
+
+@dataclass
+class Recording:
+    """`log`: the messages of the RM's log, from sequence 1 on; `snapshots`: by the sequence they were taken at."""
+
+    log: list[bytes]
+    snapshots: dict[int, bytes]
+
+    async def on_bus(self, *, at: int | None = None) -> MemoryBus:
+        """With the log, and the snapshot taken at that sequence."""
+        bus = MemoryBus()
+        for payload in self.log:
+            await bus.append(subjects.log(RM), payload)
+        if at is not None:
+            await bus.put_object(BUCKET, name_of(RM, at), _parts(self.snapshots[at]))
+        return bus
+
+    @classmethod
+    def read(cls, path: Path) -> Recording:
+        read = json.loads(gzip.decompress(path.read_bytes()))
+        return cls([b64decode(m) for m in read["log"]], {int(n): b64decode(s) for n, s in read["snapshots"].items()})
+
+    def write(self, path: Path) -> None:
+        log = [b64encode(payload).decode() for payload in self.log]
+        snapshots = {str(seq): b64encode(payload).decode() for seq, payload in self.snapshots.items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(json.dumps({"log": log, "snapshots": snapshots}).encode(), 9, mtime=0))
+
+
+async def _parts(payload: bytes) -> AsyncIterator[bytes]:
+    yield payload
+
+
+async def record(world: World) -> Recording:
+    bus, core = MemoryBus(), Core(RM)
+    writer = LogWriter(bus, RM, Position())
+    writer._limit = PART_BYTES
+    snapshots: dict[int, bytes] = {}
+    for number, (now_ms, facts) in enumerate(world.log, 1):
+        commit = log_pb2.Commit(inbox_seq=number, now_ms=now_ms, epoch=7)
+        decision = commit.decisions.add(command="Storm", inbox_seq=number, request_seq=number)
+        for fact in facts:
+            Scribe().write(fact, decision.facts.add())
+        core.replay(facts, now_ms)
+        core.state.inbox_seq = core.state.request_seq = number
+        position = await writer.append(commit)
+        if number in (len(world.log) // 2, len(world.log)):
+            snapshots[position.seq] = b"".join(snapshot_format.write(RM, position, save(core.state)))
+    messages = [await bus.message(subjects.LOG.name, seq) for seq in range(1, writer.position.seq + 1)]
+    return Recording([message.payload for message in messages if message is not None], snapshots)
+
+
+def kinds(world: World) -> frozenset[type]:
+    """Of facts that happened, and of records half-way."""
+    core = Core(RM)
+    for now_ms, facts in world.log[: len(world.log) // 2]:
+        core.replay(facts, now_ms)
+    return frozenset({type(fact) for _, facts in world.log for fact in facts} | {type(r) for r in save(core.state)})
+
+
+def few_with_everything() -> dict[int, World]:
+    """As few seeds as a greedy choice finds."""
+    worlds = {seed: storm(seed, STEPS) for seed in CANDIDATES}
+    happened = {seed: kinds(world) for seed, world in worlds.items()}
+    chosen: dict[int, World] = {}
+    missing = EVERYTHING
+    while missing:
+        best = max(worlds, key=lambda seed: len(happened[seed] & missing))
+        assert happened[best] & missing, f"in no storm: {sorted(kind.__name__ for kind in missing)}"
+        chosen[best] = worlds[best]
+        missing -= happened[best]
+    return chosen
+
+
+async def main() -> None:
+    for old in (FOLDER / VERSION).glob("*.gz"):
+        old.unlink()
+    for seed, world in few_with_everything().items():
+        recording = await record(world)
+        recording.write(FOLDER / VERSION / f"storm-{seed}.json.gz")
+        print(f"storm {seed}: {len(recording.log)} messages, snapshots at {sorted(recording.snapshots)}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
