@@ -58,9 +58,10 @@ fmt: $(READY)
 proto: $(READY)         ## regenerate the Python code from proto/**/*.proto
 	@$(BIN)/python proto/generate.py
 
-bench: $(READY)         ## measure: the core alone, then the whole system
+bench: $(READY)         ## measure: the core alone, the whole system, what a start costs
 	@$(BIN)/python bench/core.py
 	@$(BIN)/python bench/e2e.py
+	@$(BIN)/python bench/replay.py
 
 lock:                   ## resolve requirements.in again (needs uv)
 	uv pip compile requirements.in --universal --python-version 3.11 --generate-hashes \

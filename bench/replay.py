@@ -3,9 +3,9 @@
     python bench/replay.py [--json] [--facts N] [--allocations N] [--nodes N] [--log FILE] [--case log|snapshot]
 
 log        A day of a cluster is written as commits, then read by a process of its own as a restarted core does: parsed,
-           applied, nothing decided. `facts_per_s`, and how much memory it has after a fifth of the day, when as much
-           has ended as begins, and at the end: `growth_percent` is what history leaves behind. --log keeps the day in a
-           file, and takes it from there the next time.
+           applied, nothing decided. `facts_per_s` by the clock, and by the processor; how much memory it has after a
+           fifth of the day, when as much has ended as begins, and at the end: `growth_percent` is what history leaves
+           behind. --log keeps the day in a file, and takes it from there the next time.
 snapshot   A full cluster. `stopped_ms`: for how long the leader stands still while it forks, and `written_s` until the
            child has written all; `restored_s`: from bytes to a state that can decide. Both without the server.
 """
@@ -149,7 +149,7 @@ def read_day(log: str, facts: int) -> dict[str, Any]:
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     core, process = Core(RM), psutil.Process()
-    done, warm_mb, busy_s = 0, 0.0, 0.0
+    done, warm_mb, busy_s, began_s = 0, 0.0, 0.0, time.process_time()
     with Path(log).open("rb") as file:
         for payload in payloads(file):
             started = time.perf_counter()
@@ -157,11 +157,13 @@ def read_day(log: str, facts: int) -> dict[str, Any]:
             busy_s += time.perf_counter() - started
             if not warm_mb and done >= WARM * facts:
                 warm_mb = process.memory_info().rss / 1e6
+    cpu_s = time.process_time() - began_s
     end_mb = process.memory_info().rss / 1e6
     return {
         "case": "log",
         "facts": done,
         "facts_per_s": round(done / busy_s),
+        "facts_per_cpu_s": round(done / cpu_s),
         "warm_mb": round(warm_mb, 1),
         "end_mb": round(end_mb, 1),
         "growth_percent": round(100 * (end_mb / warm_mb - 1), 1),

@@ -154,7 +154,12 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
+# Cores start from snapshots, and snapshots are killed half-way. Logs stay whole: they are replayed from scratch.
+OFTEN = {"REMUDA_SNAPSHOT_FACTS": "1000", "REMUDA_SNAPSHOT_APART_S": "1"}
+
+
 async def main(options: argparse.Namespace) -> int:
+    os.environ.update(OFTEN)
     data = Path(tempfile.mkdtemp(prefix="remuda-chaos-"))
     os.environ |= SNAPSHOTS_OFTEN
     print(f"seed {options.seed}: {options.asks:,} asks, {options.kills} kills in {options.seconds:.0f} s, in {data}")
