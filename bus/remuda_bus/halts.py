@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, ChangedPast, Entry, Refused
 
 log = structlog.get_logger()
-
-RETRY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class Halts:
                 break  # it is halted
             except BusError as error:
                 log.error("the halt is not on record yet, trying again", rm=rm_id, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(limits.HALTS_RETRY_S)
         await self.look(rm_id)
 
     async def look(self, rm_id: str) -> Halt | None:

@@ -12,12 +12,8 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError
-
-PROBE_WITHIN_S = 2.0
-REQUEST_WITHIN_S = 5.0
-LONGEST_REQUEST = 8 * 1024
 
 
 class Health:
@@ -43,7 +39,7 @@ async def served(bus: Bus, port: int, health: Health = OWN) -> AsyncIterator[Non
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(REQUEST_WITHIN_S):
+            async with asyncio.timeout(limits.HEALTH_REQUEST_WITHIN_S):
                 request = await reader.readuntil(b"\r\n\r\n")
                 writer.write(_page(*await _status(request.split(b" ")[1], bus, health)))
                 await writer.drain()
@@ -52,7 +48,7 @@ async def served(bus: Bus, port: int, health: Health = OWN) -> AsyncIterator[Non
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, port=port, limit=LONGEST_REQUEST)
+    server = await asyncio.start_server(answer, port=port, limit=limits.HEALTH_REQUEST_BYTES)
     try:
         yield
     finally:
@@ -72,10 +68,10 @@ async def _status(path: bytes, bus: Bus, health: Health) -> tuple[int, dict[str,
 async def _what_is_wrong(bus: Bus) -> str | None:
     """Asks the leader of a stream, so a cluster that has lost its majority shows."""
     try:
-        async with asyncio.timeout(PROBE_WITHIN_S):
+        async with asyncio.timeout(limits.PROBE_WITHIN_S):
             await bus.get(subjects.LEASES.name, "health")
     except TimeoutError:
-        return f"JetStream has not answered for {PROBE_WITHIN_S:g} s"
+        return f"JetStream has not answered for {limits.PROBE_WITHIN_S:g} s"
     except BusError as error:
         return str(error)
     return None

@@ -11,12 +11,11 @@ import secrets
 
 import structlog
 
+from remuda_bus import limits
 from remuda_bus.bus import Bus, BusError, Refused
 from remuda_bus.subjects import LEASES, Bucket
 
 log = structlog.get_logger()
-
-RENEWALS_PER_TTL = 3  # two of them may fail
 
 
 class Lease:
@@ -98,7 +97,7 @@ class Lease:
             await entries.aclose()  # type: ignore[attr-defined]  # an async generator
 
     async def _renew(self) -> None:
-        pause_s = self._bucket.ttl_s / RENEWALS_PER_TTL
+        pause_s = self._bucket.ttl_s / limits.RENEWALS_PER_TTL
         while True:
             await asyncio.sleep(pause_s)
             started = _now()

@@ -2,6 +2,89 @@
 
 from __future__ import annotations
 
+# Messages
+
+# What the server takes as one atomic batch: its own limit.
+BATCH_MESSAGES = 1_000
+# Whoever reads the stream works on the first batch while the next is on its way.
+BATCH_BYTES = 256_000
+# Of a payload, for the headers of its message.
+HEADER_ROOM_BYTES = 4_096
+# Of the part of a commit, for parent, parent_hash, part and the like.
+CHAIN_ROOM_BYTES = 128
+# Tag and length of a decision or fact; of an element of a request that is split, with its names.
+AROUND_FACT_BYTES = 8
+AROUND_ELEMENT_BYTES = 24
+# Commits whose positions a chain keeps: what hangs on an older one is seldom, and void anyway.
+REMEMBERED_COMMITS = 1_000
+
+# Reading and consuming
+
+# Messages per pull request; asked again when fewer than these are asked for or wait in the buffer. So a consumer holds
+# at most this many, or four times the largest message.
+ASK_FOR_MESSAGES = 1_000
+ASK_BELOW_MESSAGES = 500
+# A request for more ends by itself, should the one who asked be gone.
+EXPIRES_S = 60.0
+# What is not acknowledged by then is given to whoever asks; a third of it is the interval of "still at it".
+ACK_WAIT_S = 30.0
+# A consumer is given no more before something is acknowledged: far more than any of ours holds.
+MAX_ACK_PENDING_MESSAGES = 100_000
+# The server says that it is there; twice this without a word, and the reading is begun anew. (Flow control bounds what
+# a reading holds in memory: the server waits until it was taken.)
+HEARTBEAT_S = 5.0
+# Before a reading is tried again that could not be begun.
+RETRY_S = 0.2
+# Before the list of halts is asked for again that could not be had.
+HALTS_RETRY_S = 0.5
+
+# Objects
+
+# As other clients make them.
+CHUNK_BYTES = 128 * 1024
+# Of each piece, on the way there and back.
+CHUNK_WITHIN_S = 5.0
+
+# Appending
+
+# A slow disk takes seconds for a batch. After this nobody knows, and it is tried again under the same message ID.
+ANSWER_WITHIN_S = 10.0
+# Between tries, twice as long each time: soon enough after a moment's outage, seldom enough while a stream is full.
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+# The connection
+
+# Somebody waits for the scheduler: look for the server five times a second.
+RECONNECT_WAIT_S = 0.2
+# Two pings without an answer, and the connection counts as lost.
+PING_INTERVAL_S = 10
+# Beyond this, whoever publishes waits until the socket has taken it.
+PENDING_BYTES = 32 * 1024 * 1024
+# An outage is told this often, not at each try.
+SAY_SO_EVERY_S = 5.0
+
+# Serving
+
 # Requests that a process answers at the same time; whoever comes then is told to try again. A registration waits for
 # the core, up to ten seconds; everything else takes milliseconds.
 REQUESTS_AT_ONCE = 1_000
+# A round trip; who asks while an endpoint is closed would be left without an answer.
+DRAIN_WITHIN_S = 1.0
+
+# Leases and buckets
+
+# Of a lease: two renewals may fail before it runs out.
+RENEWALS_PER_TTL = 3
+# How long the mark stays that tells watchers of an expired entry: far longer than an outage that they would sleep
+# through without listing the bucket anew.
+MARKER_TTL_S = 60.0
+
+# Processes
+
+# What does not end by then would not end at all: the process is ended by force.
+STOP_WITHIN_S = 10.0
+# Whoever asks how a process is wants to know at once; so large is no such request.
+PROBE_WITHIN_S = 2.0
+HEALTH_REQUEST_WITHIN_S = 5.0
+HEALTH_REQUEST_BYTES = 8 * 1024

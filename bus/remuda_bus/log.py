@@ -20,17 +20,12 @@ from dataclasses import dataclass
 import structlog
 from google.protobuf.message import DecodeError
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, ChangedPast, Headers, Message, Reader, Refused, Unanswered, Unreadable
 from remuda_bus.past import digest_of, witness
 from remuda_proto.remuda.v1 import log_pb2
 
 log = structlog.get_logger()
-
-HEADER_ROOM_BYTES = 4_096  # of a payload, for the headers of its message
-CHAIN_ROOM_BYTES = 128  # of a part, for parent, parent_hash, part and the like
-AROUND_BYTES = 8  # tag and length of a decision or fact
-REMEMBERED_COMMITS = 1_000  # whose positions a chain keeps: what hangs on an older one is seldom, and void anyway
 
 
 class LostLeadership(BusError):
@@ -83,7 +78,7 @@ class Chain:
         self._anywhere = head is None
         self._parts: list[log_pb2.Commit] = []
         self._tip = self.head  # what the next part hangs on
-        self._older: deque[Position] = deque(maxlen=REMEMBERED_COMMITS)  # before the head, in order
+        self._older: deque[Position] = deque(maxlen=limits.REMEMBERED_COMMITS)  # before the head, in order
 
     def accept(self, message: Message) -> LogEntry | None:
         """The commit that is in force with this message, or None: it is void, or more parts are to come. Raises
@@ -157,13 +152,13 @@ def join(parts: list[log_pb2.Commit]) -> log_pb2.Commit:
 def cut(commit: log_pb2.Commit, limit: int) -> Iterator[log_pb2.Commit]:
     """The parts of a commit, each at most `limit` bytes once it is chained; the commit itself when it is not larger.
     Raises ValueError when one fact alone is too large."""
-    if commit.ByteSize() + CHAIN_ROOM_BYTES <= limit:
+    if commit.ByteSize() + limits.CHAIN_ROOM_BYTES <= limit:
         yield commit
         return
-    room = limit - CHAIN_ROOM_BYTES
+    room = limit - limits.CHAIN_ROOM_BYTES
     part, left = _empty(commit), room
     for decision in commit.decisions:
-        size = decision.ByteSize() + AROUND_BYTES
+        size = decision.ByteSize() + limits.AROUND_FACT_BYTES
         if left < size <= room:
             yield part
             part, left = _empty(commit), room
@@ -173,14 +168,14 @@ def cut(commit: log_pb2.Commit, limit: int) -> Iterator[log_pb2.Commit]:
             continue
         piece, left = _open(part, decision, first=True), left - _frame(decision)
         for fact in decision.facts:
-            size = fact.ByteSize() + AROUND_BYTES
+            size = fact.ByteSize() + limits.AROUND_FACT_BYTES
             if size > left:
                 yield part
                 part = _empty(commit)
-                piece, left = _open(part, decision, first=False), room - AROUND_BYTES
+                piece, left = _open(part, decision, first=False), room - limits.AROUND_FACT_BYTES
                 if size > left:
                     raise ValueError(
-                        f"a fact of {size - AROUND_BYTES} bytes does not fit into a commit of {limit} bytes"
+                        f"a fact of {size - limits.AROUND_FACT_BYTES} bytes does not fit into a commit of {limit} bytes"
                     )
             piece.facts.append(fact)
             left -= size
@@ -194,7 +189,7 @@ def _empty(commit: log_pb2.Commit) -> log_pb2.Commit:
 def _frame(decision: log_pb2.Decision) -> int:
     """Bytes of a decision without its facts."""
     texts = (decision.command, decision.correlation_id, decision.traceparent)
-    return AROUND_BYTES * 5 + sum(len(text.encode()) for text in texts)
+    return limits.AROUND_FACT_BYTES * 5 + sum(len(text.encode()) for text in texts)
 
 
 def _open(part: log_pb2.Commit, decision: log_pb2.Decision, first: bool) -> log_pb2.Decision:
@@ -322,7 +317,7 @@ class LogWriter:
     def __init__(self, bus: Bus, rm_id: str, position: Position, last_seq: int | None = None) -> None:
         self._bus = bus
         self._subject = subjects.log(rm_id)
-        self._limit = bus.max_payload - HEADER_ROOM_BYTES
+        self._limit = bus.max_payload - limits.HEADER_ROOM_BYTES
         self._last_seq = position.seq if last_seq is None else last_seq
         self._lost: str | None = None
         self.position = position

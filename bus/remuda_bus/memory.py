@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import (
     Consumer,
     ConsumerState,
@@ -42,7 +42,6 @@ from remuda_bus.past import reaches
 log = structlog.get_logger()
 
 Clock = Callable[[], float]
-BATCH_MAX_MESSAGES = 1_000
 
 
 def matches(pattern: str, subject: str) -> bool:
@@ -357,8 +356,8 @@ class MemoryBus:
         return seq
 
     async def append_all(self, messages: Sequence[Outgoing], timeout_s: float = 5.0) -> int:
-        if not 0 < len(messages) <= BATCH_MAX_MESSAGES:
-            raise ValueError(f"a batch of {len(messages)} messages, expected 1 to {BATCH_MAX_MESSAGES}")
+        if not 0 < len(messages) <= limits.BATCH_MESSAGES:
+            raise ValueError(f"a batch of {len(messages)} messages, expected 1 to {limits.BATCH_MESSAGES}")
         if len(messages) == 1:
             return await self.append(messages[0].subject, messages[0].payload, messages[0].headers)
         checked = [self._outgoing(message.subject, message.payload, message.headers) for message in messages]

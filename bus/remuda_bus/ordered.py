@@ -12,16 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import structlog
 
+from remuda_bus import limits
 from remuda_bus.bus import Bus, Full, Outgoing, Refused, Unanswered
 from remuda_bus.subjects import MSG_ID
 
 log = structlog.get_logger()
-
-BATCH_MESSAGES = 1_000  # the server's limit for an atomic batch
-BATCH_BYTES = 256_000  # whoever reads the stream works on the first batch while the next is on its way
-ANSWER_WITHIN_S = 10.0
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 2.0
 
 
 async def append_in_order(bus: Bus, messages: Iterable[Outgoing], give_up_after_s: float | None = None) -> int:
@@ -35,11 +30,11 @@ async def append_in_order(bus: Bus, messages: Iterable[Outgoing], give_up_after_
 
 
 def batches(messages: Iterable[Outgoing]) -> Iterator[Sequence[Outgoing]]:
-    """Cuts into batches of at most 1,000 messages and, unless one alone is larger, BATCH_BYTES."""
+    """Cuts into batches of at most 1,000 messages and, unless one alone is larger, limits.BATCH_BYTES."""
     batch: list[Outgoing] = []
     size = 0
     for message in messages:
-        if batch and (len(batch) >= BATCH_MESSAGES or size + len(message.payload) > BATCH_BYTES):
+        if batch and (len(batch) >= limits.BATCH_MESSAGES or size + len(message.payload) > limits.BATCH_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(message)
@@ -50,11 +45,11 @@ def batches(messages: Iterable[Outgoing]) -> Iterator[Sequence[Outgoing]]:
 
 async def _persistently(bus: Bus, batch: Sequence[Outgoing], give_up_after_s: float | None) -> int:
     now = asyncio.get_running_loop().time
-    started, pause_s = now(), FIRST_PAUSE_S
+    started, pause_s = now(), limits.FIRST_PAUSE_S
     while True:
         try:
             try:
-                return await bus.append_all(batch, ANSWER_WITHIN_S)
+                return await bus.append_all(batch, limits.ANSWER_WITHIN_S)
             except Refused:
                 # Some of it is there already: the answer to it was lost, or another process was faster.
                 return await _one_by_one(bus, batch)
@@ -63,7 +58,7 @@ async def _persistently(bus: Bus, batch: Sequence[Outgoing], give_up_after_s: fl
                 raise
             log.warning("appending again", subject=batch[0].subject, messages=len(batch), error=str(error))
         await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        pause_s = min(2 * pause_s, limits.LONGEST_PAUSE_S)
 
 
 async def _one_by_one(bus: Bus, batch: Sequence[Outgoing]) -> int:
@@ -71,6 +66,6 @@ async def _one_by_one(bus: Bus, batch: Sequence[Outgoing]) -> int:
     for message in batch:
         headers = message.headers
         sequence = await bus.append(
-            message.subject, message.payload, headers, msg_id=headers[MSG_ID], timeout_s=ANSWER_WITHIN_S
+            message.subject, message.payload, headers, msg_id=headers[MSG_ID], timeout_s=limits.ANSWER_WITHIN_S
         )
     return sequence

@@ -20,13 +20,12 @@ import uvloop
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from remuda_bus import health, telemetry
+from remuda_bus import health, limits, telemetry
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.nats import NatsBus, connect
 
 log = structlog.get_logger()
 
-STOP_WITHIN_S = 10.0
 GC_THRESHOLDS = (100_000, 50, 50)  # allocations are mostly acyclic, so looking for cycles is mostly a waste of time
 
 
@@ -96,9 +95,9 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
     if not work.done():
         log.info("stopping", signal=asked_to_stop.result())
         work.cancel()
-        await asyncio.wait({work}, timeout=STOP_WITHIN_S)
+        await asyncio.wait({work}, timeout=limits.STOP_WITHIN_S)
     if not work.done():
-        log.error("did not stop in time", within_s=STOP_WITHIN_S)
+        log.error("did not stop in time", within_s=limits.STOP_WITHIN_S)
         os._exit(1)  # what does not let itself be cancelled would not let the loop end either
     error = None if work.cancelled() else work.exception()
     if error is None:

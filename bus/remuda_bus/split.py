@@ -10,13 +10,12 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from remuda_bus import limits
 from remuda_proto.si.v1 import si_pb2 as si
 
 M = TypeVar("M", bound=Message)
 Path = tuple[str, ...]
 
-# Tag and length before an element, and of the message around it that may have to be opened: never more than this.
-AROUND_BYTES = 24
 
 # Parts are handled one after the other, so their order must be the one in which one request is handled. Everywhere else
 # that is the order of the fields; existing allocations are booked before anything is asked or released.
@@ -40,7 +39,7 @@ def split(request: M, limit: int) -> list[M]:
         elements = getattr(_owner(request, path), path[-1])
         start = 0
         for index, element in enumerate(elements):
-            size = element.ByteSize() + AROUND_BYTES
+            size = element.ByteSize() + limits.AROUND_ELEMENT_BYTES
             if size > left:
                 if size > room:
                     raise ValueError(_too_large(request, path, index, size, limit))
@@ -81,4 +80,4 @@ def _add(parts: list[M], path: Path, elements: list[Message], start: int, end: i
 
 def _too_large(request: Message, path: Path, index: int, size: int, limit: int) -> str:
     where = f"{request.DESCRIPTOR.name}.{'.'.join(path)}[{index}]"
-    return f"{where}: {size - AROUND_BYTES} bytes, which do not fit into {limit} with what must go along"
+    return f"{where}: {size - limits.AROUND_ELEMENT_BYTES} bytes, which do not fit into {limit} with what must go along"

@@ -55,7 +55,7 @@ async def test_nothing_is_left_of_what_was_deleted_or_replaced(bus: NatsBus) -> 
 
 
 async def test_what_is_damaged_is_not_given_out(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda_bus.nats.objects.CHUNK_WITHIN_S", 0.2)
+    monkeypatch.setattr("remuda_bus.limits.CHUNK_WITHIN_S", 0.2)
     await bus.put_object(BUCKET, "rm-1.5", parts_of(b"x" * 300_000))
     (subject,) = await chunks(bus)
     newest = await bus.last(f"OBJ_{BUCKET}", subject)

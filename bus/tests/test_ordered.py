@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from remuda_bus import ordered, subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Full, Message, Outgoing, Refused, Unanswered
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import NatsBus
@@ -43,7 +43,7 @@ async def stored(bus: MemoryBus) -> list[bytes]:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(limits, "FIRST_PAUSE_S", 0.001)
 
 
 @pytest.mark.parametrize(

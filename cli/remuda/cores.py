@@ -11,10 +11,8 @@ from rich.text import Text
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 
+from . import limits
 from .entries import entries
-
-ANSWER_WITHIN_S = 2.0
-WORTH_A_WORD_S = 1.0  # who is less behind has not yet read what was just written
 
 
 class Rm(msgspec.Struct):
@@ -44,7 +42,7 @@ async def cores(bus: Bus) -> list[Core]:
 
 async def _ask(bus: Bus, instance: str) -> Core:
     try:
-        answer = await bus.request(subjects.core_process(instance), timeout_s=ANSWER_WITHIN_S)
+        answer = await bus.request(subjects.core_process(instance), timeout_s=limits.CORES_ANSWER_WITHIN_S)
     except BusError as error:
         return Core(instance, error=str(error))
     return msgspec.json.decode(answer.payload, type=Core)
@@ -76,4 +74,4 @@ def table(cores: list[Core]) -> Table:
 
 
 def _follows(rm: str, late_s: float) -> str:
-    return f"{rm} ({late_s:.0f} s behind)" if late_s >= WORTH_A_WORD_S else rm
+    return f"{rm} ({late_s:.0f} s behind)" if late_s >= limits.BEHIND_WORTH_A_WORD_S else rm

@@ -7,10 +7,8 @@ import asyncio
 from remuda_bus.bus import BusError
 from remuda_bus.nats import connect
 
+from . import limits
 from .errors import UserError
-
-WITHIN_S = 60.0  # it is the first to start: the servers may still be looking for each other
-TRY_AGAIN_S = 1.0
 
 
 def declare(url: str, replicas: int) -> None:
@@ -20,11 +18,11 @@ def declare(url: str, replicas: int) -> None:
 
 async def _declare(url: str, replicas: int) -> None:
     try:
-        bus = await connect(url, "remuda-cli", replicas=replicas, timeout_s=WITHIN_S)
+        bus = await connect(url, "remuda-cli", replicas=replicas, timeout_s=limits.DECLARE_WITHIN_S)
     except (BusError, ValueError) as error:
         raise UserError(str(error)) from None
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + WITHIN_S
+    deadline = loop.time() + limits.DECLARE_WITHIN_S
     try:
         while True:
             try:
@@ -32,8 +30,10 @@ async def _declare(url: str, replicas: int) -> None:
                 return
             except BusError as error:
                 if loop.time() > deadline:
-                    raise UserError(f"the streams could not be made within {WITHIN_S:.0f} s: {error}") from None
+                    raise UserError(
+                        f"the streams could not be made within {limits.DECLARE_WITHIN_S:.0f} s: {error}"
+                    ) from None
                 print(f"not yet: {error}")
-            await asyncio.sleep(TRY_AGAIN_S)
+            await asyncio.sleep(limits.DECLARE_AGAIN_S)
     finally:
         await bus.close()

@@ -21,10 +21,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-MAX_PAYLOAD = 8 * 1024 * 1024
-MAX_FILE_STORE = 1024**4  # only a bound for what streams may reserve; what the disk holds is what the disk holds
-READY_WITHIN_S = 10.0
-STOP_WITHIN_S = 10.0
+from . import limits
+
 PR_SET_PDEATHSIG = 1
 EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -48,7 +46,7 @@ class NatsServer:
         port: int = 0,
         *,
         host: str = "127.0.0.1",
-        max_payload: int = MAX_PAYLOAD,
+        max_payload: int = limits.MAX_PAYLOAD_BYTES,
         name: str = "remuda",
     ) -> None:
         self.data_dir = Path(data_dir).resolve()
@@ -82,7 +80,7 @@ class NatsServer:
         if self.running:
             return
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        deadline = time.monotonic() + READY_WITHIN_S
+        deadline = time.monotonic() + limits.SERVER_READY_WITHIN_S
         await self._take_lock(deadline)
         self.port = self.port or _free_port(self.host)
         config = self.data_dir / "nats.conf"
@@ -128,7 +126,7 @@ class NatsServer:
             "jetstream": {
                 "store_dir": str(self.data_dir),
                 "sync_interval": "always",
-                "max_file_store": MAX_FILE_STORE,
+                "max_file_store": limits.MAX_FILE_STORE_BYTES,
             },
         }
 
@@ -176,7 +174,9 @@ class NatsServer:
             if code is not None:
                 raise ServerError(f"nats-server ended with code {code} on port {self.port}: {self._last_log_line()}")
             if time.monotonic() > deadline:
-                raise ServerError(f"nats-server not ready within {READY_WITHIN_S:.0f} s: {self._last_log_line()}")
+                raise ServerError(
+                    f"nats-server not ready within {limits.SERVER_READY_WITHIN_S:.0f} s: {self._last_log_line()}"
+                )
             await asyncio.sleep(0.01)
 
     async def _answers(self) -> bool:
@@ -212,7 +212,7 @@ class NatsServer:
             if process.poll() is None:
                 process.send_signal(sign)
             try:
-                await asyncio.to_thread(process.wait, STOP_WITHIN_S)
+                await asyncio.to_thread(process.wait, limits.SERVER_STOPS_WITHIN_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 await asyncio.to_thread(process.wait)

@@ -17,7 +17,7 @@ from rich.text import Text
 from remuda_bus.bus import Bus, BusError, Unanswered
 from remuda_bus.nats import connect
 
-from . import cores, loop, queries
+from . import cores, limits, loop, queries
 from .entries import registered
 from .errors import UserError
 from .queries import Explanation, Partition, Queues
@@ -26,8 +26,6 @@ from .reasons import of_ask, place, waited
 from .run import SERVICES
 from .screens.queues import applications, tree
 from .terminal import amount, console, number, ordered
-
-CONNECT_WITHIN_S = 3.0
 
 
 def status(url: str, as_json: bool) -> None:
@@ -71,7 +69,7 @@ async def _with_bus(url: str, question: Callable[[Bus], Awaitable[Any]]) -> Any:
 async def bus_at(url: str) -> AsyncIterator[Bus]:
     """A connection to a system that should be there; UserError when it is not."""
     try:
-        bus = await connect(url, "remuda-cli", timeout_s=CONNECT_WITHIN_S)
+        bus = await connect(url, "remuda-cli", timeout_s=limits.CONNECT_WITHIN_S)
     except (Unanswered, OSError):
         raise UserError(f"{url}: no NATS server answers. Start one with `remuda up`, or name it with --nats") from None
     try:

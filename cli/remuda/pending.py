@@ -7,12 +7,10 @@ from collections.abc import Iterable
 
 from remuda_bus.bus import Bus
 
-from . import queries
+from . import limits, queries
 from .driver import Driver
 from .ledger import Asked
 from .reasons import of_ask
-
-ON_ITS_WAY_S = 2.0  # an allocation the core has decided on is heard of within this time
 
 Alike = tuple[str, tuple[tuple[str, int], ...]]
 
@@ -42,7 +40,7 @@ async def _why(bus: Bus, driver: Driver, application: str, keys: list[str]) -> s
     waiting = driver.ledger.waiting
     reason = await why(bus, driver.rm_id, application, keys[-1])
     if reason is None:
-        await driver.until(lambda: keys[-1] not in waiting, ON_ITS_WAY_S)
+        await driver.until(lambda: keys[-1] not in waiting, limits.ON_ITS_WAY_S)
     return reason
 
 

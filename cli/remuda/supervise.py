@@ -18,12 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-FIRST_DELAY_S = 0.2  # before a restart; doubles with each that follows soon
-LONGEST_DELAY_S = 5.0
-STEADY_AFTER_S = 10.0  # having run this long, a process starts again with the first delay
-STOP_WITHIN_S = 10.0  # then SIGKILL
-LONGEST_LINE = 64 * 1024
-LARGEST_LOG = 16 * 1024 * 1024  # bytes; the log before it is kept as <name>.log.1
+from . import limits
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -104,16 +99,16 @@ class Supervisor:
 
     async def _keep(self, program: Program, process: Process) -> None:
         stop = self._stop[program.name]
-        delay_s = FIRST_DELAY_S
+        delay_s = limits.FIRST_DELAY_S
         while not stop.is_set():
             await self._run_once(program, process, stop)
             if stop.is_set():
                 break
-            delay_s = FIRST_DELAY_S if time.monotonic() - process.since > STEADY_AFTER_S else delay_s
+            delay_s = limits.FIRST_DELAY_S if time.monotonic() - process.since > limits.STEADY_AFTER_S else delay_s
             process.restarts += 1
             self._become(process, State.WAITING)
             await _sleep_unless(stop, delay_s)
-            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+            delay_s = min(2 * delay_s, limits.LONGEST_DELAY_S)
         self._become(process, State.STOPPED)
 
     async def _run_once(self, program: Program, process: Process, stop: asyncio.Event) -> None:
@@ -142,7 +137,7 @@ class Supervisor:
         await stop.wait()
         self._become(process, State.STOPPING)
         child.terminate()
-        await asyncio.sleep(STOP_WITHIN_S)
+        await asyncio.sleep(limits.STOP_WITHIN_S)
         _kill(child)
 
     async def _copy(self, output: asyncio.StreamReader, process: Process) -> None:
@@ -172,7 +167,7 @@ class LogFile:
         self._file = path.open("ab", buffering=0)
 
     def write(self, line: bytes) -> None:
-        if self._file.tell() > LARGEST_LOG:
+        if self._file.tell() > limits.LARGEST_LOG_BYTES:
             self._file.close()
             self._path.replace(self._path.with_suffix(self._path.suffix + ".1"))
             self._file = self._path.open("ab", buffering=0)
@@ -196,7 +191,7 @@ async def _spawn(program: Program) -> asyncio.subprocess.Process:
         stdin=DEVNULL,
         stdout=PIPE,
         stderr=STDOUT,
-        limit=LONGEST_LINE,
+        limit=limits.LONGEST_LINE_BYTES,
         env={**os.environ, **program.env},
         preexec_fn=die_with_parent,
     )

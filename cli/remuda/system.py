@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from . import limits
 from .embedded import NatsServer, ServerError
 from .errors import UserError
 from .ready import Pinger
@@ -25,8 +26,6 @@ from .supervise import Changed, Printed, Process, Program, State, Supervisor
 NATS = "nats-server"
 # Stopped in this order, each line together: first nobody comes in any more, then nothing is decided, then the rest.
 STOP_ORDER = (("rmproxy",), ("core",), ("events", "config"))
-READY_WITHIN_S = 30.0
-LOOK_EVERY_S = 0.25  # for a dead nats-server, and who answers while something is not ready yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class System:
     def log_dir(self) -> Path:
         return self.layout.data / "logs"
 
-    async def ready(self, within_s: float = READY_WITHIN_S) -> None:
+    async def ready(self, within_s: float = limits.READY_WITHIN_S) -> None:
         """Returns when every service has answered once; UserError that names those that did not."""
         try:
             async with asyncio.timeout(within_s):
@@ -118,7 +117,7 @@ class System:
     async def _watch_nats(self) -> None:
         """Starts the server again when it died. Its streams are on disk, and the services reconnect by themselves."""
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(limits.LOOK_EVERY_S)
             if self._server.running:
                 continue
             self._nats.restarts += 1
@@ -133,7 +132,7 @@ class System:
             while True:
                 if all(p.state is State.READY for p in self._supervisor.processes.values()):
                     self._all_ready.set()
-                    await asyncio.sleep(LOOK_EVERY_S)
+                    await asyncio.sleep(limits.LOOK_EVERY_S)
                     continue
                 self._mark_ready(await self._answering(pinger))
                 await asyncio.sleep(0.05)

@@ -79,7 +79,7 @@ async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 async def test_one_server_per_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda.embedded.READY_WITHIN_S", 0.2)
+    monkeypatch.setattr("remuda.limits.SERVER_READY_WITHIN_S", 0.2)
     async with NatsServer(tmp_path):
         with pytest.raises(ServerError, match="another nats-server uses this directory"):
             await NatsServer(tmp_path).start()

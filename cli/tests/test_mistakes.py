@@ -52,7 +52,7 @@ def test_one_line(monkeypatch, capsys, arguments: list[str], says: str) -> None:
 
 @pytest.mark.parametrize("arguments", [["status"], ["queues", "rm"], ["explain", "rm", "app"]])
 def test_nobody_there(monkeypatch, capsys, arguments: list[str]) -> None:
-    monkeypatch.setattr("remuda.look.CONNECT_WITHIN_S", 0.3)
+    monkeypatch.setattr("remuda.limits.CONNECT_WITHIN_S", 0.3)
     code, _, err = command(monkeypatch, capsys, *arguments, "--nats", NOWHERE)
     assert (code, err.count("\n")) == (1, 1)
     assert f"{NOWHERE}: no NATS server answers. Start one with `remuda up`, or name it with --nats" in err

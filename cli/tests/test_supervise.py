@@ -87,7 +87,7 @@ async def test_stopping_while_it_waits_for_its_restart_does_not_take_long(tmp_pa
 
 
 async def test_one_that_ignores_the_signal_is_killed(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("remuda.supervise.STOP_WITHIN_S", 0.3)
+    monkeypatch.setattr("remuda.limits.STOP_WITHIN_S", 0.3)
     supervisor = Supervisor()
     process = supervisor.start(program("a", STUBBORN, tmp_path))
     await until(lambda: process.last_line == "here")

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, Outgoing
-from remuda_bus.log import HEADER_ROOM_BYTES
+from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.ordered import append_in_order
 
 

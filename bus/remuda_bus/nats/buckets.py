@@ -12,8 +12,9 @@ from typing import Any
 
 import structlog
 
+from remuda_bus import limits
 from remuda_bus.bus import Entry, Headers, Message, Refused, Unanswered
-from remuda_bus.nats.feed import RETRY_S, Feed
+from remuda_bus.nats.feed import Feed
 from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError
 
 log = structlog.get_logger()
@@ -83,7 +84,7 @@ class Buckets:
                 await feed.open()
             except Unanswered as error:
                 log.warning("cannot watch yet", bucket=bucket, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(limits.RETRY_S)
             else:
                 return feed
 

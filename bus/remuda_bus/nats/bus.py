@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Sequence
 import structlog
 from nats.aio.msg import Msg
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import (
     Consumer,
     ConsumerState,
@@ -30,7 +30,7 @@ from remuda_bus.nats.feed import StreamReader
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
 from remuda_bus.nats.micro import MicroService
 from remuda_bus.nats.objects import Objects
-from remuda_bus.nats.pull import ACK_WAIT_S, DurableConsumer, make_consumer
+from remuda_bus.nats.pull import DurableConsumer, make_consumer
 
 log = structlog.get_logger()
 
@@ -120,7 +120,9 @@ class NatsBus:
         await reader.open()
         return reader
 
-    async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = ACK_WAIT_S) -> Consumer:
+    async def consumer(
+        self, stream: str, subject: str, durable: str, ack_wait_s: float = limits.ACK_WAIT_S
+    ) -> Consumer:
         consumer = DurableConsumer(self._jetstream, stream, subject, durable, ack_wait_s)
         await consumer.open()
         return consumer
@@ -129,7 +131,7 @@ class NatsBus:
         await make_consumer(self._jetstream, stream, subject, durable, after, metadata)
 
     async def join_consumer(self, stream: str, durable: str, metadata: Headers) -> Consumer:
-        consumer = DurableConsumer(self._jetstream, stream, "", durable, ACK_WAIT_S, metadata)
+        consumer = DurableConsumer(self._jetstream, stream, "", durable, limits.ACK_WAIT_S, metadata)
         await consumer.open()
         return consumer
 

@@ -19,16 +19,13 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from remuda_bus import limits
 from remuda_bus.bus import BusError, Headers, NobodyListens, Refused, Unanswered
 from remuda_bus.nats.access import Access
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-RECONNECT_WAIT_S = 0.2
-SAY_SO_EVERY_S = 5.0
-PING_INTERVAL_S = 10
-PENDING_BYTES = 32 * 1024 * 1024  # beyond this, whoever publishes waits until the socket has taken it
 HEADER_LINE_BYTES = len("NATS/1.0\r\n\r\n")
 FORBIDDEN = 403
 # nats-py hands on what the server says in lower case.
@@ -106,9 +103,9 @@ class Connection:
                     reconnected_cb=self._reconnected,
                     closed_cb=self._closed,
                     max_reconnect_attempts=-1,
-                    reconnect_time_wait=RECONNECT_WAIT_S,
-                    ping_interval=PING_INTERVAL_S,
-                    pending_size=PENDING_BYTES,
+                    reconnect_time_wait=limits.RECONNECT_WAIT_S,
+                    ping_interval=limits.PING_INTERVAL_S,
+                    pending_size=limits.PENDING_BYTES,
                     inbox_prefix=f"_INBOX.{re.sub('[^A-Za-z0-9_=-]', '-', self.name)}",
                     **self.access.options(),
                 )
@@ -222,7 +219,7 @@ class Connection:
         now = time.monotonic()
         if self._up.is_set():
             log.warning("error on the bus", bus=self.name, error=repr(error))
-        elif now - self._said_so >= SAY_SO_EVERY_S:
+        elif now - self._said_so >= limits.SAY_SO_EVERY_S:
             self._said_so = now
             log.warning("waiting for the bus", url=self.url, waited_s=round(now - self._down_since), error=repr(error))
 

@@ -7,14 +7,12 @@ from typing import Any
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Unreadable
 from remuda_bus.nats.feed import NANOSECOND
 from remuda_bus.nats.jetstream import STREAM_NAME_IN_USE, JetStream, JetStreamError
 
 log = structlog.get_logger()
-
-MARKER_TTL_S = 60.0  # how long the mark stays that tells watchers of an expired entry
 
 
 async def declare(jetstream: JetStream, replicas: int) -> None:
@@ -102,7 +100,7 @@ def _bucket(bucket: subjects.Bucket) -> dict[str, Any]:
         "deny_delete": True,
     }
     if bucket.ttl_s:
-        config |= {"allow_msg_ttl": True, "subject_delete_marker_ttl": int(MARKER_TTL_S * NANOSECOND)}
+        config |= {"allow_msg_ttl": True, "subject_delete_marker_ttl": int(limits.MARKER_TTL_S * NANOSECOND)}
     return config
 
 

@@ -16,6 +16,7 @@ import structlog
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from remuda_bus import limits
 from remuda_bus.bus import Message, Unanswered, Unreadable
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
@@ -23,9 +24,7 @@ from remuda_bus.past import digest_of, reaches, witness
 
 log = structlog.get_logger()
 
-HEARTBEAT_S = 5.0
 NANOSECOND = 1_000_000_000
-RETRY_S = 0.2
 
 
 def stream_position(reply: str) -> tuple[int, int, int]:
@@ -105,7 +104,7 @@ class Feed(Buffer):
                         "ack_policy": "none",
                         "max_deliver": 1,
                         "flow_control": True,
-                        "idle_heartbeat": int(HEARTBEAT_S * NANOSECOND),
+                        "idle_heartbeat": int(limits.HEARTBEAT_S * NANOSECOND),
                         "mem_storage": True,
                         "num_replicas": 1,
                     },
@@ -116,7 +115,7 @@ class Feed(Buffer):
             raise
         if self._received == 0:
             self.pending = int(answer["num_pending"])
-        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
 
     def close(self) -> None:
         self._forget()
@@ -170,10 +169,10 @@ class Feed(Buffer):
 
     def _check(self) -> None:
         if not self._heard:
-            self.fail(f"no heartbeat for {2 * HEARTBEAT_S} s")
+            self.fail(f"no heartbeat for {2 * limits.HEARTBEAT_S} s")
             return
         self._heard = False
-        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
 
 
 class StreamReader:
@@ -250,7 +249,7 @@ class StreamReader:
                 await feed.open()
             except Unanswered as error:
                 log.warning("cannot read yet", subject=self._subject, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(limits.RETRY_S)
             else:
                 self._feed = feed
                 return

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import BusError, ConsumerState, Full, Headers, Message, Outgoing, Refused, Unanswered, Unreadable
 from remuda_bus.nats.connection import Connection, FastClient
 
@@ -18,7 +18,6 @@ EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 BATCH_ID = "Nats-Batch-Id"
 BATCH_SEQUENCE = "Nats-Batch-Sequence"
 BATCH_COMMIT = "Nats-Batch-Commit"
-BATCH_MAX_MESSAGES = 1_000  # the server's own limit
 NO_HEADERS: Headers = {}
 
 # JetStream's own error codes.
@@ -90,8 +89,8 @@ class JetStream:
         return _sequence(subject, reply.data)
 
     async def append_all(self, messages: Sequence[Outgoing], timeout_s: float) -> int:
-        if not 0 < len(messages) <= BATCH_MAX_MESSAGES:
-            raise ValueError(f"a batch of {len(messages)} messages, expected 1 to {BATCH_MAX_MESSAGES}")
+        if not 0 < len(messages) <= limits.BATCH_MESSAGES:
+            raise ValueError(f"a batch of {len(messages)} messages, expected 1 to {limits.BATCH_MESSAGES}")
         if len(messages) == 1:
             only = messages[0]
             return await self.append(only.subject, only.payload, only.headers, None, None, timeout_s)

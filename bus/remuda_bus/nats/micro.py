@@ -24,7 +24,6 @@ log = structlog.get_logger()
 
 VERSION = "0.1.0"
 BUSY = 503
-DRAIN_WITHIN_S = 1.0  # a round trip; who asks meanwhile would be left without an answer
 QUEUE_GROUP = "q"  # as micro services have it by custom: one of those that serve a subject gets the request
 
 
@@ -107,7 +106,7 @@ class Endpoint:
         try:
             if connection.is_connected:
                 with suppress(nats.errors.Error, TimeoutError, OSError):
-                    async with asyncio.timeout(DRAIN_WITHIN_S):
+                    async with asyncio.timeout(limits.DRAIN_WITHIN_S):
                         await self.subscription.drain()  # type: ignore[no-untyped-call]
         finally:
             connection.forget(self.subscription)

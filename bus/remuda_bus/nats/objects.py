@@ -13,13 +13,11 @@ import uuid
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, Final
 
+from remuda_bus import limits
 from remuda_bus.bus import Unreadable
 from remuda_bus.nats.feed import StreamReader
 from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError
 
-CHUNK_BYTES: Final = 128 * 1024  # as other clients make them
-APPEND_WITHIN_S: Final = 5.0
-CHUNK_WITHIN_S: Final = 5.0
 DIGEST: Final = "SHA-256="
 
 
@@ -50,7 +48,7 @@ class Objects:
         reader = StreamReader(self._jetstream, _stream(bucket), subject, 0, b"")
         try:
             while len(chunks) < wanted:
-                some = await reader.batch(timeout_s=CHUNK_WITHIN_S)
+                some = await reader.batch(timeout_s=limits.CHUNK_WITHIN_S)
                 if not some:
                     raise Unreadable(f"object {name} of {bucket}: {len(chunks)} of {wanted} chunks are there")
                 chunks += (message.payload for message in some)
@@ -91,7 +89,7 @@ class Objects:
                 await self._purge(bucket, subject)
 
     async def _append(self, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
-        await self._jetstream.append(subject, payload, headers, None, None, APPEND_WITHIN_S)
+        await self._jetstream.append(subject, payload, headers, None, None, limits.CHUNK_WITHIN_S)
 
     async def _purge(self, bucket: str, subject: str) -> None:
         await self._jetstream.api(f"STREAM.PURGE.{_stream(bucket)}", {"filter": subject})
@@ -118,9 +116,9 @@ async def in_chunks(parts: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     waiting = bytearray()
     async for part in parts:
         waiting += part
-        while len(waiting) >= CHUNK_BYTES:
-            yield bytes(waiting[:CHUNK_BYTES])
-            del waiting[:CHUNK_BYTES]
+        while len(waiting) >= limits.CHUNK_BYTES:
+            yield bytes(waiting[: limits.CHUNK_BYTES])
+            del waiting[: limits.CHUNK_BYTES]
     if waiting:
         yield bytes(waiting)
 

@@ -17,18 +17,14 @@ import structlog
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from remuda_bus import limits
 from remuda_bus.bus import Gone, Headers, Message, Unanswered, Unreadable
 from remuda_bus.nats.connection import Connection
-from remuda_bus.nats.feed import HEARTBEAT_S, NANOSECOND, RETRY_S, Buffer, stream_position
+from remuda_bus.nats.feed import NANOSECOND, Buffer, stream_position
 from remuda_bus.nats.jetstream import CONSUMER_NOT_FOUND, NO_HEADERS, JetStream, JetStreamError
 
 log = structlog.get_logger()
 
-ASK_FOR = 1_000  # messages per pull request
-ASK_BELOW = 500  # ask again when fewer than these are asked for or wait in the buffer
-EXPIRES_S = 60.0
-ACK_WAIT_S = 30.0
-MAX_ACK_PENDING = 100_000
 UNLIMITED_BYTES = 1 << 62
 
 
@@ -39,7 +35,7 @@ def consumer_config(durable: str, subject: str, ack_wait_s: float) -> dict[str, 
         "deliver_policy": "all",
         "ack_policy": "explicit",
         "ack_wait": int(ack_wait_s * NANOSECOND),
-        "max_ack_pending": MAX_ACK_PENDING,
+        "max_ack_pending": limits.MAX_ACK_PENDING_MESSAGES,
         "filter_subject": subject,
     }
 
@@ -54,7 +50,7 @@ async def make_consumer(
         if error.err_code != CONSUMER_NOT_FOUND:
             raise
     config = {
-        **consumer_config(durable, subject, ACK_WAIT_S),
+        **consumer_config(durable, subject, limits.ACK_WAIT_S),
         "deliver_policy": "by_start_sequence",
         "opt_start_seq": after + 1,
         "metadata": dict(metadata),
@@ -85,7 +81,7 @@ class Pull(Buffer):
     async def open(self) -> None:
         self._inbox = self._connection.client.new_inbox()
         self._subscription = await self._connection.client.subscribe(self._inbox, cb=self._arrived)
-        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
         await self.ask()
 
     def close(self) -> None:
@@ -102,14 +98,14 @@ class Pull(Buffer):
         self.messages.clear()  # they come again, in order
 
     async def ask(self) -> None:
-        if self._asked + len(self.messages) >= ASK_BELOW or self.broken is not None:
+        if self._asked + len(self.messages) >= limits.ASK_BELOW_MESSAGES or self.broken is not None:
             return
-        self._asked += ASK_FOR
+        self._asked += limits.ASK_FOR_MESSAGES
         request = {
-            "batch": ASK_FOR,
+            "batch": limits.ASK_FOR_MESSAGES,
             "max_bytes": 4 * self._connection.client.max_payload,
-            "expires": int(EXPIRES_S * NANOSECOND),
-            "idle_heartbeat": int(HEARTBEAT_S * NANOSECOND),
+            "expires": int(limits.EXPIRES_S * NANOSECOND),
+            "idle_heartbeat": int(limits.HEARTBEAT_S * NANOSECOND),
         }
         await self._connection.send(self._next, json.dumps(request).encode(), reply=self._inbox)
 
@@ -142,10 +138,10 @@ class Pull(Buffer):
     def _check(self) -> None:
         # Only a waiting request makes the server send heartbeats.
         if not self._heard and self._asked > 0:
-            self.fail(f"no heartbeat for {2 * HEARTBEAT_S} s")
+            self.fail(f"no heartbeat for {2 * limits.HEARTBEAT_S} s")
             return
         self._heard = False
-        self._timer = asyncio.get_running_loop().call_later(2 * HEARTBEAT_S, self._check)
+        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
 
 
 class DurableConsumer:
@@ -253,7 +249,7 @@ class DurableConsumer:
                 await self._join()
             except Unanswered as error:
                 log.warning("cannot consume yet", consumer=self._durable, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(limits.RETRY_S)
 
     async def _join(self) -> None:
         info = await (self._made() if self._metadata is None else self._found(self._metadata))

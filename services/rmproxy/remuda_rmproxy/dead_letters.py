@@ -9,7 +9,7 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, Message, Unanswered
-from remuda_bus.log import HEADER_ROOM_BYTES
+from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_rmproxy.tellings import dead_letter_record
 
 log = structlog.get_logger()

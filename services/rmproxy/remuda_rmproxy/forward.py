@@ -15,7 +15,7 @@ import structlog
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError, Message, Outgoing
 from remuda_bus.halts import Halts
-from remuda_bus.log import HEADER_ROOM_BYTES
+from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.ordered import append_in_order
 from remuda_rmproxy import translate
 from remuda_rmproxy.dead_letters import DeadLetters

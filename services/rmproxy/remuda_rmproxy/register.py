@@ -16,7 +16,7 @@ import structlog
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError, Message, Refused, Reply
 from remuda_bus.halts import Halts
-from remuda_bus.log import HEADER_ROOM_BYTES
+from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits, translate

@@ -15,7 +15,8 @@ import structlog
 
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError, Headers, Outgoing, Unreadable
-from remuda_bus.log import HEADER_ROOM_BYTES, START, LogEntry, LogReader, Position, check_commit
+from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.log import START, LogEntry, LogReader, Position, check_commit
 from remuda_bus.ordered import batches
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_rmproxy.callbacks import Callback, Question, callbacks_of
