@@ -15,8 +15,9 @@ chaos: SECONDS ?= 100
 KILLS ?= 40
 ASKS  ?= 100000
 SEED  ?=
+sim: SECONDS ?= 60
 
-.PHONY: demo test chaos docs lint bench conformance conformance-config proto fmt lock clean
+.PHONY: demo test chaos sim docs lint bench conformance conformance-config proto fmt lock clean
 
 $(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -32,6 +33,9 @@ test: $(READY)          ## unit, golden, property and integration tests
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
+	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \

@@ -1,0 +1,47 @@
+"""python -m tests.sim --seed 7 (again, with the story) · --seconds 3600 · --seeds 2000 --from 0"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from .simulation import run
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.sim", description="The whole system on virtual time, out of seeds.")
+    parser.add_argument("--seed", type=int, help="run this one and print what happened")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed of several")
+    parser.add_argument("--seeds", type=int, help="how many")
+    parser.add_argument("--seconds", type=float, default=60.0, help="as many as fit (default: 60)")
+    options = parser.parse_args()
+    if options.seed is not None:
+        return _one(options.seed)
+    return _many(options.first, options.seeds, options.seconds)
+
+
+def _one(seed: int) -> int:
+    story = run(seed)
+    print("\n".join(story.lines))
+    print(f"seed {seed}: {'; '.join(story.violations) or 'no violation'} ({story.digest()[:12]})")
+    return bool(story.violations)
+
+
+def _many(first: int, seeds: int | None, seconds: float) -> int:
+    started, ran, failed = time.monotonic(), 0, []
+    while ran < seeds if seeds is not None else time.monotonic() - started < seconds:
+        story = run(first + ran)
+        ran += 1
+        if story.violations:
+            failed.append(first + ran - 1)
+            print(f"seed {failed[-1]}: {story.violations[0][:600]}", flush=True)
+    took = time.monotonic() - started
+    print(f"{ran} seeds from {first}, {len(failed)} with a violation, {took:.1f} s, {took / max(1, ran):.3f} s each")
+    if failed:
+        print(f"what happened: python -m tests.sim --seed {failed[0]}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Reads everything that becomes durable, and knows what has to be true of it. Believes nobody: it judges the chain by
+itself, and keeps a core of its own that only follows the log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+
+from remuda_bus import subjects
+from remuda_bus.bus import Message, Reader
+from remuda_bus.log import Position, join
+from remuda_bus.memory import MemoryBus
+from remuda_core.check import check, digest
+from remuda_core.commands import Schedule
+from remuda_core.core import Core
+from remuda_core.shell import replay
+from remuda_events.narrate import narrate
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+
+from .story import Story, Violation
+
+CHECK_EVERY = 3  # commits
+OVERDUE_MS = 4_000
+
+
+class Auditor:
+    """Of one RM."""
+
+    def __init__(self, server: MemoryBus, rm_id: str, story: Story) -> None:
+        self.rm_id = rm_id
+        self.core = Core(rm_id)
+        self.commits = 0
+        self.voided = 0
+        self.allocated: list[str] = []  # since the registration, in order
+        self.changed_at = 0.0
+        self._server = server
+        self._story = story
+        self._head = Position()
+        self._tip = Position()
+        self._parts: list[tuple[log_pb2.Commit, bytes]] = []
+        self._handled: list[tuple[int, int]] = []
+        self._requests: dict[int, str] = {}  # sequence -> subject
+        self._records: list[tuple[int, int]] = []
+
+    async def follow_log(self, now: Callable[[], float]) -> None:
+        log = await self._server.read(subjects.LOG.name, subjects.log(self.rm_id))
+        while True:
+            for message in await log.batch():
+                self.changed_at = now()
+                self._judge(message)
+
+    async def follow_inbox(self) -> None:
+        inbox = await self._server.read(subjects.INBOX.name, subjects.inbox(self.rm_id))
+        while True:
+            for message in await inbox.batch():
+                command = inbox_pb2.Command.FromString(message.payload)
+                position = f"#{command.request_seq}.{command.request_part}" if command.request_seq else ""
+                self._story.tell(f"{self.rm_id} inbox {message.seq}: {command.WhichOneof('command')} {position}")
+
+    async def follow_requests(self) -> None:
+        requests = await self._server.read(subjects.REQUESTS.name, f"si.v1.rm.{self.rm_id}.*")
+        while True:
+            for message in await requests.batch():
+                self._story.tell(f"request {message.seq} on {message.subject}: {len(message.payload)} bytes")
+                self._requests[message.seq] = message.subject
+
+    def _judge(self, message: Message) -> None:
+        """In force, void, or a part of what is to come."""
+        part = log_pb2.Commit.FromString(message.payload)
+        tip = self._tip if part.part else self._head
+        if (part.parent, part.parent_hash) != (tip.seq, tip.hash) or (part.part and part.part != len(self._parts)):
+            self.voided += 1
+            self._story.tell(f"void at {message.seq}: it hangs on {part.parent}, the head is {self._head.seq}")
+            return
+        if part.part == 0:
+            self._parts = []
+        self._parts.append((part, message.payload))
+        self._tip = Position(message.seq, hash_of([payload for _, payload in self._parts]))
+        if not part.more:
+            self._head = self._tip
+            self._accept(message.seq, join([part for part, _ in self._parts]))
+            self._parts = []
+
+    def _accept(self, seq: int, commit: log_pb2.Commit) -> None:
+        self.commits += 1
+        self._story.tell(f"{self.rm_id} commit {seq} of {commit.epoch}: {brief(commit)}")
+        for decision in commit.decisions:
+            self._handles(seq, decision)
+        replay.apply(self.core, commit)
+        self._records.extend((seq, index) for index, _ in enumerate(narrate(commit)))
+        if self.commits % CHECK_EVERY == 0:
+            self.check()
+
+    def _handles(self, seq: int, decision: log_pb2.Decision) -> None:
+        position = (decision.request_seq, decision.request_part)
+        if decision.request_seq:
+            if self._handled and position <= self._handled[-1]:
+                raise Violation(f"{self.rm_id}: request {position} is handled again in commit {seq}")
+            self._handled.append(position)
+        for fact in decision.facts:
+            name = fact.WhichOneof("fact")
+            if (name == "rm_registered" and fact.rm_registered.resync != "replay") or (
+                name == "rm_stopped" and fact.rm_stopped.deregistered
+            ):
+                self.allocated = []
+            elif name == "allocated":
+                self.allocated.append(fact.allocated.allocation.UUID)
+            elif name == "placeholder_replaced":
+                self.allocated.append(fact.placeholder_replaced.allocation.allocation.UUID)
+
+    def check(self) -> None:
+        try:
+            check(self.core.state)
+        except AssertionError as error:
+            raise Violation(f"{self.rm_id}: {error}") from error
+
+    # At the end
+
+    async def unsettled(self) -> str:
+        """What is still under way; "": nothing."""
+        state = self.core.state
+        if (left := await count(self._server, subjects.REQUESTS.name, f"si.v1.rm.{self.rm_id}.*")) > 0:
+            return f"{left} requests of {self.rm_id} are not taken over"
+        last = await self._server.last(subjects.INBOX.name, subjects.inbox(self.rm_id))
+        if last is not None and last.seq > state.inbox_seq:
+            return f"the inbox of {self.rm_id} ends at {last.seq}, handled is {state.inbox_seq}"
+        last = await self._server.last(subjects.CALLBACKS.name, subjects.callback(self.rm_id, "*"))
+        heard = await self._server.acknowledged(subjects.CALLBACKS.name, subjects.callback_consumer(self.rm_id))
+        if last is not None and last.seq > heard:
+            return f"{self.rm_id} has callbacks up to {last.seq} and has taken those up to {heard}"
+        if (told := await self._told_events())[-1:] != self._records[-1:]:
+            return f"{len(told)} events of {self.rm_id} are told of {len(self._records)}"
+        return ""
+
+    async def audit(self, cores: list[tuple[str, Core]], now_ms: int) -> None:
+        self.check()
+        await self._each_request_once()
+        await self._events_in_order()
+        for name, core in cores:
+            self._same(name, core)
+        overdue = self.core.state.timers.next_ms()
+        if overdue is not None and overdue < now_ms - OVERDUE_MS:
+            raise Violation(f"{self.rm_id}: forgot {min(self.core.state.timers)}, it is {now_ms}")
+        await self._nothing_left_to_do(now_ms)
+
+    async def _each_request_once(self) -> None:
+        """Where its requests are handled, or are dead letters: one of the two."""
+        decided = {seq for seq, _ in self._handled}
+        letters = await everything(self._server, subjects.DEAD_LETTERS.name, subjects.dead_letter(self.rm_id))
+        buried = {int(letter.headers[subjects.ORIGIN_SEQ]) for letter in letters}
+        for seq, subject in self._requests.items():
+            if seq not in decided | buried:
+                raise Violation(f"{self.rm_id}: request {seq} is lost")
+            if seq in decided & buried and not subject.endswith(".configuration"):  # that, the core may refuse
+                raise Violation(f"{self.rm_id}: request {seq} is handled, and a dead letter")
+
+    async def _events_in_order(self) -> None:
+        """Without a gap. The history may begin late: the log is trimmed where nobody has begun to tell of it."""
+        told = await self._told_events()
+        due = self._records[-len(told) :] if told else []
+        if told != due:
+            wrong = next(pair for pair in zip(told, due, strict=False) if pair[0] != pair[1])
+            raise Violation(f"{self.rm_id}: events are told out of order or left out: {wrong}")
+
+    async def _told_events(self) -> list[tuple[int, int]]:
+        events = await everything(self._server, subjects.EVENTS.name, subjects.event(self.rm_id))
+        return [(int(event.headers[subjects.LOG_SEQ]), int(event.headers[subjects.EVENT_INDEX])) for event in events]
+
+    def _same(self, name: str, core: Core) -> None:
+        mine, its = self.core.state, core.state
+        check(its)
+        if digest(its) != digest(mine):
+            raise Violation(f"{name}: its state of {self.rm_id} is not that of the log")
+        positions = [(state.inbox_seq, state.request_seq, state.request_part) for state in (mine, its)]
+        if positions[0] != positions[1]:
+            raise Violation(f"{name}: positions in {self.rm_id} are {positions[1]}, in the log {positions[0]}")
+        alarms = [state.timers.next_ms() for state in (mine, its)]
+        if alarms[0] != alarms[1]:
+            raise Violation(f"{name}: the next alarm of {self.rm_id} is {alarms[1]}, in the log {alarms[0]}")
+
+    async def _nothing_left_to_do(self, now_ms: int) -> None:
+        facts = self.core.handle(Schedule(1_000), max(now_ms, self.core.state.now_ms))
+        if facts:
+            raise Violation(f"{self.rm_id}: left undone: {facts[:3]}")
+
+
+def hash_of(payloads: list[bytes]) -> bytes:
+    return sha256(b"".join(payloads)).digest()
+
+
+async def everything(server: MemoryBus, stream: str, subject: str) -> list[Message]:
+    reader: Reader = await server.read(stream, subject)
+    messages: list[Message] = []
+    while some := await reader.batch(timeout_s=0.0):
+        messages += some
+    return messages
+
+
+async def count(server: MemoryBus, stream: str, subject: str) -> int:
+    return len(await everything(server, stream, subject))
+
+
+def brief(commit: log_pb2.Commit) -> str:
+    """Commands and facts of a commit in one line."""
+    return "; ".join(
+        f"{decision.command}{f' #{decision.request_seq}' if decision.request_seq else ''} -> "
+        + (
+            " ".join(
+                f"{name}*{n}" if n > 1 else name
+                for name, n in Counter(fact.WhichOneof("fact") or "?" for fact in decision.facts).items()
+            )
+            or "nothing"
+        )
+        for decision in commit.decisions
+    )

@@ -1,0 +1,58 @@
+"""What the processes get from the machine, on virtual time and out of the seed: clocks and nonces."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from remuda_core.core import Core
+from remuda_events.shell import Lateness
+
+from .story import CURRENT
+
+BORN_S = 1_700_000_000
+
+
+def wall_clock_s() -> float:
+    process = CURRENT.get()
+    return BORN_S + asyncio.get_running_loop().time() + (process.clock_s if process is not None else 0.0)
+
+
+@contextmanager
+def environment(random: Random) -> Iterator[None]:
+    make_core = Core.__init__
+
+    def init(core: Core, *args: Any, **options: Any) -> None:
+        make_core(core, *args, **options)
+        process = CURRENT.get()
+        if process is not None:
+            process.cores.append(core)
+
+    def token_hex(nbytes: int = 16) -> str:
+        return random.randbytes(nbytes).hex()
+
+    replaced: list[tuple[Any, str, Any]] = [
+        (time, "time", wall_clock_s),
+        (time, "time_ns", lambda: int(wall_clock_s() * 1_000_000_000)),
+        (time, "monotonic", lambda: asyncio.get_running_loop().time()),
+        (time, "perf_counter", lambda: asyncio.get_running_loop().time()),
+        (secrets, "token_hex", token_hex),
+        (Lateness.__init__, "__defaults__", (wall_clock_s,)),
+        (Core, "__init__", init),
+    ]
+    before = [(of, name, getattr(of, name)) for of, name, _ in replaced]
+    gc.disable()  # what it finalises, it finalises when it likes
+    try:
+        for of, name, value in replaced:
+            setattr(of, name, value)
+        yield
+    finally:
+        for of, name, value in before:
+            setattr(of, name, value)
+        gc.enable()

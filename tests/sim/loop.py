@@ -1,0 +1,93 @@
+"""An asyncio event loop on virtual time: when nothing is ready, the next timer is due. Nothing ever waits for real.
+
+The same coroutines run in the same order each time: sets of tasks are ordered by when the tasks were made, not by where
+they lie in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+STEPS_WITHOUT_TIME = 200_000
+_numbers = itertools.count(1)
+
+
+class Stuck(Exception):
+    """Nothing will ever happen again, or everything happens at once for ever."""
+
+
+class NumberedTask(asyncio.Task[Any]):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.number = next(_numbers)
+        super().__init__(*args, **options)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class NumberedFuture(asyncio.Future[Any]):
+    def __init__(self, *, loop: asyncio.AbstractEventLoop) -> None:
+        self.number = next(_numbers)
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """`on_task` hears of every task that is made, and in which context."""
+
+    def __init__(self, on_task: Callable[[NumberedTask, Context | None], None]) -> None:
+        super().__init__()
+        self._now = 1_000.0
+        self._clock_resolution = 1e-9
+        self._selector = self
+        self._steps = 0
+        self._on_task = on_task
+        self.set_task_factory(self._make_task)
+
+    def time(self) -> float:
+        return self._now
+
+    def create_future(self) -> NumberedFuture:
+        return NumberedFuture(loop=self)
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Called by the loop where others wait for the network."""
+        if timeout is None:
+            raise Stuck(f"nothing is left to happen\n{self._tasks()}")
+        self._steps = 0 if timeout > 0 else self._steps + 1
+        if self._steps > STEPS_WITHOUT_TIME:
+            raise Stuck(f"{self._steps} steps at once\n{self._tasks()}")
+        self._now += timeout
+        return []
+
+    def clear(self) -> None:
+        """Ends every task, and the loop."""
+        for _ in range(100):
+            tasks = [task for task in sorted(asyncio.all_tasks(self), key=hash) if not task.done()]
+            if not tasks:
+                break
+            for task in tasks:
+                task.cancel()
+            self.call_soon(self.stop)
+            self.run_forever()
+        self.close()
+
+    def _process_events(self, events: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        """Nobody waits in `select`."""
+
+    def _make_task(self, _: Any, coroutine: Any, context: Context | None = None) -> NumberedTask:
+        task = NumberedTask(coroutine, loop=self, context=context)
+        self._on_task(task, context)
+        return task
+
+    def _tasks(self) -> str:
+        return "\n".join(f"  {task!r}" for task in sorted(asyncio.all_tasks(self), key=hash))

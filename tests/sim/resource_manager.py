@@ -1,0 +1,275 @@
+"""A resource manager: a process that uses the SDK, does its work, and lies now and then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk import ResourceManager, application, ask, node
+from remuda_sdk.client import Resync
+from remuda_sdk.session import Superseded
+
+from .cluster import Cluster
+from .story import Story
+
+QUEUES = ("root.a", "root.a", "root.b", "root.c.d")
+
+CONFIGURATIONS = (
+    """
+partitions:
+- name: default
+  queues:
+  - {name: a, submitacl: "*", resources: {guaranteed: {vcore: 4}, max: {vcore: 12}}}
+  - {name: b, submitacl: "*"}
+  - {name: c, parent: true, queues: [{name: d, submitacl: "*", resources: {max: {vcore: 6}}}]}
+""",
+    """
+partitions:
+- name: default
+  queues:
+  - {name: a, submitacl: "*", resources: {guaranteed: {vcore: 2}, max: {vcore: 8}}}
+  - {name: b, submitacl: "*"}
+  - {name: c, parent: true, queues: [{name: d, submitacl: "*"}]}
+""",
+)
+INVALID = "partitions: [{name: default, queues: [{name: a, resources: {max: {vcore: many}}}]}]"
+
+
+class Rm:
+    """`neighbours`: the clusters of the others, to tell lies about."""
+
+    def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
+        self.cluster = Cluster(rm_id)
+        self.resting = False  # no new work
+        self._random = random
+        self._story = story
+        self._neighbours = neighbours
+        self._pace_s = random.choice((0.2, 0.5, 1.0))
+        self._honest = random.choice((0.7, 0.9, 1.0))
+        self._asks_predicates = random.random() < 0.2
+        self._heartbeat_s = random.choice((None, None, 1.0))
+        self._numbers = 0
+
+    async def main(self, bus: Bus) -> None:
+        rm = ResourceManager.connect(
+            bus,
+            self.cluster.rm_id,
+            config=CONFIGURATIONS[0],
+            resync=(resync := self._resync()),
+            heartbeat_s=self._heartbeat_s,
+            retry_for_s=20.0,
+        )
+        if self._asks_predicates:
+            rm.on_predicates(self._may)
+        try:
+            async with rm:
+                await self._registered(rm, resync)
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._hear(rm))
+                    group.create_task(self._work(rm, bus))
+        except BaseExceptionGroup as errors:
+            if errors.subgroup(Superseded) is not None:
+                self.cluster.in_doubt = True
+            raise
+
+    def _resync(self) -> Resync:
+        """Once it has begun to report, it goes on until the scheduler knows everything."""
+        self.cluster.registered = False
+        if self.cluster.in_doubt or self._random.random() < 0.5:
+            self.cluster.in_doubt = True
+            return "report"
+        return "replay"
+
+    async def _registered(self, rm: ResourceManager, resync: Resync) -> None:
+        """What was asked for in vain may have been handled late: then the numbers have a gap."""
+        cluster, number = self.cluster, rm._outflow_().registration
+        self._story.tell(f"has registration {number} by {resync}")
+        expected, cluster.registration = cluster.registration + 1, number
+        if resync == "replay" and number != expected:
+            cluster.in_doubt = True
+            await self._register(rm, "report")
+        elif resync == "report":
+            cluster.begin_anew()
+            applications, nodes, asks = cluster.report()
+            await rm.submit(*applications)
+            await rm.report_nodes(nodes)
+            await rm.ask(asks)
+            cluster.in_doubt = False
+            self._story.tell(f"has reported {len(cluster.running)} allocations, {len(asks)} asks")
+        cluster.registered = True
+
+    async def _register(self, rm: ResourceManager, resync: Resync) -> None:
+        await rm.register(resync)
+        await self._registered(rm, resync)
+
+    async def _may(self, args: si.PredicatesArgs) -> str | None:
+        await asyncio.sleep(self._random.uniform(0, 0.5))
+        return "not today" if self._random.random() < 0.2 else None
+
+    async def _hear(self, rm: ResourceManager) -> None:
+        this_life: set[str] = set()
+        async for callback in rm.callbacks():
+            for line in self.cluster.hear(callback, this_life):
+                self._story.tell(line)
+            if self._random.random() < 0.05:
+                await asyncio.sleep(self._random.uniform(0, 1.0))
+
+    async def _work(self, rm: ResourceManager, bus: Bus) -> None:
+        while True:
+            if self.resting:
+                await asyncio.get_running_loop().create_future()
+            try:
+                await self._choose()(rm, bus)
+            except BusError as error:
+                self._story.tell(f"could not: {error}")
+            await asyncio.sleep(self._random.expovariate(1 / self._pace_s))
+
+    def _choose(self) -> Callable[[ResourceManager, Bus], Awaitable[None]]:
+        if len(self.cluster.nodes) < 2:
+            return self._add_node
+        if not self.cluster.applications:
+            return self._submit
+        if self._random.random() > self._honest:
+            return self._random.choice(self.LIES).__get__(self)
+        acts, weights = zip(*self.ACTS, strict=True)
+        return self._random.choices(acts, weights)[0].__get__(self)
+
+    def _new(self, prefix: str) -> str:
+        self._numbers += 1
+        return f"{prefix}{self._numbers}"
+
+    # Honest work
+
+    async def _add_node(self, rm: ResourceManager, _: Bus) -> None:
+        node_id, vcore = self._new("n"), self._random.choice((4, 8))
+        await rm.report_nodes([node(node_id, vcore=vcore, draining=self._random.random() < 0.1)])
+        self.cluster.nodes[node_id] = vcore
+
+    async def _update_node(self, rm: ResourceManager, _: Bus) -> None:
+        node_id = self._random.choice(list(self.cluster.nodes))
+        self.cluster.nodes[node_id] = vcore = self._random.choice((2, 4, 8))
+        await rm.update_nodes([node(node_id, vcore=vcore)])
+
+    async def _drain(self, rm: ResourceManager, _: Bus) -> None:
+        node_id = self._random.choice(list(self.cluster.nodes))
+        await (rm.drain if self._random.random() < 0.4 else rm.undrain)(node_id)
+
+    async def _decommission(self, rm: ResourceManager, _: Bus) -> None:
+        node_id = self._random.choice(list(self.cluster.nodes))
+        await rm.decommission(node_id)
+        del self.cluster.nodes[node_id]
+
+    async def _submit(self, rm: ResourceManager, bus: Bus) -> None:
+        app_id, gang = self._new("app-"), self._random.random() < 0.3
+        queue = self._random.choice(QUEUES)
+        new = application(app_id, queue=queue, user="ann")
+        if gang:
+            new = application(
+                app_id,
+                queue=queue,
+                user="bob",
+                placeholders={"vcore": 3},
+                gang_style=self._random.choice(("Hard", "Soft")),
+                execution_timeout_ms=self._random.choice((3_000, 8_000)),
+            )
+        await rm.submit(new)
+        self.cluster.applications[app_id] = new
+        if gang:
+            await rm.ask([ask(app_id, self._new("ph"), count=3, task_group="tg", placeholder=True, vcore=1)])
+
+    async def _ask(self, rm: ResourceManager, _: Bus) -> None:
+        app_id = self._random.choice(list(self.cluster.applications))
+        key, count, gang = self._new("k"), self._random.choice((1, 1, 2, 3)), self._is_gang(app_id)
+        asked = ask(
+            app_id,
+            key,
+            count=count,
+            priority=self._random.choice((0, 0, 1)),
+            timeout_ms=self._random.choice((0, 0, 2_000, 6_000)),
+            task_group="tg" if gang else "",
+            vcore=1 if gang else self._random.choice((1, 2)),
+        )
+        await rm.ask([asked])
+        if not gang and app_id in self.cluster.applications:
+            self.cluster.asked[app_id, key] = asked
+
+    def _is_gang(self, app_id: str) -> bool:
+        return self.cluster.applications[app_id].HasField("placeholderAsk")
+
+    async def _release(self, rm: ResourceManager, _: Bus) -> None:
+        running = list(self.cluster.running.values())
+        await rm.release(self._random.sample(running, min(len(running), self._random.choice((1, 1, 3)))))
+
+    async def _release_ask(self, rm: ResourceManager, _: Bus) -> None:
+        if self.cluster.asked:
+            app_id, key = taken = self._random.choice(list(self.cluster.asked))
+            del self.cluster.asked[taken]
+            await rm.release([si.AllocationAskRelease(applicationID=app_id, allocationKey=key)])
+
+    async def _remove(self, rm: ResourceManager, _: Bus) -> None:
+        app_id = self._random.choice(list(self.cluster.applications))
+        self.cluster.forget(app_id)
+        await rm.remove(app_id)
+
+    async def _configure(self, rm: ResourceManager, _: Bus) -> None:
+        await rm.update_configuration(self._random.choice(CONFIGURATIONS))
+
+    async def _register_again(self, rm: ResourceManager, _: Bus) -> None:
+        await self._register(rm, self._resync())
+
+    async def _deregister(self, rm: ResourceManager, _: Bus) -> None:
+        self.cluster.in_doubt = True
+        await rm.deregister()
+        self.cluster.clear()
+        await self._register(rm, "report")
+
+    ACTS = (
+        (_ask, 40), (_release, 16), (_submit, 10), (_release_ask, 3), (_remove, 3), (_update_node, 3), (_drain, 4),
+        (_add_node, 3), (_decommission, 2), (_configure, 2), (_register_again, 1.5), (_deregister, 0.3),
+    )  # fmt: skip
+
+    # Lies
+
+    async def _release_unknown(self, rm: ResourceManager, _: Bus) -> None:
+        kind = self._random.choice((si.STOPPED_BY_RM, si.TIMEOUT, si.PLACEHOLDER_REPLACED))
+        await rm.release([si.AllocationRelease(applicationID="app-1", UUID="nonsense", terminationType=kind)])
+
+    async def _release_twice(self, rm: ResourceManager, _: Bus) -> None:
+        await rm.release(list(self.cluster.ended.values())[-3:])
+
+    async def _release_foreign(self, rm: ResourceManager, _: Bus) -> None:
+        others = [one for other in self._neighbours if other is not self.cluster for one in other.running.values()]
+        await rm.release(others[-3:])
+
+    async def _ask_for_nothing(self, rm: ResourceManager, _: Bus) -> None:
+        await rm.ask([ask("app-0", self._new("x"), vcore=1), ask("", "", vcore=-1)])
+
+    async def _unknown_node(self, rm: ResourceManager, _: Bus) -> None:
+        acts = (rm.drain, rm.undrain, rm.decommission)
+        await self._random.choice(acts)("n0")
+
+    async def _node_again(self, rm: ResourceManager, _: Bus) -> None:
+        """One that exists, or one that has gone."""
+        await rm.report_nodes([node(f"n{self._random.randint(1, self._numbers)}", vcore=4)])
+
+    async def _run_on_its_own(self, rm: ResourceManager, _: Bus) -> None:
+        """Reports what was never allocated, for an application that was never submitted."""
+        await rm.report_allocations([si.Allocation(
+            allocationKey="own", UUID=self._new("own-"), applicationID="app-0", nodeID="n1")])  # fmt: skip
+
+    async def _babble(self, rm: ResourceManager, bus: Bus) -> None:
+        kind = self._random.choice(subjects.REQUEST_KINDS)
+        payload = self._random.choice((b"\xff\xff\xff", si.NodeRequest(rmID="rm-9").SerializeToString()))
+        await bus.append(subjects.request(rm.rm_id, kind), payload)
+
+    async def _misconfigure(self, rm: ResourceManager, _: Bus) -> None:
+        await rm.update_configuration(INVALID)
+
+    LIES = (
+        _release_unknown, _release_twice, _release_foreign, _ask_for_nothing, _unknown_node, _node_again,
+        _run_on_its_own, _babble, _misconfigure,
+    )  # fmt: skip

@@ -1,0 +1,306 @@
+"""The whole system in one process: built from a seed, left to chance for a while, then calmed and audited."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import replace
+from random import Random
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Message
+from remuda_bus.memory import MemoryBus
+from remuda_bus.process import Settings
+from remuda_config.load import load
+from remuda_config.problems import Invalid
+from remuda_core.shell import main as core
+from remuda_core.shell.settings import CoreSettings
+from remuda_events import shell as events
+from remuda_proto.remuda.v1 import config_pb2
+from remuda_rmproxy import shell as rmproxy
+from remuda_sdk import RegistrationFailed
+from remuda_sdk.client import OUTAGE
+from remuda_sdk.session import Superseded
+
+from .auditor import Auditor
+from .cluster import Cluster
+from .environment import environment, wall_clock_s
+from .loop import Stuck, VirtualLoop
+from .network import Network, at_once, one_by_one
+from .process import Main, Process, leaves, said
+from .resource_manager import Rm
+from .story import CURRENT, Story, Violation
+from .weather import Weather
+
+BUSY_S = (8.0, 25.0)
+TIMERS_S = 12.0  # what is set while all is busy is due by then
+SETTLED_WITHIN_S = 120.0
+
+
+def run(seed: int) -> Story:
+    """Raises nothing: `violations` of the story says what was wrong."""
+    loop = VirtualLoop(_adopt)
+    story = Story(loop.time)
+    random = Random(seed)
+    with environment(random), story.of_logs():
+        loop.set_exception_handler(lambda _, context: _unhandled(story, context))
+        try:
+            loop.run_until_complete(_simulate(random, story))
+        except Stuck as error:
+            story.violations.insert(0, str(error))
+        except BaseExceptionGroup as errors:
+            story.violations[:0] = [said(error) for error in leaves(errors)]
+        finally:
+            loop.set_exception_handler(lambda *_: None)
+            loop.clear()
+    return story
+
+
+async def _simulate(random: Random, story: Story) -> None:
+    await Simulation(random, story).run()
+
+
+def _adopt(task: asyncio.Task[None], context: Context | None) -> None:
+    process = CURRENT.get() if context is None else context.get(CURRENT)
+    if process is not None:
+        process.adopt(task)
+
+
+def _unhandled(story: Story, context: dict[str, object]) -> None:
+    error = context.get("exception")
+    story.tell(f"{context.get('message')}: {error!r}")
+
+
+class Simulation:
+    """Everything that is drawn here is drawn once, at the start; what is drawn later depends on what happens."""
+
+    def __init__(self, random: Random, story: Story) -> None:
+        self.random = random
+        self.story = story
+        window_s = random.choice((120.0, 2.0))  # JetStream promises no more, and we need less
+        streams = [
+            replace(one, duplicate_window_s=window_s) if one is not subjects.REQUESTS else one
+            for one in subjects.STREAMS
+        ]
+        self.server = MemoryBus(
+            asyncio.get_running_loop().time, random.choice((8 * 1024 * 1024, 32 * 1024)), streams, subjects.BUCKETS
+        )
+        self.weather = Weather(random)
+        self.network = Network(self.server, self.weather, random, story)
+        self.two_leaders = random.random() < 0.25
+        self.network.judges = not (self.two_leaders and random.random() < 0.5)
+        self.unrest_s = random.choice((1.5, 4.0, 10.0))  # between two disasters
+        self.snapshot_facts = random.choice((10, 30, 1_000))
+        self.disasters = random.sample(DISASTERS, random.randint(1, len(DISASTERS)))
+        self.spoilt = False
+        clusters: list[Cluster] = []
+        self.rms = [Rm(f"rm-{number}", random, story, clusters) for number in range(1, random.choice((2, 3)))]
+        clusters += [rm.cluster for rm in self.rms]
+        self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story) for rm in self.rms}
+        self.cores = [self._core(f"core-{number}") for number in (1, 2)]
+        self.proxies = [self._process(f"rmproxy-{n}", _rmproxy) for n in (1, 2)]
+        self.processes = [
+            *self.cores,
+            *self.proxies,
+            self._process("config", _config),
+            *(self._process(f"events-{n}", _events) for n in (1, 2)),
+            *(self._process(rm.cluster.rm_id, rm.main) for rm in self.rms),
+        ]
+
+    def _process(self, name: str, main: Main) -> Process:
+        return Process(name, main, self.network, self.random, self.story, expected=expected)
+
+    def _core(self, name: str) -> Process:
+        leases = None
+        if self.two_leaders:
+            leases = MemoryBus(asyncio.get_running_loop().time, streams=(), buckets=(subjects.LEASES,))
+        return Process(name, self._lead, self.network, self.random, self.story, expected=expected, own_leases=leases)
+
+    async def _lead(self, bus: Bus) -> None:
+        settings = CoreSettings(
+            instance=_name(),
+            snapshot_facts=self.snapshot_facts,
+            snapshot_s=10.0,
+            snapshot_apart_s=0.5,
+            snapshot_in_child=False,
+            replay_horizon_s=0.0,
+        )
+        await core.main(bus, settings)
+
+    async def run(self) -> None:
+        self.story.tell(f"two leaders: {self.two_leaders}, judged: {self.network.judges}, {self._disasters()}")
+        now = asyncio.get_running_loop().time
+        async with asyncio.TaskGroup() as group:
+            background = [group.create_task(process.keep_running()) for process in self.processes]
+            for auditor in self.auditors.values():
+                following = (auditor.follow_log(now), auditor.follow_requests(), auditor.follow_inbox())
+                background += [group.create_task(one) for one in following]
+            raging = group.create_task(self._rage())
+            await self._all_registered()
+            await asyncio.sleep(self.random.uniform(*BUSY_S))
+            raging.cancel()
+            await self._calm()
+            for task in background:
+                task.cancel()
+
+    def _disasters(self) -> str:
+        return ", ".join(disaster.__name__.strip("_") for disaster in self.disasters)
+
+    async def _all_registered(self) -> None:
+        for _ in range(60):
+            if all(rm.cluster.registered for rm in self.rms):
+                return
+            await asyncio.sleep(0.5)
+
+    # Disasters
+
+    async def _rage(self) -> None:
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / self.unrest_s))
+            self.random.choice(self.disasters)(self)
+
+    def _kill(self) -> None:
+        self.random.choice(self.processes).kill()
+
+    def _kill_a_core(self) -> None:
+        self.random.choice(self.cores).kill()
+
+    def _cut_off(self) -> None:
+        process, for_s = self.random.choice(self.processes), self.random.uniform(0.1, 7.0)
+        self.story.tell(f"{process.name} is cut off for {for_s:.1f} s")
+        if process.connection is not None:
+            process.connection.cut(for_s)
+
+    def _outage(self) -> None:
+        for_s = self.random.uniform(0.2, 5.0)
+        self.story.tell(f"the server is away for {for_s:.1f} s")
+        for process in self.processes:
+            if process.connection is not None:
+                process.connection.cut(for_s)
+
+    def _jump(self) -> None:
+        process = self.random.choice(self.processes)
+        process.clock_s = self.random.uniform(-15.0, 15.0)
+        self.story.tell(f"the clock of {process.name} is ahead by {process.clock_s:.1f} s")
+
+    def _spoil_a_snapshot(self) -> None:
+        """The newest of an RM. Not both: what is trimmed is trimmed in the belief that one of two can be read."""
+        found: dict[str, int] = {}
+        for name in at_once(self.server.objects(subjects.SNAPSHOTS.name)):
+            rm, _, seq = name.rpartition(".")
+            found[rm] = max(found.get(rm, 0), int(seq))
+        if found and not self.spoilt:
+            self.spoilt = True
+            name = f"{(rm := self.random.choice(list(found)))}.{found[rm]}"
+            self.story.tell(f"snapshot {name} is spoilt")
+            at_once(self.server.put_object(subjects.SNAPSHOTS.name, name, one_by_one([b"\xffrubbish"])))
+
+    # The end
+
+    async def _calm(self) -> None:
+        """No more disasters, no more work; everybody lives. What is under way comes to its end, and then has to be
+        right."""
+        self.story.tell("calm")
+        self.weather.calm, self.network.judges = True, True
+        for process in self.processes:
+            process.clock_s, process.down_s = 0.0, (0.05, 0.1)
+        for rm in self.rms:
+            rm.resting = True
+        if self.two_leaders:
+            for process in self.cores:
+                process.own_leases = None
+                process.kill()
+        await asyncio.sleep(TIMERS_S)
+        await self._settled()
+        for rm in self.rms:
+            rm_id = rm.cluster.rm_id
+            auditor = self.auditors[rm_id]
+            cores = [
+                (process.name, core)
+                for process in self.cores
+                for core in process.cores
+                if core.state.rm_id == rm_id and core.state.registration
+            ]
+            if not cores:
+                raise Violation(f"nobody leads {rm_id}")
+            if (halt := await self.server.get(subjects.HALTS.name, subjects.key_of(rm_id))) is not None:
+                raise Violation(f"{rm_id} is halted: {halt.value!r}")
+            if (state := auditor.core.state.rm_state) != "Running":
+                raise Violation(f"{rm_id} is {state}")
+            await auditor.audit(cores, int(wall_clock_s() * 1_000))
+            rm.cluster.compare(auditor.core, auditor.allocated)
+
+    async def _settled(self) -> None:
+        now = asyncio.get_running_loop().time
+        until = now() + SETTLED_WITHIN_S
+        while why := await self._unsettled():
+            if now() > until:
+                raise Violation(f"it does not come to rest: {why}")
+            await asyncio.sleep(1.0)
+
+    async def _unsettled(self) -> str:
+        now = asyncio.get_running_loop().time()
+        for rm in self.rms:
+            auditor = self.auditors[rm.cluster.rm_id]
+            if not rm.cluster.registered:
+                return f"{auditor.rm_id} is not registered"
+            if why := await auditor.unsettled():
+                return why
+            if auditor.core.state.now_ms > wall_clock_s() * 1_000:
+                return f"the time of {auditor.rm_id} is ahead"
+            if now - auditor.changed_at < 3.0:
+                return f"{auditor.rm_id} goes on"
+        return ""
+
+
+Disaster = Callable[[Simulation], None]
+DISASTERS: tuple[Disaster, ...] = (
+    Simulation._kill, Simulation._kill, Simulation._kill_a_core, Simulation._cut_off, Simulation._outage,
+    Simulation._jump,
+    Simulation._spoil_a_snapshot,
+)  # fmt: skip
+
+
+def expected(error: BaseException) -> bool:
+    """An RM that could not register, or was superseded by a registration of its own that came late."""
+    return isinstance(error, Superseded) or (isinstance(error, RegistrationFailed) and error.code == OUTAGE)
+
+
+# The processes
+
+
+async def _rmproxy(bus: Bus) -> None:
+    await rmproxy.main(bus, Settings(instance=_name()))
+
+
+async def _events(bus: Bus) -> None:
+    await events.serve(bus, _name())
+
+
+def _name() -> str:
+    process = CURRENT.get()
+    assert process is not None
+    return f"{process.name}.{process.lives}"
+
+
+async def _config(bus: Bus) -> None:
+    await bus.serve(subjects.RESOLVE_CONFIGURATION, _resolve, "resolve")
+    await asyncio.get_running_loop().create_future()
+
+
+async def _resolve(message: Message) -> bytes:
+    question = config_pb2.ResolveConfiguration.FromString(message.payload)
+    return _resolved(question.config)
+
+
+@functools.cache
+def _resolved(text: str) -> bytes:
+    resolved = config_pb2.ResolvedConfiguration()
+    try:
+        resolved.configuration.CopyFrom(load(text, "rm"))
+    except Invalid as invalid:
+        for problem in invalid.problems:
+            resolved.problems.add(path=problem.path, line=problem.line, message=problem.message)
+    return resolved.SerializeToString()
