@@ -262,6 +262,8 @@ class LogReader:
             entries = [entry for message in messages if (entry := self._chain.accept(message)) is not None]
         except ChangedPast:
             await self._check_head()
+            if not self.position.seq and (parent := await beginning(self._bus, self._rm_id)):
+                raise Unreadable(f"{self._subject} has been trimmed up to {parent}, before it was read") from None
             raise
         if messages:
             self.last_seq = messages[-1].seq
@@ -276,6 +278,15 @@ class LogReader:
         await check_commit(self._bus, self._rm_id, head)
         if head.seq and await self._bus.message(subjects.LOG.name, head.seq) is None:
             raise Unreadable(f"{self._subject} has been trimmed beyond {head.seq}, up to which it was read")
+
+
+async def beginning(bus: Bus, rm_id: str) -> int:
+    """The commit on which the first one hangs; 0: the log is whole. (It is never trimmed up to what is no commit.)"""
+    first = await bus.first(subjects.LOG.name, subjects.log(rm_id))
+    try:
+        return 0 if first is None else log_pb2.Commit.FromString(first.payload).parent
+    except DecodeError:
+        return 0
 
 
 async def check_commit(bus: Bus, rm_id: str, position: Position) -> None:

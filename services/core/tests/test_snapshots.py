@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -181,6 +182,34 @@ async def test_without_a_snapshot_the_log_has_to_be_whole(bus: Bus) -> None:
     await bus.trim(subjects.LOG.name, subjects.log(RM), at.seq)
     with pytest.raises(ChangedPast, match="no snapshot"):
         await restore(bus, Core(RM))
+
+
+class Slow:
+    """The bus of a core that reads the list of snapshots, and then nothing for a while."""
+
+    def __init__(self, bus: Bus, listed: list[str]) -> None:
+        self._bus = bus
+        self._listed = [listed]
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._bus, verb)
+
+    async def objects(self, bucket: str) -> list[str]:
+        return self._listed.pop() if self._listed else await self._bus.objects(bucket)
+
+
+async def test_snapshots_that_come_and_go_meanwhile(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    listed = []
+    for number in range(4):
+        listed.append(await bus.objects(BUCKET))
+        await tell(bus, await lead.ask(number))
+        await lead.snapshot()
+    for names in listed[:2]:
+        core = Core(RM)
+        assert await restore(Slow(bus, names), core) == lead.writer.position  # type: ignore[arg-type]
+        assert digest(core.state) == digest(lead.core.state)
 
 
 async def test_a_child_that_fails_leaves_nothing(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,10 @@ JUDGE_EVERY_S: Final = 0.1
 # Less than a lease lasts, so whoever was stopped for longer loses it before it can call anybody silent.
 NOT_LISTENED_S: Final = 1.0
 
+# The core is told so often that an RM is there, though it should know: an rmproxy that was cut off may have told it the
+# contrary, much too late. A pause by mistake lasts no longer, and a line in the log twice a minute does not matter.
+BACK_AGAIN_S: Final = 30.0
+
 # An RM that has so many messages unacknowledged is told nothing more until it has acknowledged some: they are some
 # seconds' worth under full load, and 100 such RMs leave room in the stream CALLBACKS for all others.
 UNACKNOWLEDGED_MESSAGES: Final = 10_000

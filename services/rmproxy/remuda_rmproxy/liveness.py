@@ -2,7 +2,7 @@
 
 What the core has been told is not known after a start, nor after a time in which this process did not listen: another
 may have worked. So the first beat of each RM is told as "back", and silence counts from then on; the core takes no
-notice of what it knows.
+notice of what it knows. "back" is told again now and then.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from remuda_rmproxy.limits import NOT_LISTENED_S, SILENT_INTERVALS
+from remuda_rmproxy.limits import BACK_AGAIN_S, NOT_LISTENED_S, SILENT_INTERVALS
 from remuda_rmproxy.session import Rm
 
 Verdict = Literal["back", "lost", "gone"]
@@ -22,6 +22,7 @@ class _Pulse:
     registration: int
     heard_at: float
     told: Verdict | None = None
+    told_at: float = 0.0
     beats: bool = False
 
 
@@ -47,18 +48,20 @@ class Liveness:
         for rm in known.values():
             pulse = self._pulse(rm, now)
             verdict = self._verdict(rm, pulse, now)
-            if verdict is not None and verdict != pulse.told:
+            again = verdict == "back" and now - pulse.told_at >= BACK_AGAIN_S
+            if verdict is not None and (verdict != pulse.told or again):
                 yield rm, verdict, "" if verdict == "back" else f"silent for {now - pulse.heard_at:.3g} s"
 
     def told(self, rm: Rm, verdict: Verdict, now: float) -> None:
-        self._pulse(rm, now).told = verdict
+        pulse = self._pulse(rm, now)
+        pulse.told, pulse.told_at = verdict, now
 
     def _pulse(self, rm: Rm, now: float) -> _Pulse:
         """Registering is a sign of life; what was there before this process has time to give one."""
         pulse = self._pulses.get(rm.rm_id)
         if pulse is None or pulse.registration != rm.registration:
             registered_now = pulse is not None
-            pulse = self._pulses[rm.rm_id] = _Pulse(rm.registration, now, "back" if registered_now else None)
+            pulse = self._pulses[rm.rm_id] = _Pulse(rm.registration, now, "back" if registered_now else None, now)
         return pulse
 
     @staticmethod

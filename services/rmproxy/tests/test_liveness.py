@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from remuda_bus.bus import Refused
-from remuda_rmproxy.limits import GONE_AFTER_S
+from remuda_rmproxy.limits import BACK_AGAIN_S, GONE_AFTER_S
 from remuda_rmproxy.liveness import Liveness
 from remuda_rmproxy.session import Heartbeat, Rm, check_extra_config
 
@@ -47,6 +47,16 @@ def test_silence_for_three_intervals_and_then_for_good() -> None:
     assert story.at(120) == []
     assert story.at(104 + GONE_AFTER_S) == [("gone", "silent for 600 s")]
     assert story.at(1_000, heard=True) == [("back", "")]
+
+
+def test_that_it_is_there_is_said_again_now_and_then() -> None:
+    """An rmproxy that was cut off may say much later that the RM was silent."""
+    story = Story(EVERY_5_S)
+    assert story.at(100, heard=True) == [("back", "")]
+    assert story.at(100 + BACK_AGAIN_S - 0.1, heard=True) == []
+    assert story.at(100 + BACK_AGAIN_S, heard=True) == [("back", "")]
+    assert story.at(100 + 3 * BACK_AGAIN_S) == [("lost", f"silent for {2 * BACK_AGAIN_S:.3g} s")]
+    assert story.at(100 + 5 * BACK_AGAIN_S) == []
 
 
 def test_who_is_never_heard_is_lost_after_three_intervals_too() -> None:

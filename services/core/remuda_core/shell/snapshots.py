@@ -10,8 +10,7 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Serving, Unanswered
-from remuda_bus.log import Position
-from remuda_proto.remuda.v1 import log_pb2
+from remuda_bus.log import Position, beginning
 
 from .. import check, limits
 from ..core import Core
@@ -32,27 +31,37 @@ async def restore(bus: Bus, core: Core) -> Position:
     """The core stands where the newest readable snapshot was taken; without any at the beginning, Position(). Raises
     ChangedPast when the log does not reach back far enough to do without."""
     rm_id = core.state.rm_id
-    for seq in reversed(await kept(bus, rm_id)):
-        name = name_of(rm_id, seq)
-        started = time.perf_counter()
-        try:
-            payload = await bus.get_object(BUCKET, name)
-            if payload is None:
-                continue
-            position, state = await _read(rm_id, payload)
-        except Unanswered:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the one before may be good
-            log.error("a snapshot cannot be read, trying the one before", rm=rm_id, snapshot=name, error=repr(error))
-        else:
-            core.state = state
-            log.info(
-                "restored", rm=rm_id, snapshot=name, bytes=len(payload), seconds=round(time.perf_counter() - started, 3)
-            )
-            return position
-    await _check_log_is_whole(bus, rm_id)
+    seqs = await kept(bus, rm_id)
+    while True:
+        for seq in reversed(seqs):
+            if (position := await _restore(bus, core, name_of(rm_id, seq))) is not None:
+                return position
+        parent = await beginning(bus, rm_id)
+        before, seqs = seqs, await kept(bus, rm_id)
+        if seqs == before:  # else the leader has written others meanwhile, and trimmed the log behind them
+            break
+    if parent:
+        raise ChangedPast(f"{subjects.log(rm_id)} begins behind {parent}, and no snapshot is there to go on from")
     core.state = State(rm_id)
     return Position()
+
+
+async def _restore(bus: Bus, core: Core, name: str) -> Position | None:
+    """None: it is not there any more, or cannot be read."""
+    rm_id, started = core.state.rm_id, time.perf_counter()
+    try:
+        payload = await bus.get_object(BUCKET, name)
+        if payload is None:
+            return None
+        position, core.state = await _read(rm_id, payload)
+    except Unanswered:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the one before may be good
+        log.error("a snapshot cannot be read, trying the one before", rm=rm_id, snapshot=name, error=repr(error))
+        return None
+    seconds = round(time.perf_counter() - started, 3)
+    log.info("restored", rm=rm_id, snapshot=name, bytes=len(payload), seconds=seconds)
+    return position
 
 
 async def _read(rm_id: str, payload: bytes) -> tuple[Position, State]:
@@ -63,14 +72,6 @@ async def _read(rm_id: str, payload: bytes) -> tuple[Position, State]:
         if number % limits.RECORDS_RESTORED_AT_ONCE == 0:
             await asyncio.sleep(0)  # leases are renewed and other RMs led meanwhile
     return position, state
-
-
-async def _check_log_is_whole(bus: Bus, rm_id: str) -> None:
-    first = await bus.first(subjects.LOG.name, subjects.log(rm_id))
-    if first is not None and (parent := log_pb2.Commit.FromString(first.payload).parent):
-        raise ChangedPast(
-            f"{subjects.log(rm_id)} begins at {first.seq}, behind {parent}, and no snapshot is there to go on from"
-        )
 
 
 async def kept(bus: Bus, rm_id: str) -> list[int]:
