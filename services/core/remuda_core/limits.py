@@ -23,6 +23,13 @@ GAPS: Final = 4
 COMMANDS_PER_COMMIT: Final = 256
 INBOX_BYTES_PER_COMMIT: Final = 256_000
 
+# A log that is full stays full until somebody makes room.
+FULL_RETRY_S: Final = 1.0
+
+# Resources come in few shapes and a thousandfold: equal ones are read once and shared. Bounded, because shapes come
+# from outside.
+SHAPES: Final = 10_000
+
 # Time passes for the core at least once a second.
 TICK_MS: Final = 1_000
 # An alarm that is due earlier is not made to wait for that, but many of them are taken together.

@@ -14,11 +14,9 @@ from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 from . import commands, facts, settings
+from .limits import SHAPES
 from .rules.resource import Resource, clamp
 
-# Resources come in few shapes and a thousandfold: equal ones are read once and shared. Bounded, because shapes come
-# from outside.
-SHAPES: Final = 10_000
 NO_TAGS: Final[facts.Tags] = {}
 _read_shapes: dict[bytes, Resource] = {}
 _written_shapes: dict[tuple[tuple[str, int], ...], si.Resource] = {}

@@ -26,8 +26,6 @@ from .snapshots import Snapshots
 
 log = structlog.get_logger()
 
-FULL_RETRY_S = 1.0
-
 
 class Leader:
     """Raises LostLeadership, ChangedPast or an outage of the bus: whatever it was, the process has to die and be born
@@ -170,4 +168,4 @@ class Leader:
                     log.error(
                         "the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error)
                     )
-                    await asyncio.sleep(FULL_RETRY_S)
+                    await asyncio.sleep(limits.FULL_RETRY_S)
