@@ -12,6 +12,7 @@ import os
 import signal
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from typing import Final, NoReturn
 
 Work = Callable[[], Iterable[bytes]]
@@ -86,8 +87,7 @@ def _do(work: Work, write_end: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.closerange(STDERR + 1, write_end)
-        os.closerange(write_end + 1, os.sysconf("SC_OPEN_MAX"))
+        _close_all_but(write_end)
         os.nice(NICENESS)
         for part in work():
             _write(write_end, part)
@@ -98,6 +98,13 @@ def _do(work: Work, write_end: int) -> NoReturn:
         os.write(STDERR, traceback.format_exc().encode())
     finally:
         os._exit(status)
+
+
+def _close_all_but(kept: int) -> None:
+    for fd in map(int, os.listdir("/dev/fd")):
+        if fd > STDERR and fd != kept:
+            with suppress(OSError):  # the one of this listing
+                os.close(fd)
 
 
 def _write(pipe: int, part: bytes) -> None:
