@@ -357,3 +357,7 @@ async def test_a_stream_that_is_too_full_keeps_only_what_is_needed() -> None:
     bus.resize("LOG", 100)
     await trim(bus, RM, positions[-1].seq, 3_600)
     assert await first(bus, "LOG", subjects.log(RM)) == positions[-1].seq
+    bus.resize("LOG", 1_000_000)
+    await tell(bus, at := await lead.ask(5))
+    await trim(bus, RM, at.seq, 3_600)
+    assert await first(bus, "LOG", subjects.log(RM)) == positions[-1].seq, "all that is left is young"

@@ -147,7 +147,11 @@ class Snapshots:
             await asyncio.gather(self._writing, return_exceptions=True)
 
     def _due(self) -> bool:
-        if not self._facts or (self._writing is not None and not self._writing.done()):
+        if self._writing is not None:
+            if not self._writing.done():
+                return False
+            self._writing.result()  # a bug is not passed over
+        if not self._facts:
             return False
         age_s, settings = asyncio.get_running_loop().time() - self._taken_at, self._settings
         if self._facts < settings.snapshot_facts and age_s < settings.snapshot_s:
@@ -168,16 +172,21 @@ class Snapshots:
             await self._bus.put_object(BUCKET, name_of(rm_id, position.seq), source.output())
             seconds = round(asyncio.get_running_loop().time() - started, 3)
             log.info("snapshot", rm=rm_id, log_seq=position.seq, facts=facts, stopped_ms=stopped_ms, seconds=seconds)
-            await self._tidy(rm_id)
         except (BusError, ChildFailed, OSError) as error:
             self._facts += facts
             log.error("no snapshot could be written", rm=rm_id, log_seq=position.seq, error=repr(error))
+        else:
+            await self._tidy(rm_id)
         finally:
             await source.close()
 
     async def _tidy(self, rm_id: str) -> None:
-        seqs = await kept(self._bus, rm_id)
-        for seq in seqs[: -limits.SNAPSHOTS_KEPT]:
-            await self._bus.delete_object(BUCKET, name_of(rm_id, seq))
-        if len(seqs) >= limits.SNAPSHOTS_KEPT:
-            await trim(self._bus, rm_id, seqs[-limits.SNAPSHOTS_KEPT], self._settings.replay_horizon_s)
+        """What is left lying goes after the next one."""
+        try:
+            seqs = await kept(self._bus, rm_id)
+            for seq in seqs[: -limits.SNAPSHOTS_KEPT]:
+                await self._bus.delete_object(BUCKET, name_of(rm_id, seq))
+            if len(seqs) >= limits.SNAPSHOTS_KEPT:
+                await trim(self._bus, rm_id, seqs[-limits.SNAPSHOTS_KEPT], self._settings.replay_horizon_s)
+        except BusError as error:
+            log.error("nothing could be trimmed behind the snapshots", rm=rm_id, error=repr(error))

@@ -24,12 +24,13 @@ async def trim(bus: Bus, rm_id: str, snapshot_seq: int, horizon_s: float) -> Non
     """`snapshot_seq`: the commit at which the oldest snapshot was taken."""
     subject = subjects.log(rm_id)
     needed = min(snapshot_seq, await _told_to_rm(bus, rm_id), await _told_to_people(bus, rm_id))
+    first = await bus.first(subjects.LOG.name, subject)
     if await bus.fullness(subjects.LOG.name) < limits.TRIMMED_FROM:
         young = await bus.first_since(subjects.LOG.name, subject, horizon_s)
         if young is not None and young < needed:
             _, commit = await _beginning_of(bus, rm_id, young)
             needed = commit.parent  # is in force, since a commit hangs on it
-    if not needed:
+    if first is None or needed < first.seq:
         return
     seq, commit = await _beginning_of(bus, rm_id, needed)
     await bus.trim(subjects.LOG.name, subject, seq)
