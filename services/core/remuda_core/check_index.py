@@ -367,7 +367,7 @@ def _check_wake_ups(queue: Queue, leaf: LeafOrder, index: Index) -> None:
     ]
     if not able:
         return
-    assert index.anything_fits(room), (
+    assert index.anything_fits(tuple(-amount for amount in room)), (
         f"queue {queue.path}: {able[0].demand.items} fits the headroom, the index takes it for too small"
     )
     order: LeafOrder | ParentOrder = leaf

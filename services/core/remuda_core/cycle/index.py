@@ -162,9 +162,10 @@ class Index:
         self.blocked[waiting] = None
         gang.leave(waiting)
 
-    def anything_fits(self, room: Vector) -> bool:
-        """A headroom so small that not even the smallest amounts asked for fit needs no looking at lanes."""
-        return self._least is None or covers(room, self._least)
+    def anything_fits(self, bar: Vector) -> bool:
+        """A headroom so small that not even the smallest amounts asked for fit needs no looking further down. `bar`:
+        negated, and so is `_least`."""
+        return self._least is None or covers(self._least, bar)
 
     def close(self, demand: Demand) -> None:
         """No node fits it now. It lives on as long as its asks may reserve nodes."""
@@ -404,8 +405,10 @@ class Index:
         self.nodes.book(node, lane.demand)
         if not ask.free:
             line.remove(ask)
-            if leaf.only is not lane or leaf.fair or not lane.open or not line.best or not line.best[0].free:
-                leaf.taken(line)  # what is first may be another, not only another ask
+            if leaf.fair or not lane.open or not line.best or not line.best[0].free:
+                leaf.taken(line)
+            elif leaf.only is None:  # the same, where another ask of the line follows
+                lane.touch()
         elif leaf.fair:
             leaf.taken(line)
         leaf.changed(lane.demand.weight)
@@ -707,7 +710,7 @@ class Index:
         self.leaves[lane.leaf] = None
         if demand.live:
             self._live_lanes += 1
-        self._least = demand.need if self._least is None else tuple(map(min, self._least, demand.need))
+        self._least = demand.negated if self._least is None else tuple(map(max, self._least, demand.negated))
 
     def lane_gone(self, lane: Lane) -> None:
         self.parked.leave(lane)

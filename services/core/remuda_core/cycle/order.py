@@ -112,15 +112,16 @@ class QueueOrder:
         """Of all that is pending below, by what the partition's total is now."""
         raise NotImplementedError
 
-    def headroom(self, outer: Vector | None) -> Vector:
-        """max - allocated, no more than what the queues above leave."""
+    def bar(self, outer: Vector | None) -> Vector:
+        """Its headroom, max - allocated, no more than what the queues above leave; negated, as demands are in a
+        FitList."""
         allocated = self.queue.allocated
-        room = [UNLIMITED] * len(self.index.names) if outer is None else list(outer)
+        bar = list(self.index.no_limits if outer is None else outer)
         for place, name, most in self.maxima:
-            left = most - allocated.get(name, 0)
-            if left < room[place]:
-                room[place] = left
-        return tuple(room)
+            over = allocated.get(name, 0) - most
+            if over > bar[place]:
+                bar[place] = over
+        return tuple(bar)
 
     def enter(self, more: int = 0) -> None:
         """There may be something to do here again: take part, all the way up. `more`: what is asked in addition."""
@@ -196,15 +197,16 @@ class ParentOrder(QueueOrder):
     def _weight(self) -> int:
         return sum(child.order.weight for child in self.queue.children.values() if child.order is not None)
 
-    def first(self, room: Vector | None) -> PendingAsk | None:
-        """The next ask below that fits the headroom `room`."""
+    def first(self, bar: Vector | None) -> PendingAsk | None:
+        """The next ask below that fits the headroom (None: there is no maximum on the way)."""
+        if bar is not None and not self.index.anything_fits(bar):
+            return None
         contest = self.contest
         while (child := contest.leader or contest.first()) is not None:
-            inner = child.headroom(room) if child.limited else room
-            if inner is None or self.index.anything_fits(inner):
-                found = child.first(inner)
-                if found is not None:
-                    return found
+            inner = child.bar(bar) if child.limited else bar
+            found = child.first(inner)
+            if found is not None:
+                return found
             contest.leave(child)
             if inner is not None:
                 child.park()
@@ -253,21 +255,21 @@ class LeafOrder(QueueOrder):
     def _weight(self) -> int:
         return weight(self.queue.asked, self.index.scales)
 
-    def first(self, room: Vector | None) -> PendingAsk | None:
+    def first(self, bar: Vector | None) -> PendingAsk | None:
         """The next ask of the best lane that fits the headroom and may fit a node."""
         if self.dirty_lanes:
             self._settle()
         only = self.only
         if only is not None:
-            if not only.open or (room is not None and not covers(room, only.demand.need)):
+            if not only.open or (bar is not None and not covers(only.room, bar)):
                 return None
             if not only.demand.live:
                 only.close()
             elif not only.limited or self._passes(only):
                 return only.first()
             return None
-        need = self.index.no_limits if room is None else tuple(map(neg, room))
-        while (lane := self.order.first(need)) is not None:
+        bar = bar or self.index.no_limits
+        while (lane := self.order.first(bar)) is not None:
             if not lane.demand.live:
                 lane.close()
             elif not lane.limited or self._passes(lane):
@@ -275,22 +277,22 @@ class LeafOrder(QueueOrder):
         return None
 
     def first_closed(self, room: Vector) -> PendingAsk | None:
-        """The next ask of the best lane that waits for a gap and fits this one, and the headroom."""
+        """The next ask of the best lane that waits for a gap and fits this one, `room`, and the headroom."""
+        bar: Vector = tuple(map(neg, room))
         for queue in self.queue.lineage:
             if queue.order is not None and queue.order.limited:
-                room = queue.order.headroom(room)
+                bar = queue.order.bar(bar)
         if self.dirty_lanes:
             self._settle()
         only = self.only
         if only is not None:
             if only.open and not only.demand.live:
                 only.close()
-            fits = only.waits and covers(room, only.demand.need)
+            fits = only.waits and covers(only.demand.negated, bar)
             return only.first() if fits and (not only.limited or self._passes(only)) else None
-        need = tuple(map(neg, room))
-        while (lane := self.order.first(need)) is not None and not lane.demand.live:
+        while (lane := self.order.first(bar)) is not None and not lane.demand.live:
             lane.close()  # it was not looked at since its demand closed
-        while (lane := self.closed.first(need)) is not None:
+        while (lane := self.closed.first(bar)) is not None:
             if not lane.limited or self._passes(lane):
                 return lane.first()
         return None
@@ -497,11 +499,8 @@ class Lane:
     def rank_now(self) -> Rank:
         """That of its first line, and of the first ask in it: an application may have a line in another lane too. The
         number keeps it apart from what a closed lane ranked before: an ask may have moved on from there."""
-        line = self.contest.first()
-        assert line is not None, "a lane without lines is gone"
-        ask = line.head()
-        assert ask is not None, "a line without asks is gone"
-        return (*line.rank(), -ask.ask.priority, ask.seq, self.number)
+        ask = self.first()
+        return (*self.leaf.application_rank(ask.application), -ask.ask.priority, ask.seq, self.number)
 
     def first(self) -> PendingAsk:
         line = self.contest.leader or self.contest.first()
