@@ -90,23 +90,28 @@ class FitList(Generic[T]):
         block.exact = False
         self._shrunk(at)
 
-    def move(self, item: T, rank: Rank) -> None:
-        """Its rank is another now; mostly it still stands between the same neighbours. Listed, if it was not."""
+    def move(self, item: T, rank: Rank) -> bool:
+        """Its rank is another now. Listed, if it was not. Whether it still stands between the same neighbours, as it
+        mostly does."""
         old = item.rank
         if old is not None:
             firsts, blocks = self._firsts, self._blocks
             at = bisect_right(firsts, old) - 1
             ranks = blocks[at].ranks
             place = bisect_left(ranks, old)
-            before = ranks[place - 1] if place else blocks[at - 1].ranks[-1] if at else ()
-            after = ranks[place + 1] if place + 1 < len(ranks) else firsts[at + 1] if at + 1 < len(firsts) else None
-            if before < rank and (after is None or rank < after):
+            if old < rank:
+                after = ranks[place + 1] if place + 1 < len(ranks) else firsts[at + 1] if at + 1 < len(firsts) else None
+                stays = after is None or rank < after
+            else:
+                stays = (ranks[place - 1] if place else blocks[at - 1].ranks[-1] if at else ()) < rank
+            if stays:
                 ranks[place] = item.rank = rank
                 if not place:
                     firsts[at] = rank
-                return
+                return True
             self.remove(item)
         self.put(item, rank)
+        return False
 
     def first(self, need: Vector, start: Rank = ()) -> T | None:
         """The item of the lowest rank, from `start` on, that has room."""

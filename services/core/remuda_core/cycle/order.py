@@ -219,6 +219,8 @@ class LeafOrder(QueueOrder):
         "closed",
         "dirty_lanes",
         "fair",
+        "found",
+        "found_under",
         "gangs",
         "lanes",
         "lines",
@@ -241,6 +243,10 @@ class LeafOrder(QueueOrder):
         self.closed: FitList[Lane] = FitList(len(index.names))  # lanes that wait for a gap
         # Applications with placeholders that can be replaced now.
         self.gangs: Contest[Gang] = Contest()
+        # The lane found last, and under which headroom: as long as there is no more room, no lane before it fits. None:
+        # another may have come before it.
+        self.found: Lane | None = None
+        self.found_under: Vector = index.no_limits
         self.dirty_lanes: list[Lane] = []
         self.numbers = 0
 
@@ -269,11 +275,16 @@ class LeafOrder(QueueOrder):
                 return only.first()
             return None
         bar = bar or self.index.no_limits
-        while (lane := self.order.first(bar)) is not None:
+        lane = self.found
+        if lane is None or not covers(lane.room, bar) or not covers(bar, self.found_under):
+            lane = self.order.first(bar)
+        while lane is not None:
             if not lane.demand.live:
                 lane.close()
             elif not lane.limited or self._passes(lane):
+                self.found, self.found_under = lane, bar
                 return lane.first()
+            lane = self.order.first(bar)
         return None
 
     def first_closed(self, room: Vector) -> PendingAsk | None:
@@ -309,8 +320,8 @@ class LeafOrder(QueueOrder):
             lane.dirty = False
             if lane.contest.members and (lane.open or lane.waits) and lane is not self.only:
                 rank = lane.rank_now()
-                if rank != lane.rank:
-                    (self.closed if lane.waits else self.order).move(lane, rank)
+                if rank != lane.rank and not (self.closed if lane.waits else self.order).move(lane, rank):
+                    self.found = None
         self.dirty_lanes.clear()
 
     # What happens to asks
@@ -451,6 +462,7 @@ class LeafOrder(QueueOrder):
         lane.contest.leave(line)
         if not lane.contest.members:
             (self.closed if lane.waits else self.order).remove(lane)
+            self.found = None
             del self.lanes[lane.demand, lane.standing]
             self.only = next(iter(self.lanes.values())) if len(self.lanes) == 1 else None
             self.index.lane_gone(lane)
@@ -520,6 +532,7 @@ class Lane:
     def close(self) -> None:
         """No node fits: out of the way until one may."""
         self.open = False
+        self.leaf.found = None
         demand = self.demand
         demand.closed_lanes.append(self)
         if demand.choosy or not demand.possible:
@@ -542,6 +555,7 @@ class Lane:
             return  # it waits for something else
         self.open = True
         self.room = self.demand.negated
+        self.leaf.found = None
         if self.contest.members:
             self.touch()
             self.leaf.enter()
