@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, ChangedPast
+from remuda_bus.bus import Bus, ChangedPast, Refused
 from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
@@ -229,6 +229,27 @@ async def test_a_child_that_fails_leaves_nothing(bus: Bus, monkeypatch: pytest.M
     assert len(await bus.objects(BUCKET)) == 1
 
 
+async def test_without_room_for_a_child_the_leader_goes_on(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+
+    def fork() -> int:
+        raise BlockingIOError("no process is left")
+
+    monkeypatch.setattr("os.fork", fork)
+    with capture_logs() as told:
+        asked = asyncio.ensure_future(lead.snapshots.digest())
+        await asyncio.sleep(0)
+        lead.snapshots.take(lead.writer.position)
+        with pytest.raises(Refused, match="no process is left"):
+            await asked
+    assert [entry["event"] for entry in told] == ["no child process could be made"]
+    await lead.ask(0)
+    monkeypatch.undo()
+    await lead.snapshot()
+    assert len(await bus.objects(BUCKET)) == 1
+
+
 async def test_when_one_is_due() -> None:
     lead = Lead(MemoryBus(), CoreSettings(snapshot_facts=100, snapshot_s=0.05, snapshot_apart_s=0))
     assert not lead.snapshots.wanted()
@@ -257,6 +278,11 @@ async def test_the_digest_is_of_the_state_in_the_log() -> None:
     await lead.ask(0)
     assert await asked == (at.seq, before)
     assert not lead.snapshots.wanted()
+    asked = asyncio.ensure_future(lead.snapshots.digest())
+    await asyncio.sleep(0)
+    await lead.snapshots.close()
+    with pytest.raises(Refused, match="does not lead"):
+        await asked
 
 
 # Trimming

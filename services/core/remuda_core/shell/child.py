@@ -27,14 +27,19 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """Forks when it is made. `close` has to be awaited, whatever happened."""
+    """Forks when it is made; OSError when it cannot. `close` has to be awaited, whatever happened."""
 
     def __init__(self, work: Work) -> None:
         self._read_end, write_end = os.pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            _do(work, write_end)
-        os.close(write_end)
+        try:
+            self._pid = os.fork()
+            if self._pid == 0:
+                _do(work, write_end)
+        except OSError:
+            os.close(self._read_end)
+            raise
+        finally:
+            os.close(write_end)
         self._transport: asyncio.BaseTransport | None = None
         self._ended = False
 

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Serving, Unanswered
+from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Refused, Serving, Unanswered
 from remuda_bus.log import Position, beginning
 
 from .. import check, limits
@@ -108,16 +108,27 @@ class Snapshots:
 
     def take(self, position: Position) -> None:
         """The core stands at that commit. It is stopped for as long as a fork takes."""
+        digests, self._digests = self._digests, []
+        try:
+            for wanted in digests:
+                self._take_digest(position, wanted)
+            if self._due():
+                self._taken_at = asyncio.get_running_loop().time()
+                self._take_snapshot(position)
+        except OSError as error:  # no memory or no process is left for a child
+            log.error("no child process could be made", rm=self._core.state.rm_id, error=repr(error))
+            _refuse(digests, f"no child process could be made: {error}")
+
+    def _take_digest(self, position: Position, wanted: asyncio.Future[tuple[int, Source]]) -> None:
+        if not wanted.done():
+            state = self._core.state
+            wanted.set_result((position.seq, self._beside(lambda: [check.digest(state).encode()])))
+
+    def _take_snapshot(self, position: Position) -> None:
         state = self._core.state
-        for wanted in self._digests:
-            if not wanted.done():
-                wanted.set_result((position.seq, self._beside(lambda: [check.digest(state).encode()])))
-        self._digests.clear()
-        if self._due():
-            facts, self._facts = self._facts, 0
-            self._taken_at = asyncio.get_running_loop().time()
-            source = self._beside(lambda: snapshot_format.write(state.rm_id, position, save(state)))
-            self._writing = asyncio.create_task(self._write(position, facts, source))
+        source = self._beside(lambda: snapshot_format.write(state.rm_id, position, save(state)))
+        facts, self._facts = self._facts, 0
+        self._writing = asyncio.create_task(self._write(position, facts, source))
 
     async def digest(self) -> tuple[int, str]:
         """Of the state as it is in the log: at which commit, and SHA-256 in hexadecimal."""
@@ -142,6 +153,7 @@ class Snapshots:
 
     async def close(self) -> None:
         """What is being written is given up."""
+        _refuse(self._digests, "this core does not lead any more")
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
@@ -190,3 +202,9 @@ class Snapshots:
                 await trim(self._bus, rm_id, seqs[-limits.SNAPSHOTS_KEPT], self._settings.replay_horizon_s)
         except BusError as error:
             log.error("nothing could be trimmed behind the snapshots", rm=rm_id, error=repr(error))
+
+
+def _refuse(digests: list[asyncio.Future[tuple[int, Source]]], reason: str) -> None:
+    for wanted in digests:
+        if not wanted.done():
+            wanted.set_exception(Refused(reason, 503))
