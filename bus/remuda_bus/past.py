@@ -54,15 +54,14 @@ async def reaches(source: Source, stream: str, subject: str, seq: int, digest: b
 
 
 async def _check_trimmed(source: Source, stream: str, subject: str, seq: int) -> None:
-    """What is trimmed goes from the front, and the stream's end stays. Where messages do not expire, the newest of a
-    subject is never trimmed."""
+    """What is trimmed goes from the front, and the stream's end stays. A log is never trimmed to nothing."""
     end = await source.end(stream)
     if end < seq:
         raise ChangedPast(f"stream {stream} ends at {end}, but had been read up to {seq}")
     first = await source.first(stream, subject)
     if first is not None and first.seq < seq:
         raise ChangedPast(f"{subject} has lost its message {seq}, though it still has {first.seq}")
-    if first is None and stream not in subjects.EXPIRING:
+    if first is None and stream == subjects.LOG.name:
         raise ChangedPast(f"{subject} has lost its message {seq}, and all others")
 
 

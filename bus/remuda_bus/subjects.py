@@ -205,7 +205,6 @@ DEAD_LETTERS = Stream(
     max_age_s=30 * DAY_S,
 )
 STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS)
-EXPIRING = frozenset(stream.name for stream in STREAMS if stream.max_age_s)
 
 LEASES = Bucket("remuda_leases", "who leads; an entry that is not renewed goes", ttl_s=2.0)
 RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON of rmproxy's session.Rm")

@@ -44,3 +44,10 @@ ON_ITS_WAY_S = 2.0
 # `remuda declare` is the first to start: the servers may still be looking for each other.
 DECLARE_WITHIN_S = 60.0
 DECLARE_AGAIN_S = 1.0
+
+# Rebuilding
+
+# A core notices at once that its RM is halted; its lease expires after two seconds.
+CORE_STOPS_WITHIN_S = 10.0
+# The RM is asked every two seconds.
+REPORTS_WITHIN_S = 30.0

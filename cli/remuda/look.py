@@ -17,7 +17,7 @@ from rich.text import Text
 from remuda_bus.bus import Bus, BusError, Unanswered
 from remuda_bus.nats import connect
 
-from . import cores, limits, loop, queries
+from . import cores, halted, limits, loop, queries
 from .entries import registered
 from .errors import UserError
 from .queries import Explanation, Partition, Queues
@@ -87,7 +87,8 @@ async def _status(url: str) -> dict[str, Any]:
         counts = Counter(answer.service for answer in answers)
         rms = [await _rm(bus, json.loads(entry.value)) for entry in await registered(bus) if entry.value]
         running = await cores.cores(bus)
-    return {"nats": url, "services": dict(counts), "cores": running, "rms": rms}
+        halts = await halted.halts(bus)
+    return {"nats": url, "services": dict(counts), "cores": running, "rms": rms, "halts": halts}
 
 
 async def _rm(bus: Bus, registered: dict[str, Any]) -> dict[str, Any]:
@@ -125,6 +126,8 @@ def _show_status(url: str, found: dict[str, Any]) -> None:
     console.print(Text.assemble(*parts))
     if found["cores"]:
         console.print(cores.table(found["cores"]))
+    for halt in found["halts"]:
+        console.print(halted.alarm(halt))
     if not found["rms"]:
         console.print("no resource manager is registered", style="dim")
         return

@@ -157,6 +157,19 @@ def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
 
 
 @cli.command()
+def rebuild(
+    rm: Annotated[str, typer.Argument(help="rmID.")],
+    nats: Nats = DEFAULT_URL,
+    directory: Annotated[Path, typer.Option(help="Where what is removed is saved.")] = Path(),
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Begin anew with what a resource manager reports, after a stream has lost or changed its past."""
+    from .rebuild import rebuild as start
+
+    start(nats, rm, directory, yes)
+
+
+@cli.command()
 def queues(rm: Annotated[str, typer.Argument(help="rmID.")], nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
     """The queue trees of a resource manager: used, pending, guaranteed, maximum."""
     from .look import queues as show

@@ -3,17 +3,19 @@
 The messages themselves are `remuda_proto.si.v1.si_pb2`.
 """
 
-from remuda_bus.bus import BusError, Full, Unanswered
+from remuda_bus.bus import BusError, ChangedPast, Full, Unanswered
 from remuda_sdk.build import application, ask, node, release_of, resource
 from remuda_sdk.client import ResourceManager
-from remuda_sdk.session import Callback, DeadLetter, RegistrationFailed, Superseded
+from remuda_sdk.session import Callback, DeadLetter, RegistrationFailed, ReportWanted, Superseded
 
 __all__ = [
     "BusError",
     "Callback",
+    "ChangedPast",
     "DeadLetter",
     "Full",
     "RegistrationFailed",
+    "ReportWanted",
     "ResourceManager",
     "Superseded",
     "Unanswered",

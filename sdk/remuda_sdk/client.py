@@ -10,14 +10,14 @@ from types import TracebackType
 from typing import Literal, Self
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, BusError, Message, Refused, Unanswered
+from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Refused, Unanswered
 from remuda_bus.nats import connect
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.dispatch import HandlersOfRm
+from remuda_sdk.dispatch import HandlersOfRm, called
 from remuda_sdk.inflow import Inflow
 from remuda_sdk.outflow import Outflow
-from remuda_sdk.session import Callback, RegistrationFailed, Releasable, Session, Superseded, read, sized
+from remuda_sdk.session import Callback, RegistrationFailed, Releasable, ReportWanted, Session, Superseded, read, sized
 
 PREDICATES = "predicates"  # in extraConfig: the RM wants to be asked before anything is placed
 EVENTS = "events"  # ... wants to read events: a consumer of them is made for it
@@ -28,7 +28,7 @@ INVALID = 400
 REFUSED = 409
 INTERNAL = 500  # from here on it is not the request that was wrong
 OUTAGE = 503
-
+WITNESS_EVERY_S = 5.0  # an RM that need not be heard says so often up to where it was told; it costs next to nothing
 
 Resync = Literal["report", "replay"]
 
@@ -63,6 +63,7 @@ class ResourceManager(HandlersOfRm):
         self._taker: object = None  # the latest loop over callbacks; one that was left must not be in the way
         self._handling: asyncio.Task[None] | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
         self._doubtful = False  # whether a registration of ours has come through
         self._superseded: Superseded | None = None
 
@@ -129,6 +130,7 @@ class ResourceManager(HandlersOfRm):
         self._outflow = Outflow(bus, self.rm_id, self._retry_for_s)
         try:
             await self._answer_questions(bus)
+            await bus.subscribe(subjects.report_wanted(self.rm_id), self._report_is_wanted)
             if self._register_on_entry:
                 await self.register()
         except BaseException:
@@ -147,6 +149,7 @@ class ResourceManager(HandlersOfRm):
     ) -> None:
         """Raises what a handler has raised, unless something else went wrong already."""
         failure = await self._stop_handling()
+        await self._stop_reporting()
         await self._stop_beating()
         if self._inflow is not None:
             await self._inflow.close()
@@ -164,9 +167,10 @@ class ResourceManager(HandlersOfRm):
             request.extraConfig[RESYNC] = resync
         reply = await self._ask_proxy(subjects.register(self.rm_id), request.SerializeToString(), "register")
         self._superseded = None
-        self._outflow_().registration = int(reply.headers.get(subjects.REGISTRATION, "0"))
+        number = self._outflow_().registration = int(reply.headers.get(subjects.REGISTRATION, "0"))
+        self._session.told.skips()
         if self._inflow is not None:
-            await self._inflow.registered(self._outflow_().registration)
+            await self._inflow.registered(number)
         self._start_beating()
 
     async def deregister(self) -> None:
@@ -188,7 +192,7 @@ class ResourceManager(HandlersOfRm):
                 if self._inflow is not None:
                     await self._inflow.acknowledge()
                 self._doubtful = True
-                headers = {**outflow.belonging(), **span.headers()}
+                headers = {**outflow.belonging(), **self._session.told.headers(), **span.headers()}
                 try:
                     reply = await self._connected().request(subject, payload, headers, self._register_within_s)
                 except Refused as refusal:
@@ -209,16 +213,46 @@ class ResourceManager(HandlersOfRm):
             raise self._superseded
 
     def _start_beating(self) -> None:
-        if self._heartbeat_s is not None and self._beating is None:
+        if self._beating is None:
+            every_s = self._heartbeat_s or WITNESS_EVERY_S
             self._beating = asyncio.get_running_loop().create_task(
-                self._beat(self._heartbeat_s), name=f"heartbeat of {self.rm_id}"
+                self._beat_all_the_time(every_s), name=f"heartbeat of {self.rm_id}"
             )
 
-    async def _beat(self, every_s: float) -> None:
+    async def _beat_all_the_time(self, every_s: float) -> None:
         while True:
-            with contextlib.suppress(BusError):  # the next one may get through
-                await self._connected().publish(subjects.heartbeat(self.rm_id), b"", self._outflow_().belonging())
+            await self._beat()
             await asyncio.sleep(every_s)
+
+    async def _beat(self) -> None:
+        """Says that the RM is there, and up to where it was told."""
+        headers = {**self._outflow_().belonging(), **self._session.told.headers()}
+        with contextlib.suppress(BusError):  # the next one may get through
+            await self._connected().publish(subjects.heartbeat(self.rm_id), b"", headers)
+
+    async def _report_is_wanted(self, _: Message) -> None:
+        """All that the scheduler knew of this RM is gone. It asks again and again, until the RM has registered."""
+        if self._reporting is None or self._reporting.done():
+            self._reporting = asyncio.get_running_loop().create_task(self._report(), name=f"report of {self.rm_id}")
+
+    async def _report(self) -> None:
+        if self._wanted_report is None:
+            await self._open_inflow().fail(ReportWanted(f"the scheduler has lost what it knew of {self.rm_id!r}"))
+            return
+        try:
+            self._session.begin_anew()
+            await self.register("report")
+            await called(self._wanted_report)
+        except RegistrationFailed as failed:
+            if failed.code < INTERNAL:
+                await self._open_inflow().fail(failed)
+        except Exception as error:  # noqa: BLE001 - whoever waits for a callback has to hear of it
+            await self._open_inflow().fail(error)
+
+    async def _stop_reporting(self) -> None:
+        if self._reporting is not None:
+            self._reporting.cancel()
+            await asyncio.wait([self._reporting])
 
     async def _stop_beating(self) -> None:
         beating, self._beating = self._beating, None
@@ -294,14 +328,21 @@ class ResourceManager(HandlersOfRm):
         if self._superseded is not None:
             raise self._superseded
         while True:
-            message = await inflow.first(self._session.is_new)
+            message = await self._first(inflow)
             if self._taker is not taker:
                 raise RuntimeError("callbacks are taken by another loop, or by handlers")
-            callback = read(message)
+            callback, taken = read(message), self._session.taken(message)
             yield callback
             await self._confirm_if_asked(callback)
-            self._session.taken(message)
+            taken()
             await inflow.done(message)
+
+    async def _first(self, inflow: Inflow) -> Message:
+        try:
+            return await inflow.first(self._session.is_new)
+        except ChangedPast:
+            await self._beat()  # the scheduler looks as well, and halts this RM
+            raise
 
     async def handle_for_ever(self) -> None:
         """Waits as long as handlers do their work; raises what one of them raises."""

@@ -10,6 +10,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.session import Callback, DeadLetter
 
 Handler = TypeVar("Handler", bound=Callable[[Any], Any])
+Report = TypeVar("Report", bound=Callable[[], Any])
 Predicates = TypeVar("Predicates", bound=Callable[[Any], Awaitable[str | None] | str | None])
 
 
@@ -35,9 +36,14 @@ class Handlers:
         """What has no handler is left alone. Raises what the handler raises."""
         handler = self._by_type.get(type(callback))
         if handler is not None:
-            returned = handler(callback)
-            if inspect.isawaitable(returned):
-                await returned
+            await called(handler, callback)
+
+
+async def called(handler: Callable[..., Any], *arguments: Any) -> None:
+    """A function or a coroutine function. Raises what it raises."""
+    returned = handler(*arguments)
+    if inspect.isawaitable(returned):
+        await returned
 
 
 class HandlersOfRm:
@@ -45,6 +51,7 @@ class HandlersOfRm:
 
     def __init__(self) -> None:
         self._handlers = Handlers()
+        self._wanted_report: Callable[[], Any] | None = None
         self._predicates: Callable[[Any], Any] | None = None
         self._preemption_predicates: Callable[[Any], Any] | None = None
 
@@ -72,6 +79,15 @@ class HandlersOfRm:
     def on_event(self, handler: Handler) -> Handler:
         """`handler(si.EventRecord)`: what happened, for people. To be set before the first callback is taken."""
         return self._handle(si.EventRecord, handler)
+
+    def on_report_wanted(self, handler: Report) -> Report:
+        """`handler()`: the scheduler has lost what it knew of this RM, which was registered anew just now; report its
+        nodes with what runs there, its applications and its asks. Without a handler, ReportWanted is raised where
+        callbacks are taken."""
+        if self._wanted_report is not None:
+            raise ValueError(f"reports have a handler already: {self._wanted_report!r}")
+        self._wanted_report = handler
+        return handler
 
     def on_predicates(self, handler: Predicates) -> Predicates:
         """`handler(si.PredicatesArgs)`: may the ask start on the node? It returns nothing if it may, or why not. To be

@@ -92,6 +92,10 @@ class Inflow:
             if messages:
                 await consumer.ack(messages)
 
+    async def fail(self, error: Exception) -> None:
+        """Whoever waits for a message gets this instead."""
+        await self._batches.put(error)
+
     async def close(self) -> None:
         await self._stop()
         await asyncio.sleep(0)  # they end in the background: let that begin before the connection goes

@@ -3,7 +3,7 @@ releases the scheduler asks for confirmed once. Section "RM and scheduler update
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -13,6 +13,7 @@ from remuda_bus.bus import Message
 from remuda_bus.split import split
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.build import release_of
+from remuda_sdk.told import Told, is_of_log
 
 MAX_ITEMS = 1_000  # per message: the scheduler works on the first while the next are on their way
 REMEMBERED_CONFIRMATIONS = 100_000
@@ -47,6 +48,11 @@ class Superseded(Exception):
     asks is not handled."""
 
 
+class ReportWanted(Exception):
+    """The scheduler has lost what it knew of this RM and wants it to register and report, which nobody is there to do:
+    see `ResourceManager.on_report_wanted`."""
+
+
 class RegistrationFailed(Exception):
     """The scheduler did not take the RM. `code`: 400 not understood, 422 configuration or core say no, 503 an
     outage."""
@@ -62,24 +68,28 @@ class Session:
 
     def __init__(self, rm_id: str) -> None:
         self.rm_id = subjects.check_rm_id(rm_id)
-        self._told = (0, -1)  # position in the log of the last callback that was taken
+        self.told = Told()
         self._seen_seq = {subjects.CALLBACKS.name: 0, subjects.EVENTS.name: 0}
         self._confirmed: dict[str, None] = {}  # an ordered set
 
     def is_new(self, message: Message) -> bool:
-        """Whether this callback or event has not been `taken` yet: the bus may deliver one twice."""
-        if message.seq and message.seq <= self._seen_seq[stream_of(message)]:
-            return False
-        position = log_position(message)
-        return position is None or stream_of(message) == subjects.EVENTS.name or position > self._told
+        """Whether this callback or event has not been `taken` yet: the bus may deliver one twice. Raises
+        ChangedPast."""
+        if is_of_log(message):
+            return self.told.is_new(message)
+        return not message.seq or message.seq > self._seen_seq[stream_of(message)]
 
-    def taken(self, message: Message) -> None:
-        """Has been worked on: never again."""
-        stream = stream_of(message)
-        self._seen_seq[stream] = max(self._seen_seq[stream], message.seq)
-        position = log_position(message)
-        if position is not None and stream == subjects.CALLBACKS.name:
-            self._told = max(self._told, position)
+    def taken(self, message: Message) -> Callable[[], None]:
+        """To be called when it has been worked on: then it is not new again."""
+        if is_of_log(message):
+            return self.told.taken(message)
+        seen, stream = self._seen_seq, stream_of(message)
+        return lambda: seen.update({stream: max(seen[stream], message.seq)})
+
+    def begin_anew(self) -> None:
+        """The scheduler has given up what it knew of this RM, and its streams may have lost their ends."""
+        self.told = Told()
+        self._seen_seq = dict.fromkeys(self._seen_seq, 0)
 
     def confirmations(self, callback: Callback) -> list[si.AllocationRelease]:
         """The releases in it that the scheduler asks for and that were not confirmed before: to be sent back as they
@@ -131,12 +141,6 @@ class Session:
 
 def stream_of(message: Message) -> str:
     return subjects.EVENTS.name if message.subject.endswith(".event") else subjects.CALLBACKS.name
-
-
-def log_position(message: Message) -> tuple[int, int] | None:
-    """(commit, fact) up to which a callback tells; None: it is not out of the log."""
-    seq = message.headers.get(subjects.LOG_SEQ)
-    return None if seq is None else (int(seq), int(message.headers.get(subjects.LOG_FACT, "0")))
 
 
 def read(message: Message) -> Callback:

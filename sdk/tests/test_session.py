@@ -27,14 +27,14 @@ def test_a_callback_is_new_until_it_was_taken() -> None:
     session = Session("rm-1")
     message = callback(5, log_seq=7, fact=3)
     assert session.is_new(message) and session.is_new(message)
-    session.taken(message)
+    session.taken(message)()
     assert not session.is_new(message)
 
 
 def test_what_was_told_twice_is_taken_once() -> None:
     """The same facts in another message: whoever took over telling was not sure what had been told."""
     session = Session("rm-1")
-    session.taken(callback(5, log_seq=7, fact=3))
+    session.taken(callback(5, log_seq=7, fact=3))()
     assert not session.is_new(callback(6, log_seq=7, fact=3))
     assert not session.is_new(callback(6, log_seq=6, fact=9))
     assert session.is_new(callback(6, log_seq=7, fact=4))
@@ -43,17 +43,17 @@ def test_what_was_told_twice_is_taken_once() -> None:
 
 def test_a_dead_letter_is_known_by_its_place_in_the_stream() -> None:
     session = Session("rm-1")
-    session.taken(callback(5, kind="dead_letter"))
+    session.taken(callback(5, kind="dead_letter"))()
     assert not session.is_new(callback(5, kind="dead_letter"))
     assert session.is_new(callback(6, kind="dead_letter"))
 
 
 def test_events_are_counted_apart() -> None:
     session = Session("rm-1")
-    session.taken(callback(50, log_seq=9))
+    session.taken(callback(50, log_seq=9))()
     event = Message(subjects.event("rm-1"), b"", {subjects.LOG_SEQ: "3"}, 7)
     assert session.is_new(event)
-    session.taken(event)
+    session.taken(event)()
     assert not session.is_new(event)
 
 

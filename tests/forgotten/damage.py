@@ -15,6 +15,10 @@ def cut_tail(store: Path, stream: str, keep: float = 0.6) -> None:
         file.truncate(int(block.stat().st_size * keep))
 
 
+def forget_index(store: Path, stream: str) -> None:
+    (store / STREAMS / stream / "msgs" / "index.db").unlink()
+
+
 def copy(store: Path, to: Path) -> None:
     shutil.copytree(store / "jetstream", to / "jetstream")
 

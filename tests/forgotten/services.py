@@ -11,6 +11,7 @@ from remuda_bus.bus import BusError
 from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events_serve
 from remuda_rmproxy.session import OUTAGE
 from remuda_rmproxy.shell import main as rmproxy_main
@@ -24,12 +25,22 @@ async def _events(bus, settings: Settings) -> None:
     await events_serve(bus, settings.instance)
 
 
-SERVICES: Mapping[str, Main] = {
-    "config": lambda bus, settings: config_main(bus, settings, None),
-    "core-1": core_main,
-    "core-2": core_main,
-    "rmproxy": rmproxy_main,
-    "events": _events,
+class Eager(CoreSettings):
+    """A snapshot of everything, so that they are among the witnesses."""
+
+    snapshot_facts: int = 1
+    snapshot_apart_s: float = 0.0
+    snapshot_s: float = 0.0
+    replay_horizon_s: float = 0.0
+    snapshot_in_child: bool = False
+
+
+SERVICES: Mapping[str, tuple[Main, type[Settings]]] = {
+    "config": (lambda bus, settings: config_main(bus, settings, None), Settings),
+    "core-1": (core_main, Eager),
+    "core-2": (core_main, Eager),
+    "rmproxy": (rmproxy_main, Settings),
+    "events": (_events, Settings),
 }
 
 
@@ -62,7 +73,7 @@ class Services:
         tasks = [self._tasks.pop(name) for name in names or tuple(self._tasks)]
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for task in tasks:
             if not task.cancelled():
                 task.result()
@@ -70,7 +81,7 @@ class Services:
     async def _keep(self, name: str) -> None:
         while True:
             try:
-                async with running(self._url, name, SERVICES[name]) as task:
+                async with running(self._url, name, *SERVICES[name]) as task:
                     await asyncio.wait([task])
             except (BusError, OSError) as error:
                 log.info("died", service=name, error=repr(error))

@@ -4,17 +4,21 @@ and one command with the RM's report brings the RM back."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
+from remuda import queries
 from remuda.embedded import NatsServer
+from remuda.rebuild import begin_anew
+from remuda.saved import read
 from remuda_bus import subjects
 from remuda_bus.halts import Halt
 from remuda_bus.nats import NatsBus, connect
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
+from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
 from tests.forgotten import damage
 from tests.forgotten.services import Services
 from tests.integration.running import until
@@ -33,15 +37,17 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 
 class Books:
-    """What the RM runs."""
+    """What the RM runs, and its report of it."""
 
     def __init__(self, rm: ResourceManager) -> None:
         self.rm = rm
         self.running: dict[str, si.Allocation] = {}
-        self.more = asyncio.Event()
         self.refusals: asyncio.Queue[DeadLetter] = asyncio.Queue()
+        self.reported = asyncio.Event()
+        self.more = asyncio.Event()
         rm.on_allocation(self.told)
         rm.on_dead_letter(self.refusals.put_nowait)
+        rm.on_report_wanted(self.report)
 
     def told(self, response: si.AllocationResponse) -> None:
         for allocation in response.new:
@@ -55,9 +61,13 @@ class Books:
                 self.more.clear()
                 await self.more.wait()
 
-    async def begin(self) -> None:
-        await self.rm.report_nodes([node("n1", vcore=SLOTS, memory=SLOTS)])
+    async def report(self) -> None:
+        """Applications first: an allocation of an unknown one rejects its node."""
         await self.rm.submit(application("app", queue="root.a", user="u"))
+        n1 = node("n1", vcore=SLOTS, memory=SLOTS)
+        n1.existingAllocations.extend(self.running.values())
+        await self.rm.report_nodes([n1])
+        self.reported.set()
 
     async def run(self, *keys: str) -> None:
         """One after the other, so that each is a commit of its own."""
@@ -68,8 +78,10 @@ class Books:
 
     async def refused(self, halt: Halt) -> None:
         seq = await self.rm.ask([ask("app", "never", vcore=1, memory=1)])
-        letter = await asyncio.wait_for(self.refusals.get(), 20)
-        assert letter == DeadLetter(halt.told(), seq)
+        async with asyncio.timeout(20):
+            while (letter := await self.refusals.get()).request_seq != seq:
+                pass  # asked before, and perhaps not yet taken for forwarded
+        assert letter.reason == halt.told()
 
 
 async def observer(server: NatsServer) -> NatsBus:
@@ -94,6 +106,20 @@ async def end_of_log(bus: NatsBus) -> int:
     return last.seq if last is not None else 0
 
 
+async def back_again(server: NatsServer, bus: NatsBus, books: Books, directory: Path) -> None:
+    """One command and the report: what runs is known again, and more is scheduled."""
+    books.reported.clear()
+    path = await begin_anew(bus, RM, directory)
+    assert {stream for stream, _ in read(path)} >= {subjects.LOG.name, subjects.INBOX.name}
+    await asyncio.wait_for(books.reported.wait(), 20)
+    before = dict(books.running)
+    await books.run("x", "y")
+    assert len(books.running) == len(before) + 2
+    [n1] = (await queries.nodes(bus, RM)).partitions[0].nodes
+    assert (n1.allocations, n1.allocated["vcore"]) == (len(books.running), len(books.running))
+    assert await bus.get(subjects.HALTS.name, subjects.key_of(RM)) is None
+
+
 Damage = Callable[[NatsServer, Path], None]
 
 
@@ -101,32 +127,90 @@ def cut(server: NatsServer, old: Path) -> None:
     damage.cut_tail(server.data_dir, subjects.LOG.name)
 
 
+def cut_without_index(server: NatsServer, old: Path) -> None:
+    """The server then takes the end of what is left for the end of the stream."""
+    damage.cut_tail(server.data_dir, subjects.LOG.name)
+    damage.forget_index(server.data_dir, subjects.LOG.name)
+
+
 def put_back(server: NatsServer, old: Path) -> None:
     damage.put_back(server.data_dir, old)
 
 
-DAMAGES = pytest.mark.parametrize("harm", [cut, put_back])
+def swap(server: NatsServer, old: Path) -> None:
+    damage.swap_stream(server.data_dir, old.with_name("fork"), subjects.LOG.name)
+
+
+DAMAGES = pytest.mark.parametrize("harm", [cut, cut_without_index, put_back, swap])
+
+
+def connected(server: NatsServer) -> ResourceManager:
+    return ResourceManager.connect(server.url, RM, config=QUEUES, register_within_s=20)
+
+
+async def fork(directory: Path) -> None:
+    """Another run that goes on from the copy in `old`: other decisions, in as many commits."""
+    async with NatsServer(directory / "fork") as other:
+        await other.stop()
+        shutil.rmtree(other.data_dir / "jetstream")
+        damage.copy(directory / "old", other.data_dir)
+        await other.start()
+        async with Services(other.url), connected(other) as rm:
+            books = Books(rm)
+            await books.report()
+            await books.run("p", "q", "r", "s", "t", "u")
+
+
+async def lived(
+    server: NatsServer, books: Books, directory: Path, harm: Damage, services: Services | None = None
+) -> None:
+    """A life, with a copy of what was in the middle of it, and its end."""
+    await books.report()
+    await books.run("a", "b")
+    await server.stop()
+    damage.copy(server.data_dir, directory / "old")
+    await server.start()
+    await books.run("c", "d", "e")
+    if services is not None:
+        await services.stop()
+    await server.stop()
+    if harm is swap:
+        await fork(directory)
+    harm(server, directory / "old")
+    await server.start()
 
 
 @DAMAGES
 async def test_with_all_services_live(server: NatsServer, tmp_path: Path, harm: Damage) -> None:
     async with Services(server.url):
-        rm = ResourceManager.connect(server.url, RM, config=QUEUES, register_within_s=20)
+        rm = connected(server)
         books = Books(rm)
         async with rm:
-            await books.begin()
-            await books.run("a", "b")
-            await server.stop()
-            damage.copy(server.data_dir, tmp_path / "old")
-            await server.start()
-            await books.run("c", "d", "e")
-            await server.stop()
-            harm(server, tmp_path / "old")
-            await server.start()
+            await lived(server, books, tmp_path, harm)
             bus = await observer(server)
             halt = await halted(bus)
             end = await end_of_log(bus)
-            if harm is cut:
-                await books.refused(halt)
+            await books.refused(halt)
             assert await end_of_log(bus) == end
+            with pytest.raises(RegistrationFailed, match="is halted") as refused:
+                await rm.register()
+            assert refused.value.code == 503
+            await back_again(server, bus, books, tmp_path)
             await bus.close()
+
+
+@DAMAGES
+async def test_with_all_services_started_anew(server: NatsServer, tmp_path: Path, harm: Damage) -> None:
+    """Nobody but the RM, and what is in the other streams, remembers."""
+    rm = connected(server)
+    books = Books(rm)
+    async with Services(server.url) as services:
+        await rm.__aenter__()
+        await lived(server, books, tmp_path, harm, services)
+    bus = await observer(server)
+    async with Services(server.url):
+        halt = await halted(bus)
+        await books.refused(halt)
+        await back_again(server, bus, books, tmp_path)
+        await rm.__aexit__(None, None, None)
+    await bus.close()

@@ -22,6 +22,8 @@ class Register(Command):
     policy_group: str = ""
     build_info: Tags = {}
     extra_config: Tags = {}
+    life: int = 0
+    registration: int = 0
 
 
 class Configure(Command):

@@ -49,6 +49,7 @@ def rm_registered(state: State, fact: facts.RmRegistered) -> None:
         _forget_everything(state)
     state.registered = fact
     state.registration = fact.registration
+    state.begin_life(fact.life)
     state.rm_state = connection.RUNNING
 
 

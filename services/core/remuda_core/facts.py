@@ -40,6 +40,8 @@ class RmRegistered(Fact):
     registration: int
     # REPORT or REPLAY; empty in logs from before there was a choice: REPORT.
     resync: str = ""
+    # Which log of this RM it is: 0, or when the one before was given up.
+    life: int = 0
 
 
 class RmPaused(Fact):

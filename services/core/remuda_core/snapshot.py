@@ -62,6 +62,7 @@ class RmRecord(Record):
     next_question: int = 1
     registration: int = 0
     rm_state: str = connection.INIT
+    life: int = 0
 
 
 class PartitionRecord(Record):
@@ -199,6 +200,7 @@ def save(state: State) -> Iterator[Record]:
     yield RmRecord(
         state.registered, state.configuration, state.now_ms, state.inbox_seq, state.request_seq, state.request_part,
         state.next_seq, state.next_allocation, state.next_question, state.registration, state.rm_state,
+        state.life,
     )  # fmt: skip
     for partition in state.partitions.values():
         yield from _save_partition(partition)
@@ -292,6 +294,7 @@ def restore_one(state: State, record: Record) -> None:
 def _rm(state: State, record: RmRecord) -> None:
     state.registered, state.configuration = record.registered, record.configuration
     state.registration, state.rm_state = record.registration, record.rm_state
+    state.begin_life(record.life)
     if record.configuration is not None:
         state.timing = record.configuration.timing
     state.now_ms, state.inbox_seq = record.now_ms, record.inbox_seq

@@ -462,11 +462,16 @@ class State:
     next_allocation: int = 0
     next_question: int = 1
     timers: Timers = field(default_factory=Timers)
-    # What every allocation of this RM begins with; see `next_uuid`.
+    # Of RmRegistered, and what every allocation begins with in it; see `next_uuid`.
+    life: int = 0
     uuid_prefix: str = ""
 
     def __post_init__(self) -> None:
-        digest = sha256(self.rm_id.encode()).hexdigest()
+        self.begin_life(0)
+
+    def begin_life(self, life: int) -> None:
+        self.life = life
+        digest = sha256(f"{self.rm_id} {life}".encode() if life else self.rm_id.encode()).hexdigest()
         self.uuid_prefix = f"{digest[:8]}-{digest[8:12]}-8{digest[12:15]}-a{digest[15:18]}-"
 
     @property
@@ -494,8 +499,8 @@ class State:
         return self.registered is not None and self.registered.extra_config.get(name, "").lower() == "true"
 
     def next_uuid(self) -> str:
-        """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID and a number that
-        is never used twice."""
+        """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID, the life and a
+        number that is not used twice in it."""
         return self.uuid_prefix + str(FIRST_UUID + self.next_allocation)
 
     def partition_name(self, plain: str) -> str:

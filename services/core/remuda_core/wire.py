@@ -82,7 +82,7 @@ class Scribe:
 def read_register(message: inbox_pb2.Register) -> Iterable[commands.Command]:
     yield commands.Register(
         message.rm_id, read_configuration(message.configuration), message.version, message.policy_group,
-        dict(message.build_info), dict(message.extra_config),
+        dict(message.build_info), dict(message.extra_config), message.life, message.registration,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from remuda_bus.lease import Lease
 from remuda_bus.log import LogEntry, LogReader, Position
 from remuda_bus.process import Settings
 from remuda_events import limits
+from remuda_events.alarm import tell_halts
 from remuda_events.history import History
 
 log = structlog.get_logger()
@@ -54,6 +55,7 @@ async def publish(bus: Bus, instance: str = "events") -> None:
     halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
     async with asyncio.TaskGroup() as followers:
         followers.create_task(halts.watch())
+        followers.create_task(tell_halts(bus))
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
             # An RM that has gone may have left something in its log that is not told yet, so it is followed on.

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 import structlog
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, BusError, Message, Outgoing
+from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Outgoing
 from remuda_bus.halts import Halts
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.ordered import append_in_order
@@ -45,6 +45,16 @@ class Forwarder:
         self._spans = ExitStack()
 
     async def run(self) -> None:
+        """For ever. Where requests have been lost, nobody knows whose: every RM is halted."""
+        while True:
+            try:
+                await self._forward_all()
+            except ChangedPast as error:
+                self._batch, self._bytes, self._taken_seq, self._done_seq = [], 0, 0, 0
+                for rm in self._sessions.in_state("registered"):
+                    await self._halts.halt(rm.rm_id, f"what RMs ask has been lost: {error}")
+
+    async def _forward_all(self) -> None:
         reader = await self._bus.read(subjects.REQUESTS.name, "si.v1.rm.*.*")
         try:
             while True:
@@ -64,7 +74,7 @@ class Forwarder:
         while True:
             await asyncio.sleep(TRIM_EVERY_S)
             done_seq = self._done_seq
-            if done_seq > trimmed_seq:
+            if done_seq != trimmed_seq:
                 try:
                     await self._bus.trim(subjects.REQUESTS.name, ">", done_seq + 1)
                     trimmed_seq = done_seq

@@ -38,7 +38,7 @@ class Heartbeats:
         """For ever."""
         while True:
             await asyncio.sleep(JUDGE_EVERY_S)
-            for rm, verdict, reason in list(self._liveness.judge(self._sessions.registered(), self._now())):
+            for rm, verdict, reason in list(self._liveness.judge(self._sessions.in_state("registered"), self._now())):
                 await self._tell(rm, verdict, reason)
 
     async def _tell(self, rm: Rm, verdict: Verdict, reason: str) -> None:

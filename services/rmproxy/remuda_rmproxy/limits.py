@@ -26,6 +26,9 @@ NOT_LISTENED_S: Final = 1.0
 # contrary, much too late. A pause by mistake lasts no longer, and a line in the log twice a minute does not matter.
 BACK_AGAIN_S: Final = 30.0
 
+# An RM that is to register and report is asked so often: it may be away, and hardly anything is as seldom.
+ASK_FOR_REPORT_EVERY_S: Final = 2.0
+
 # An RM that has so many messages unacknowledged is told nothing more until it has acknowledged some: they are some
 # seconds' worth under full load, and 100 such RMs leave room in the stream CALLBACKS for all others.
 UNACKNOWLEDGED_MESSAGES: Final = 10_000

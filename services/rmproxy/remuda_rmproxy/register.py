@@ -15,7 +15,6 @@ import structlog
 
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, BusError, Message, Refused, Reply
-from remuda_bus.halts import Halts
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -53,7 +52,7 @@ class Registrar:
         bus: Bus,
         sessions: Sessions,
         dead_letters: DeadLetters,
-        halts: Halts,
+        witness: Witness,
         forwarder: Forwarder,
         core_within_s: float,
     ) -> None:
@@ -61,7 +60,7 @@ class Registrar:
         self._forwarder = forwarder
         self._sessions = sessions
         self._dead_letters = dead_letters
-        self._witness = Witness(bus, halts)
+        self._witness = witness
         self._core_within_s = core_within_s
         self._waiting: dict[tuple[str, str], asyncio.Future[log_pb2.Decision]] = {}
 
@@ -70,13 +69,12 @@ class Registrar:
         or an RM that is halted."""
         request = read_registration(message)
         with telemetry.span("rmproxy.forward", message.headers, rm=request.rmID) as span:
-            await self._witness.refuse_if_halted(request.rmID)
-            await self._witness.hear(request.rmID, message.headers)
+            known = await self._known(request.rmID, message)
             configuration = await resolve_registration(self._bus, request)
             source = config_source(request.config, configuration)
             rm = Rm(request.rmID, request.policyGroup, request.version, source, extra_config=dict(request.extraConfig))
             correlation = Correlation("register", secrets.token_hex(8), source, request.policyGroup).encode()
-            command = translate.register(request, configuration, correlation).SerializeToString()
+            command = translate.register(request, configuration, correlation, known).SerializeToString()
             if len(command) > self._bus.max_payload - HEADER_ROOM_BYTES:
                 raise Refused(f"config: {len(command)} bytes once it is read, more than a message takes", UNPROCESSABLE)
             try:
@@ -96,6 +94,17 @@ class Registrar:
         number = next(fact.rm_registered.registration for fact in decision.facts if fact.HasField("rm_registered"))
         answer = si.RegisterResourceManagerResponse().SerializeToString()
         return Reply(answer, {subjects.REGISTRATION: str(number)})
+
+    async def _known(self, rm_id: str, message: Message) -> Rm | None:
+        """What is on record of it. Raises Refused."""
+        try:
+            known, _ = await self._look_up(rm_id)
+            await self._witness.check_registration(rm_id, message.headers)
+        except Refused:
+            raise
+        except BusError as error:
+            raise Refused(f"registration of {rm_id!r}: {error}", OUTAGE) from error
+        return known
 
     async def deregister(self, message: Message, tellers: Tellers) -> bytes:
         """Raises Refused: 404 there is no such RM, 409 it is not the sender's registration any more, 503 an outage."""
@@ -152,7 +161,7 @@ class Registrar:
             after = await self._callbacks_after(rm_id, fact.resync == "replay", known)
             known = Rm(
                 rm_id, correlation.policy_group, fact.version, correlation.config_source, "registered",
-                dict(fact.extra_config), fact.registration, after,
+                dict(fact.extra_config), fact.registration, after, fact.life,
             )  # fmt: skip
             await self._record(known, revision)
             log.info("RM registered", rm=rm_id, registration=fact.registration, resync=fact.resync)

@@ -20,7 +20,7 @@ from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.limits import GONE_AFTER_S, HEARTBEAT_S, SILENT_INTERVALS
 
-State = Literal["registering", "registered", "deregistered"]
+State = Literal["registering", "registered", "deregistered", "report_wanted"]
 ConfigSource = Literal["registration", "file", "built-in"]
 
 INVALID = 400
@@ -39,8 +39,9 @@ HEARTBEAT_TIMEOUT = "heartbeat.timeout"
 
 @dataclass(frozen=True, slots=True)
 class Rm:
-    """What is known of an RM. `registering`: the core has not accepted it yet. `callbacks_after`: the sequence of the
-    stream behind which the callbacks of this registration lie."""
+    """What is known of an RM. `registering`: the core has not accepted it yet. `report_wanted`: all that was known of
+    it was removed, at the time `life`. `callbacks_after`: the sequence of the stream behind which the callbacks of this
+    registration lie."""
 
     rm_id: str
     policy_group: str = ""
@@ -50,6 +51,7 @@ class Rm:
     extra_config: Mapping[str, str] = field(default_factory=dict)
     registration: int = 0
     callbacks_after: int = 0
+    life: int = 0
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -99,8 +101,8 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._rms)
 
-    def registered(self) -> Iterator[Rm]:
-        return (rm for rm in list(self._rms.values()) if rm.state == "registered")
+    def in_state(self, state: State) -> Iterator[Rm]:
+        return (rm for rm in list(self._rms.values()) if rm.state == state)
 
     def is_registered(self, rm_id: str) -> bool:
         rm = self._rms.get(rm_id)

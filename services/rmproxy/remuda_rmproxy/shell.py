@@ -23,6 +23,8 @@ from remuda_rmproxy.heartbeats import Heartbeats
 from remuda_rmproxy.register import CORE_WITHIN_S, Registrar
 from remuda_rmproxy.session import Sessions
 from remuda_rmproxy.tellers import Tellers
+from remuda_rmproxy.wanted import ask_for_reports
+from remuda_rmproxy.witness import Witness
 
 log = structlog.get_logger()
 
@@ -49,7 +51,8 @@ async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> 
     sessions, dead_letters = Sessions(), DeadLetters(bus)
     halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
     forwarder = Forwarder(bus, sessions, dead_letters, halts)
-    registrar = Registrar(bus, sessions, dead_letters, halts, forwarder, core_within_s)
+    witness = Witness(bus, sessions, halts)
+    registrar = Registrar(bus, sessions, dead_letters, witness, forwarder, core_within_s)
     heartbeats = Heartbeats(bus, sessions)
     async with asyncio.TaskGroup() as group:
         tellers = Tellers(bus, group, halts, registrar.decided)
@@ -67,7 +70,9 @@ async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> 
         group.create_task(forwarder.trim())
         group.create_task(tellers.trim())
         group.create_task(heartbeats.run())
+        group.create_task(ask_for_reports(bus, sessions))
         await bus.subscribe(subjects.heartbeat("*"), heartbeats.heard)
+        await bus.subscribe(subjects.heartbeat("*"), witness.heard)
         await bus.serve(subjects.register("*"), register, "register")
         await bus.serve(subjects.deregister("*"), deregister, "deregister")
         health.OWN.say("holds the lease: forwards requests, tells RMs")

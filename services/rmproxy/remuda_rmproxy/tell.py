@@ -154,7 +154,8 @@ class Teller:
                 **common,
                 subjects.LOG_FACT: str(callback.last_fact),
                 subjects.AFTER: str(self._newest),
-                subjects.MSG_ID: f"{self._rm_id}.{entry.seq}.{callback.last_fact}",
+                # By the hash: a log that has lost its end gives its sequences to other commits.
+                subjects.MSG_ID: f"{self._rm_id}.{entry.position.hash.hex()}.{callback.last_fact}",
             },
         )
 

@@ -69,8 +69,12 @@ def configure(
 
 
 def register(
-    request: si.RegisterResourceManagerRequest, configuration: config_pb2.Configuration, correlation_id: str
+    request: si.RegisterResourceManagerRequest,
+    configuration: config_pb2.Configuration,
+    correlation_id: str,
+    known: Rm | None,
 ) -> inbox_pb2.Command:
+    """`known`: what is on record of the RM."""
     return inbox_pb2.Command(
         correlation_id=correlation_id,
         register=inbox_pb2.Register(
@@ -80,6 +84,8 @@ def register(
             build_info=request.buildInfo,
             extra_config=request.extraConfig,
             configuration=configuration,
+            life=known.life if known else 0,
+            registration=known.registration if known else 0,
         ),
     )
 

@@ -26,7 +26,7 @@ from remuda_proto.si.v1 import si_pb2 as si_dot_v1_dot_si__pb2
 from remuda_proto.remuda.v1 import config_pb2 as remuda_dot_v1_dot_config__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15remuda/v1/inbox.proto\x12\tremuda.v1\x1a\x0esi/v1/si.proto\x1a\x16remuda/v1/config.proto\"\x9d\x03\n\x07\x43ommand\x12\'\n\x08register\x18\x01 \x01(\x0b\x32\x13.remuda.v1.RegisterH\x00\x12\x30\n\x0b\x61pplication\x18\x02 \x01(\x0b\x32\x19.si.v1.ApplicationRequestH\x00\x12.\n\nallocation\x18\x03 \x01(\x0b\x32\x18.si.v1.AllocationRequestH\x00\x12\"\n\x04node\x18\x04 \x01(\x0b\x32\x12.si.v1.NodeRequestH\x00\x12)\n\tconfigure\x18\x05 \x01(\x0b\x32\x14.remuda.v1.ConfigureH\x00\x12\x30\n\rrm_connection\x18\x06 \x01(\x0b\x32\x17.remuda.v1.RmConnectionH\x00\x12\x38\n\x11predicate_answers\x18P \x01(\x0b\x32\x1b.remuda.v1.PredicateAnswersH\x00\x12\x13\n\x0brequest_seq\x18\n \x01(\x04\x12\x14\n\x0crequest_part\x18\x0b \x01(\r\x12\x16\n\x0e\x63orrelation_id\x18\x0c \x01(\tB\t\n\x07\x63ommand\"\xcb\x02\n\x08Register\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x14\n\x0cpolicy_group\x18\x03 \x01(\t\x12\x36\n\nbuild_info\x18\x04 \x03(\x0b\x32\".remuda.v1.Register.BuildInfoEntry\x12:\n\x0c\x65xtra_config\x18\x05 \x03(\x0b\x32$.remuda.v1.Register.ExtraConfigEntry\x12/\n\rconfiguration\x18\x06 \x01(\x0b\x32\x18.remuda.v1.Configuration\x1a\x30\n\x0e\x42uildInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x45xtraConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\x0cRmConnection\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0cregistration\x18\x03 \x01(\x04\"?\n\x10PredicateAnswers\x12+\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1a.remuda.v1.PredicateAnswer\"W\n\x0fPredicateAnswer\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\x04\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"K\n\tConfigure\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12/\n\rconfiguration\x18\x02 \x01(\x0b\x32\x18.remuda.v1.Configurationb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15remuda/v1/inbox.proto\x12\tremuda.v1\x1a\x0esi/v1/si.proto\x1a\x16remuda/v1/config.proto\"\x9d\x03\n\x07\x43ommand\x12\'\n\x08register\x18\x01 \x01(\x0b\x32\x13.remuda.v1.RegisterH\x00\x12\x30\n\x0b\x61pplication\x18\x02 \x01(\x0b\x32\x19.si.v1.ApplicationRequestH\x00\x12.\n\nallocation\x18\x03 \x01(\x0b\x32\x18.si.v1.AllocationRequestH\x00\x12\"\n\x04node\x18\x04 \x01(\x0b\x32\x12.si.v1.NodeRequestH\x00\x12)\n\tconfigure\x18\x05 \x01(\x0b\x32\x14.remuda.v1.ConfigureH\x00\x12\x30\n\rrm_connection\x18\x06 \x01(\x0b\x32\x17.remuda.v1.RmConnectionH\x00\x12\x38\n\x11predicate_answers\x18P \x01(\x0b\x32\x1b.remuda.v1.PredicateAnswersH\x00\x12\x13\n\x0brequest_seq\x18\n \x01(\x04\x12\x14\n\x0crequest_part\x18\x0b \x01(\r\x12\x16\n\x0e\x63orrelation_id\x18\x0c \x01(\tB\t\n\x07\x63ommand\"\xef\x02\n\x08Register\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x14\n\x0cpolicy_group\x18\x03 \x01(\t\x12\x36\n\nbuild_info\x18\x04 \x03(\x0b\x32\".remuda.v1.Register.BuildInfoEntry\x12:\n\x0c\x65xtra_config\x18\x05 \x03(\x0b\x32$.remuda.v1.Register.ExtraConfigEntry\x12/\n\rconfiguration\x18\x06 \x01(\x0b\x32\x18.remuda.v1.Configuration\x12\x0c\n\x04life\x18\x07 \x01(\x04\x12\x14\n\x0cregistration\x18\x08 \x01(\x04\x1a\x30\n\x0e\x42uildInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x45xtraConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\x0cRmConnection\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0cregistration\x18\x03 \x01(\x04\"?\n\x10PredicateAnswers\x12+\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1a.remuda.v1.PredicateAnswer\"W\n\x0fPredicateAnswer\x12\x11\n\tpartition\x18\x01 \x01(\t\x12\x10\n\x08question\x18\x02 \x01(\x04\x12\x0f\n\x07success\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"K\n\tConfigure\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12/\n\rconfiguration\x18\x02 \x01(\x0b\x32\x18.remuda.v1.Configurationb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,17 +40,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COMMAND']._serialized_start=77
   _globals['_COMMAND']._serialized_end=490
   _globals['_REGISTER']._serialized_start=493
-  _globals['_REGISTER']._serialized_end=824
-  _globals['_REGISTER_BUILDINFOENTRY']._serialized_start=724
-  _globals['_REGISTER_BUILDINFOENTRY']._serialized_end=772
-  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_start=774
-  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_end=824
-  _globals['_RMCONNECTION']._serialized_start=826
-  _globals['_RMCONNECTION']._serialized_end=893
-  _globals['_PREDICATEANSWERS']._serialized_start=895
-  _globals['_PREDICATEANSWERS']._serialized_end=958
-  _globals['_PREDICATEANSWER']._serialized_start=960
-  _globals['_PREDICATEANSWER']._serialized_end=1047
-  _globals['_CONFIGURE']._serialized_start=1049
-  _globals['_CONFIGURE']._serialized_end=1124
+  _globals['_REGISTER']._serialized_end=860
+  _globals['_REGISTER_BUILDINFOENTRY']._serialized_start=760
+  _globals['_REGISTER_BUILDINFOENTRY']._serialized_end=808
+  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_start=810
+  _globals['_REGISTER_EXTRACONFIGENTRY']._serialized_end=860
+  _globals['_RMCONNECTION']._serialized_start=862
+  _globals['_RMCONNECTION']._serialized_end=929
+  _globals['_PREDICATEANSWERS']._serialized_start=931
+  _globals['_PREDICATEANSWERS']._serialized_end=994
+  _globals['_PREDICATEANSWER']._serialized_start=996
+  _globals['_PREDICATEANSWER']._serialized_end=1083
+  _globals['_CONFIGURE']._serialized_start=1085
+  _globals['_CONFIGURE']._serialized_end=1160
 # @@protoc_insertion_point(module_scope)

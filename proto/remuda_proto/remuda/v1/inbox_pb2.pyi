@@ -131,9 +131,15 @@ class Register(_message.Message):
     BUILD_INFO_FIELD_NUMBER: _builtins.int
     EXTRA_CONFIG_FIELD_NUMBER: _builtins.int
     CONFIGURATION_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
+    REGISTRATION_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     version: _builtins.str
     policy_group: _builtins.str
+    life: _builtins.int
+    """When all that was known of the RM was removed, after its log had lost or changed its past: milliseconds since 1970. 0: never."""
+    registration: _builtins.int
+    """The number of its last registration, as far as that is known: the log may have forgotten it."""
     @_builtins.property
     def build_info(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -149,10 +155,12 @@ class Register(_message.Message):
         build_info: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         extra_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         configuration: _config_pb2.Configuration | None = ...,
+        life: _builtins.int = ...,
+        registration: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["build_info", b"build_info", "configuration", b"configuration", "extra_config", b"extra_config", "policy_group", b"policy_group", "rm_id", b"rm_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["build_info", b"build_info", "configuration", b"configuration", "extra_config", b"extra_config", "life", b"life", "policy_group", b"policy_group", "registration", b"registration", "rm_id", b"rm_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -434,6 +434,7 @@ class RmRegistered(_message.Message):
     EXTRA_CONFIG_FIELD_NUMBER: _builtins.int
     REGISTRATION_FIELD_NUMBER: _builtins.int
     RESYNC_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     version: _builtins.str
     policy_group: _builtins.str
@@ -441,6 +442,8 @@ class RmRegistered(_message.Message):
     """How often this RM has registered: 1 for the first time."""
     resync: _builtins.str
     """"report": what was known of the RM is dropped, it reports everything anew. "replay": everything stays. Empty: report."""
+    life: _builtins.int
+    """Register.life, the latest there was. The UUIDs of allocations are derived from it: those of a log that is gone do not come again."""
     @_builtins.property
     def build_info(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
@@ -455,10 +458,11 @@ class RmRegistered(_message.Message):
         extra_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         registration: _builtins.int = ...,
         resync: _builtins.str = ...,
+        life: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["build_info", b"build_info", "extra_config", b"extra_config", "policy_group", b"policy_group", "registration", b"registration", "resync", b"resync", "rm_id", b"rm_id", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["build_info", b"build_info", "extra_config", b"extra_config", "life", b"life", "policy_group", b"policy_group", "registration", b"registration", "resync", b"resync", "rm_id", b"rm_id", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -148,6 +148,7 @@ class RmRecord(_message.Message):
     NEXT_QUESTION_FIELD_NUMBER: _builtins.int
     REGISTRATION_FIELD_NUMBER: _builtins.int
     RM_STATE_FIELD_NUMBER: _builtins.int
+    LIFE_FIELD_NUMBER: _builtins.int
     now_ms: _builtins.int
     inbox_seq: _builtins.int
     """Last inbox command and RM request that are in it."""
@@ -160,6 +161,8 @@ class RmRecord(_message.Message):
     registration: _builtins.int
     """How often it has registered, and its state: "init", "Running", "Paused", "Stopped"."""
     rm_state: _builtins.str
+    life: _builtins.int
+    """RmRegistered.life"""
     @_builtins.property
     def registered(self) -> _log_pb2.Fact:
         """RmRegistered and ConfigurationApplied; absent before the first."""
@@ -180,10 +183,11 @@ class RmRecord(_message.Message):
         next_question: _builtins.int = ...,
         registration: _builtins.int = ...,
         rm_state: _builtins.str = ...,
+        life: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "registered", b"registered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "inbox_seq", b"inbox_seq", "next_allocation", b"next_allocation", "next_question", b"next_question", "next_seq", b"next_seq", "now_ms", b"now_ms", "registered", b"registered", "registration", b"registration", "request_part", b"request_part", "request_seq", b"request_seq", "rm_state", b"rm_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["configuration", b"configuration", "inbox_seq", b"inbox_seq", "life", b"life", "next_allocation", b"next_allocation", "next_question", b"next_question", "next_seq", b"next_seq", "now_ms", b"now_ms", "registered", b"registered", "registration", b"registration", "request_part", b"request_part", "request_seq", b"request_seq", "rm_state", b"rm_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -43,8 +43,9 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
         command.policy_group,
         command.build_info,
         command.extra_config,
-        state.registration + 1,
+        max(command.registration, state.registration) + 1,
         resync,
+        max(command.life, state.life),
     )
     yield from apply(state, command.configuration)
 
