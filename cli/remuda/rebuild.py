@@ -51,7 +51,8 @@ async def _rebuild(url: str, rm_id: str, directory: Path, say: Say) -> None:
         say(f"saved: {path}")
         say("asking the RM to register and to report")
         if not await _registers(bus, rm_id):
-            raise UserError(f"{rm_id} has not registered within {limits.REPORTS_WITHIN_S:g} s; it is asked until it does")
+            within_s = limits.REPORTS_WITHIN_S
+            raise UserError(f"{rm_id} has not registered within {within_s:g} s; it is asked until it does")
         say(f"{rm_id} is registered again")
 
 
@@ -92,7 +93,8 @@ async def _until_nobody_leads(bus: Bus, rm_id: str) -> None:
             while await _is_led(bus, rm_id):  # noqa: ASYNC110 - the lease may expire
                 await asyncio.sleep(limits.LOOK_EVERY_S)
     except TimeoutError:
-        raise UserError(f"a core still leads {rm_id} after {limits.CORE_STOPS_WITHIN_S:g} s, though it is halted") from None
+        within_s = limits.CORE_STOPS_WITHIN_S
+        raise UserError(f"a core still leads {rm_id} after {within_s:g} s, though it is halted") from None
 
 
 async def _is_led(bus: Bus, rm_id: str) -> bool:

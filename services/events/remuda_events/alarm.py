@@ -11,11 +11,11 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.halts import Halt
 from remuda_bus.log import START
+from remuda_events import limits
 from remuda_proto.si.v1 import si_pb2 as si
 
 log = structlog.get_logger()
 
-RETRY_S: Final = 1.0
 NS_PER_MS: Final = 1_000_000
 
 
@@ -31,7 +31,7 @@ async def tell_halts(bus: Bus) -> None:
                 break
             except BusError as error:
                 log.warning("a halt is not in the history yet", rm=halt.rm_id, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(limits.RETRY_S)
 
 
 async def tell(bus: Bus, halt: Halt) -> None:
