@@ -17,7 +17,7 @@ ASKS  ?= 100000
 SEED  ?=
 sim: SECONDS ?= 60
 
-.PHONY: demo test chaos sim docs lint bench conformance conformance-config proto fmt lock clean
+.PHONY: demo test chaos images e2e sim docs lint bench conformance conformance-config proto fmt lock clean
 
 $(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -36,6 +36,12 @@ chaos: $(READY)         ## kill -9 of everything, again and again, then compare 
 
 sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
 	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+images: $(READY)        ## every container image, without a registry (root, debootstrap, docker)
+	@deploy/offline/build.sh
+
+e2e: images             ## the stack of deploy/compose.yaml in containers: partitions, upgrades, soak
+	@REMUDA_E2E=1 TESTCONTAINERS_RYUK_DISABLED=true $(BIN)/python -m pytest tests/e2e $(ARGS)
 
 conformance: $(READY)   ## play the reference's recordings and compare: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) \

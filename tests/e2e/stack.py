@@ -1,0 +1,147 @@
+"""The stack of deploy/compose.yaml in containers, and what may happen to them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.models.containers import Container
+from testcontainers.compose import DockerCompose
+
+from remuda_bus.bus import Bus
+from remuda_bus.nats import Access, connect
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SECRETS = DEPLOY / "secrets"
+PROJECT = "remuda-e2e"
+SERVICES = ("core-1", "core-2", "rmproxy-1", "rmproxy-2", "config-1", "events-1")
+SERVERS = ("nats-1", "nats-2", "nats-3")
+PORTS = {"nats-1": 14221, "nats-2": 14222, "nats-3": 14223}
+IMAGES = ("nats", "core", "rmproxy", "config", "events", "cli")
+UP_WITHIN_S = 120.0
+
+
+def why_not() -> str | None:
+    """Why these tests cannot run here; None: they can."""
+    if os.environ.get("REMUDA_E2E") != "1":
+        return "end-to-end tests in containers run by `make e2e`"
+    try:
+        engine = docker.from_env(timeout=5)
+        engine.ping()
+    except docker.errors.DockerException as error:
+        return f"no Docker Engine answers ({str(error)[:100]})"
+    missing = [name for name in IMAGES if not engine.images.list(f"remuda/{name}:latest")]
+    return f"no images of {', '.join(missing)}: deploy/offline/build.sh makes them" if missing else None
+
+
+class Compose(DockerCompose):
+    """Also with docker-compose 1.29, which is what Debian has."""
+
+    @functools.cached_property
+    def compose_command_property(self) -> list[str]:
+        command = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
+        for file in self.compose_file_name or []:
+            command += ["-f", str(file)]
+        return [*command, "--project-name", PROJECT, "--project-directory", str(DEPLOY), "--profile", "e2e"]
+
+
+class Stack:
+    def __init__(self) -> None:
+        os.environ |= {f"E2E_PORT_{name[-1]}": str(port) for name, port in PORTS.items()}
+        files = [str(DEPLOY / "compose.yaml"), str(Path(__file__).parent / "ports.yaml")]
+        self._compose = Compose(str(DEPLOY), compose_file_name=files, wait=False)
+        self._engine = docker.from_env()
+
+    @property
+    def url(self) -> str:
+        return ",".join(f"tls://127.0.0.1:{port}" for port in PORTS.values())
+
+    def up(self, rms: Iterable[str]) -> None:
+        subprocess.run([DEPLOY / "secrets.sh", "demo", *rms], check=True, capture_output=True)
+        self.down()
+        self._compose.start()
+        self.until_well(*SERVICES, *SERVERS)
+
+    def down(self) -> None:
+        self._compose.stop()
+
+    def upgrade(self, name: str, tag: str) -> None:
+        """Another image, another container; the volumes stay. Returns when it is ready."""
+        command = [*self._compose.compose_command_property, "up", "--detach", "--no-deps", name]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "TAG": tag})
+        self.until_well(name)
+
+    def tag(self, tag: str) -> None:
+        """What is there now, as the images of another version."""
+        for name in IMAGES:
+            self._engine.images.get(f"remuda/{name}:latest").tag(f"remuda/{name}", tag)
+
+    def container(self, name: str) -> Container:
+        for found in self._engine.containers.list(all=True, filters={"label": f"com.docker.compose.service={name}"}):
+            if found.labels["com.docker.compose.project"] == PROJECT:
+                return found
+        raise KeyError(name)
+
+    def cut(self, name: str) -> None:
+        self._network().disconnect(self.container(name), force=True)
+
+    def join(self, name: str) -> None:
+        self._network().connect(self.container(name), aliases=[name])
+
+    def kill(self, name: str) -> None:
+        self.container(name).kill()
+
+    def start(self, name: str) -> None:
+        self.container(name).start()
+
+    def until_well(self, *names: str) -> None:
+        deadline = time.monotonic() + UP_WITHIN_S
+        for name in names:
+            while (health := self._health(name)) != "healthy":
+                assert time.monotonic() < deadline, f"{name} is {health} after {UP_WITHIN_S} s: {self.log(name)}"
+                time.sleep(0.25)
+
+    def log(self, name: str, lines: int = 20) -> str:
+        return str(self.container(name).logs(tail=lines).decode(errors="replace"))
+
+    def memory_bytes(self, name: str) -> int:
+        """What its processes hold themselves, without files that the kernel keeps for them."""
+        said: dict[str, Any] = self.container(name).stats(stream=False)["memory_stats"]["stats"]
+        return int(said["rss"] if "rss" in said else said["anon"])
+
+    def environment(self, rm_id: str) -> dict[str, str]:
+        """Of a process that is this RM."""
+        access = self.access_of_rm(rm_id)
+        return {
+            "REMUDA_NATS_URL": self.url,
+            "REMUDA_NATS_CA": str(access.ca),
+            "REMUDA_NATS_SEED": str(access.seed),
+            "REMUDA_NATS_DOMAIN": access.domain,
+        }
+
+    def access_of_rm(self, rm_id: str) -> Access:
+        return Access(ca=SECRETS / "tls/ca.pem", seed=SECRETS / "keys/rms" / f"{rm_id}.seed", domain="remuda")
+
+    async def admin(self) -> Bus:
+        access = Access(ca=SECRETS / "tls/ca.pem", seed=SECRETS / "keys/admin.seed")
+        return await connect(self.url, "remuda-cli", access=access, timeout_s=10)
+
+    def _health(self, name: str) -> str:
+        state = self.container(name).attrs["State"]
+        return str(state.get("Health", {}).get("Status", state["Status"]))
+
+    def _network(self) -> Any:
+        return self._engine.networks.get(f"{PROJECT}_default")
+
+
+async def in_thread(call: Callable[..., None], *arguments: str) -> None:
+    """The engine takes its time; meanwhile the connections of this process have to be served."""
+    await asyncio.to_thread(call, *arguments)

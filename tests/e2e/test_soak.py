@@ -1,0 +1,65 @@
+"""Half load for a while: no process grows, nothing remains unacknowledged. REMUDA_SOAK_S=600 by hand, see
+docs/operations.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+
+import pytest
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus
+from tests.e2e.stack import SERVICES, Stack, in_thread
+
+RM = "e2e-soak"
+RATE = 500
+SOAK_S = float(os.environ.get("REMUDA_SOAK_S", "120"))
+WARM_UP = 0.4  # of the time
+GROWTH = 0.05
+APPLICATIONS = 20
+
+pytestmark = pytest.mark.timeout(SOAK_S + 180)
+
+
+async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> None:
+    load = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "remuda", "load", "--nats", stack.url, "--rm", RM, "--plain",
+        "--nodes", "200", "--apps", str(APPLICATIONS), "--asks", str(int(RATE * (SOAK_S + 30) / APPLICATIONS)),
+        "--rate", str(RATE), "--duration", "2",
+        env={**os.environ, **stack.environment(RM)}, stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    memory: dict[str, list[tuple[float, int]]] = {name: [] for name in SERVICES}
+    pending: list[int] = []
+    while (now := loop.time() - began) < SOAK_S:
+        for name in SERVICES:
+            await in_thread(lambda name: memory[name].append((now, stack.memory_bytes(name))), name)
+        pending.append(await unacknowledged(admin))
+    assert load.returncode is None, "the load ended too early"
+    load.terminate()
+    await load.wait()
+    growth = {name: grown(samples) for name, samples in memory.items()}
+    print({name: f"{samples[-1][1] / 1e6:.0f} MB {growth[name]:+.1%}" for name, samples in memory.items()}, pending)
+    assert {name: share for name, share in growth.items() if share > GROWTH} == {}
+    half = len(pending) // 2
+    assert statistics.mean(pending[half:]) <= 2 * max(statistics.mean(pending[:half]), RATE)
+
+
+def grown(samples: list[tuple[float, int]]) -> float:
+    """Between the third after the warm-up and the last one: medians, since a collection may lie between any two."""
+    warm = [size for at, size in samples if at >= WARM_UP * SOAK_S]
+    third = max(1, len(warm) // 3)
+    return statistics.median(warm[-third:]) / statistics.median(warm[:third]) - 1
+
+
+async def unacknowledged(admin: Bus) -> int:
+    state = await admin.request(
+        f"$JS.API.CONSUMER.INFO.{subjects.CALLBACKS.name}.{subjects.callback_consumer(RM)}", timeout_s=10
+    )
+    found = json.loads(state.payload)
+    return int(found.get("num_ack_pending", 0)) + int(found.get("num_pending", 0))

@@ -1,0 +1,44 @@
+"""Every container is replaced, one after the other, under load: the RM sees no failed request, and no long pause."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.stack import SERVERS, SERVICES, Stack, in_thread
+
+RM = "e2e-upgrade"
+RATE = 1_000
+APPLICATIONS, SECONDS = 20, 120  # the load goes on at least as long as the upgrade takes
+P99_WITHIN_S = 3.0
+NEXT = "next"
+
+pytestmark = pytest.mark.timeout(400)
+
+
+async def test_rolling_upgrade_of_everything(stack: Stack, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    stack.tag(NEXT)
+    load = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "remuda", "load", "--nats", stack.url, "--rm", RM, "--plain", "--json", str(report),
+        "--nodes", "400", "--apps", str(APPLICATIONS), "--asks", str(RATE * SECONDS // APPLICATIONS),
+        "--rate", str(RATE), "--duration", "2",
+        env={**os.environ, **stack.environment(RM)}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    await asyncio.sleep(5)
+    for name in (*SERVICES, *SERVERS):
+        await in_thread(stack.upgrade, name, NEXT)
+        assert stack.container(name).attrs["Config"]["Image"].endswith(f":{NEXT}")
+    assert load.returncode is None, "the load ended before the upgrade did"
+    output, _ = await load.communicate()
+    assert load.returncode == 0, output.decode()
+    found = json.loads(report.read_text())
+    print(found["latency_ms"], found["placed_per_s"])
+    assert found["faults"] == [] and found["rejected"] == 0
+    assert found["placed"] == found["asks"] == RATE * SECONDS
+    assert found["latency_ms"]["p99"] < P99_WITHIN_S * 1000
