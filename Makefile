@@ -37,7 +37,8 @@ chaos: $(READY)         ## kill -9 of everything, again and again, then compare 
 sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
 	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-images: $(READY)        ## every container image, without a registry (root, debootstrap, docker)
+images: $(READY)        ## every container image, without a registry; installs and starts Docker where there is none (root)
+	@deploy/offline/engine.sh
 	@deploy/offline/build.sh
 
 e2e: images             ## the stack of deploy/compose.yaml in containers: partitions, upgrades, soak

@@ -49,7 +49,7 @@ async def settled(process: asyncio.subprocess.Process) -> None:
     assert process.stdout is not None
     async with asyncio.timeout(SETTLED_WITHIN_S):
         async for line in process.stdout:
-            if json.loads(line)["settled"]:
+            if line.startswith(b"{") and json.loads(line)["settled"]:  # else it is a line of a log
                 return
     raise AssertionError(f"the RM ended with code {await process.wait()}")
 
