@@ -1,4 +1,4 @@
-"""Parts of the stack are cut off or killed while an RM works. Afterwards all books agree: nothing lost, nothing doubled.
+"""Parts of the stack are cut off or killed while an RM works; then all books agree: nothing lost, nothing doubled.
 
 The RM is a process outside, with a key of its own; what it has written down is compared with what the core says and
 with what its log says (tests/accounting).

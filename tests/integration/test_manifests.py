@@ -46,7 +46,9 @@ def test_every_pod_is_confined(name: str, pod: dict[str, Any]) -> None:
         assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
         assert context["capabilities"] == {"drop": ["ALL"]}
         assert "memory" in container["resources"]["limits"]
-        assert not [one for one in container.get("env", []) if "SEED" in one["name"] and not one["value"].startswith("/")]
+        assert not [
+            one for one in container.get("env", []) if "SEED" in one["name"] and not one["value"].startswith("/")
+        ]
 
 
 @pytest.mark.parametrize(("name", "pod"), pods(), ids=lambda one: one if isinstance(one, str) else "")
