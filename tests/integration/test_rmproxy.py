@@ -59,7 +59,7 @@ async def core(server: NatsServer, rmproxy: None) -> AsyncIterator[ScriptedCore]
         yield core
 
 
-async def register(bus: NatsBus, rm_id: str = "rm-1", subject_of: str = "", **fields: str) -> Message:
+async def register(bus: NatsBus, rm_id: str = "rm-1", subject_of: str = "", **fields: object) -> Message:
     """Waits for an rmproxy to be there, and for its answer."""
     request = si.RegisterResourceManagerRequest(rmID=rm_id, **fields)  # type: ignore[arg-type]
     subject = subjects.register(subject_of or rm_id)
@@ -266,6 +266,17 @@ async def test_a_new_configuration_goes_to_the_core(bus: NatsBus, core: Scripted
         return (await record(bus))["config_source"] == "registration"
 
     await until(recorded)
+
+
+async def test_what_an_update_does_not_name_is_as_it_was_registered(bus: NatsBus, core: ScriptedCore) -> None:
+    await register(bus, extraConfig={"compatibility": "yunikorn-1.4", "timing.starting": "7s"})
+    for extra in ({}, {"timing.starting": "9s"}):
+        update = si.UpdateConfigurationRequest(rmID="rm-1", extraConfig=extra)
+        await publish(bus, "configuration", update.SerializeToString())
+    await core.until(lambda commands: len(commands) == 3)
+    configurations = [command.configure.configuration for command in core.commands[1:]]
+    assert [one.compatibility for one in configurations] == ["yunikorn-1.4"] * 2
+    assert [one.timing.starting_ms for one in configurations] == [7_000, 9_000]
 
 
 async def test_a_new_configuration_that_is_refused_is_told(bus: NatsBus, core: ScriptedCore) -> None:

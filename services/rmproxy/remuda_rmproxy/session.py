@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Literal, cast
 
 from google.protobuf.message import DecodeError
@@ -197,6 +198,7 @@ def heartbeat_of(extra: Mapping[str, str]) -> Heartbeat | None:
     return Heartbeat(interval_s, usual_s if announced_s is None else announced_s)
 
 
+@lru_cache(maxsize=1_024)
 def seconds_of(text: str) -> float | None:
     """None: it is no duration."""
     found = DURATION.fullmatch(text.strip())
