@@ -18,11 +18,14 @@ from remuda.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import NobodyListens
 from remuda_bus.nats import NatsBus, connect
+from remuda_config.shell import main as config_main
 from remuda_core import limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import ResourceManager, application, ask, node
+from tests.accounting import AccountingRm, Books, Plan, verify
 from tests.integration.running import running, until
 
 KILLS = 3
@@ -93,6 +96,44 @@ async def total(bus: NatsBus, *cores: str) -> int:
 
 async def is_true(question, answer) -> bool:
     return await question == answer
+
+
+@pytest.mark.timeout(120)
+async def test_what_is_handed_over_under_load_is_all_there(server: NatsServer, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(limits, "SETTLED_S", 0.2)
+    plan = Plan(asks=2_000, rate=300, nodes=10, lives_ms=300)
+    rms = {rm: AccountingRm(server.url, rm, Books.open(plan, tmp_path / rm)) for rm in ("a", "b", "c")}
+    async with around(server.url) as bus, core(server.url, "one") as one, asyncio.TaskGroup() as group:
+        working = [group.create_task(rm.run()) for rm in rms.values()]
+        handovers = 0
+        while not all(rm.settled.is_set() for rm in rms.values()):
+            async with core(server.url, "two"):
+                await until(lambda: is_true(led_something(bus, "two"), True), 20)
+                handovers += 1
+                await asyncio.sleep(0.2)
+        assert handovers > 3
+        for task in working:
+            task.cancel()
+        await until(lambda: is_true(loads(bus, "one"), [3]))
+        for rm_id, rm in rms.items():
+            assert await verify(bus, rm_id, rm.books) == []
+        assert not one.done(), "there was no doubt"
+
+
+async def led_something(bus: NatsBus, name: str) -> bool:
+    return await total(bus, name) > 0
+
+
+@asynccontextmanager
+async def around(url: str) -> AsyncIterator[NatsBus]:
+    """The services around the core."""
+    async with (
+        running(url, "config", lambda bus, settings: config_main(bus, settings, None)),
+        running(url, "rmproxy", rmproxy_main),
+    ):
+        bus = await connect(url, "test", timeout_s=5)
+        yield bus
+        await bus.close()
 
 
 async def test_a_leader_that_keeps_still_survives_a_restart_of_the_server(server: NatsServer, bus: NatsBus) -> None:
