@@ -136,7 +136,7 @@ async def around(url: str) -> AsyncIterator[NatsBus]:
         await bus.close()
 
 
-async def test_a_leader_that_keeps_still_survives_a_restart_of_the_server(server: NatsServer, bus: NatsBus) -> None:
+async def test_a_leader_that_keeps_still_survives_an_outage(server: NatsServer, bus: NatsBus) -> None:
     await register(bus, "a", "b")
     async with core(server.url, "one") as one, core(server.url, "two") as two:
         await until(lambda: is_true(loads(bus, "one", "two"), [1, 1]))
@@ -146,6 +146,10 @@ async def test_a_leader_that_keeps_still_survives_a_restart_of_the_server(server
             await until(lambda: reachable(bus, "one", "two"))
         await asyncio.sleep(2 * subjects.LEASES.ttl_s)
         assert await leaders(bus, "one", "two") == before
+        await server.stop()
+        await asyncio.sleep(1.5 * subjects.LEASES.ttl_s)  # longer than leases last
+        await server.start()
+        await until(lambda: is_true(total(bus, "one", "two"), 2))
         assert not one.done() and not two.done()
 
 
