@@ -32,8 +32,6 @@ TWO_AT_ONCE = 0.15  # of the kills take a second victim along
 EVERYTHING = "everything"  # a victim like others: nats-server and all services at the same moment
 READY_S = 60.0
 SETTLE_S = 240.0  # after the last kill; most of it is for slow machines
-# So that there is one to begin with after most kills.
-SNAPSHOTS_OFTEN = {"REMUDA_SNAPSHOT_FACTS": "5000", "REMUDA_SNAPSHOT_APART_S": "2"}
 # A service that a kill has thrown into doubt dies of it; these are deaths of another kind.
 BUG = re.compile(r"\b(AssertionError|TypeError|KeyError|AttributeError|IndexError|ValueError|ChangedPast|Unreadable)\b")
 
@@ -161,7 +159,6 @@ OFTEN = {"REMUDA_SNAPSHOT_FACTS": "1000", "REMUDA_SNAPSHOT_APART_S": "1"}
 async def main(options: argparse.Namespace) -> int:
     os.environ.update(OFTEN)
     data = Path(tempfile.mkdtemp(prefix="remuda-chaos-"))
-    os.environ |= SNAPSHOTS_OFTEN
     print(f"seed {options.seed}: {options.asks:,} asks, {options.kills} kills in {options.seconds:.0f} s, in {data}")
     chaos = Chaos(options, data)
     problems = await chaos.run()

@@ -33,6 +33,7 @@ LOOK_EVERY_S = 0.25
 
 # Questions
 
+# A server on this machine or near it answers in milliseconds; nobody wants to wait for one that is not there.
 CONNECT_WITHIN_S = 3.0
 # A bucket does not say when its current entries are through.
 ENTRIES_WITHIN_S = 0.3

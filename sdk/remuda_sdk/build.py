@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk import limits
 
 Amounts = Mapping[str, int]
 
@@ -115,7 +116,7 @@ def ask(
     return made
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=limits.REMEMBERED_SIZES)
 def _size(amounts: tuple[tuple[str, int], ...]) -> si.Resource:
     """Shared by all asks of that size: protobuf copies it, so it must not be changed."""
     return resource(dict(amounts))

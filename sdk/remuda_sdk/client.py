@@ -14,6 +14,7 @@ from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Refused, Unanswe
 from remuda_bus.nats import connect
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk import limits
 from remuda_sdk.dispatch import HandlersOfRm, called
 from remuda_sdk.inflow import Inflow
 from remuda_sdk.outflow import Outflow
@@ -28,7 +29,6 @@ INVALID = 400
 REFUSED = 409
 INTERNAL = 500  # from here on it is not the request that was wrong
 OUTAGE = 503
-WITNESS_EVERY_S = 5.0  # an RM that need not be heard says so often up to where it was told; it costs next to nothing
 
 Resync = Literal["report", "replay"]
 
@@ -214,7 +214,7 @@ class ResourceManager(HandlersOfRm):
 
     def _start_beating(self) -> None:
         if self._beating is None:
-            every_s = self._heartbeat_s or WITNESS_EVERY_S
+            every_s = self._heartbeat_s or limits.WITNESS_EVERY_S
             self._beating = asyncio.get_running_loop().create_task(
                 self._beat_all_the_time(every_s), name=f"heartbeat of {self.rm_id}"
             )

@@ -10,10 +10,7 @@ from contextlib import suppress
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Consumer, Gone, Message
-
-BATCH_MESSAGES = 256
-WAITING_BATCHES = 2
-ACKNOWLEDGE_EVERY_S = 0.02
+from remuda_sdk import limits
 
 Arrival = tuple[Consumer, Message]
 
@@ -35,7 +32,7 @@ class Inflow:
         self._waiting: deque[Arrival] = deque()
         self._done: list[Arrival] = []
         self._acknowledged_at = 0.0
-        self._batches: asyncio.Queue[tuple[Consumer, list[Message]] | Exception] = asyncio.Queue(WAITING_BATCHES)
+        self._batches: asyncio.Queue[tuple[Consumer, list[Message]] | Exception] = asyncio.Queue(limits.WAITING_BATCHES)
         self._consumers: list[Consumer] = []
         self._pumps: list[asyncio.Task[None]] = []
 
@@ -80,7 +77,7 @@ class Inflow:
             return  # the RM has registered again meanwhile
         self._done.append(self._waiting.popleft())
         now = asyncio.get_running_loop().time()
-        if not self._waiting or now - self._acknowledged_at >= ACKNOWLEDGE_EVERY_S:
+        if not self._waiting or now - self._acknowledged_at >= limits.ACKNOWLEDGE_EVERY_S:
             await self.acknowledge()
             self._acknowledged_at = now
 
@@ -127,7 +124,7 @@ class Inflow:
                 consumer = await join()
                 self._consumers.append(consumer)
                 while True:
-                    await self._batches.put((consumer, await consumer.batch(BATCH_MESSAGES)))
+                    await self._batches.put((consumer, await consumer.batch(limits.BATCH_MESSAGES)))
             except Gone:
                 await self._is_over()
         except Exception as error:  # noqa: BLE001 - whoever waits for a message has to hear of it

@@ -12,11 +12,10 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.split import split
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk import limits
 from remuda_sdk.build import release_of
 from remuda_sdk.told import Told, is_of_log
 
-MAX_ITEMS = 1_000  # per message: the scheduler works on the first while the next are on their way
-REMEMBERED_CONFIRMATIONS = 100_000
 ASKED_BY_SCHEDULER = frozenset((si.TIMEOUT, si.PREEMPTED_BY_SCHEDULER, si.PLACEHOLDER_REPLACED))
 
 T = TypeVar("T")
@@ -106,7 +105,7 @@ class Session:
         for release in releases:
             if release.terminationType in ASKED_BY_SCHEDULER:
                 self._confirmed[release.UUID] = None
-        while len(self._confirmed) > REMEMBERED_CONFIRMATIONS:
+        while len(self._confirmed) > limits.REMEMBERED_CONFIRMATIONS:
             del self._confirmed[next(iter(self._confirmed))]
 
     def nodes(self, nodes: Iterable[si.NodeInfo], limit: int) -> Iterator[bytes]:
@@ -173,7 +172,7 @@ CALLBACK_TYPES: dict[
 
 def chunks(items: Iterable[T]) -> Iterator[Sequence[T]]:
     left = iter(items)
-    while some := list(islice(left, MAX_ITEMS)):
+    while some := list(islice(left, limits.MAX_ITEMS)):
         yield some
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from remuda_bus import subjects
 from remuda_bus.bus import ChangedPast, Message
-
-REMEMBERED_COMMITS = 1_000  # what is told again was told just before
+from remuda_sdk import limits
 
 Place = tuple[int, int]  # commit, and fact in it
 NOWHERE: Place = (0, -1)
@@ -54,7 +53,7 @@ class Told:
             self._follows = skips == self._skips
             if digest:
                 self._hashes[place[0]] = digest
-                if len(self._hashes) > REMEMBERED_COMMITS:
+                if len(self._hashes) > limits.REMEMBERED_COMMITS:
                     del self._hashes[next(iter(self._hashes))]
 
         return worked_on

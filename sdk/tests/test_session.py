@@ -6,8 +6,7 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import DeadLetter, ask
-from remuda_sdk import session as sessions
+from remuda_sdk import DeadLetter, ask, limits
 from remuda_sdk.session import Session, read
 
 LIMIT = 1_000_000
@@ -85,7 +84,7 @@ def test_a_release_the_scheduler_asks_for_is_confirmed_once() -> None:
 
 
 def test_what_is_remembered_of_confirmations_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "REMEMBERED_CONFIRMATIONS", 2)
+    monkeypatch.setattr(limits, "REMEMBERED_CONFIRMATIONS", 2)
     session = Session("rm-1")
     releases = [si.AllocationRelease(UUID=str(number), terminationType=si.TIMEOUT) for number in range(3)]
     session.confirmed(releases)

@@ -18,7 +18,7 @@ from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import limits, tellers
+from remuda_rmproxy import limits
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_rmproxy.tell import newest_callback
 from tests.integration.running import running, until
@@ -383,7 +383,7 @@ async def test_a_standby_takes_over_both_directions(server: NatsServer, bus: Nat
 async def test_what_was_acknowledged_is_trimmed_but_the_newest(
     server: NatsServer, bus: NatsBus, config: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tellers, "TRIM_EVERY_S", 0.1)
+    monkeypatch.setattr(limits, "TRIM_CALLBACKS_EVERY_S", 0.1)
     async with running(server.url, "rmproxy", rmproxy_main), scripted_core(server.url, "rm-1") as core:
         await _acknowledge_five(bus, core)
 

@@ -131,6 +131,9 @@ RECORDS_RESTORED_AT_ONCE: Final = 1_000  # some 20 ms
 SNAPSHOT_FACTS: Final = 200_000
 SNAPSHOT_S: Final = 300.0
 SNAPSHOT_APART_S: Final = 20.0
+# What a child process has encoded is read in pieces of this size, and it gives way to whoever decides.
+CHILD_READ_BYTES: Final = 256 * 1024
+CHILD_NICENESS: Final = 10
 # The newest, and the one before in case that one cannot be read.
 SNAPSHOTS_KEPT: Final = 2
 # So long logs and inboxes stay for audits, `story` and readers that were away, though snapshots make them superfluous.

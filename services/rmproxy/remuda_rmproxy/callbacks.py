@@ -15,10 +15,10 @@ from operator import itemgetter
 from typing import Any
 
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_rmproxy import limits
 from remuda_rmproxy.partitions import PlainNames
 from remuda_rmproxy.tellings import RESPONSES, TELLINGS, Telling
 
-MAX_ITEMS = 2_000  # in one message: an RM works on the first while the next are on their way
 QUESTIONS = ("predicate_asked", "replacement_asked", "preemption_asked")
 REGISTERED = "rm_registered"  # who is told of what comes before may not be who is told of what comes after
 INDEPENDENT = "application"  # the kind whose order matters only per application
@@ -47,7 +47,7 @@ class _Run:
     highest_of: dict[str, int] = field(default_factory=dict)  # the same by application
 
     def takes(self, telling: Telling, told: Any) -> bool:
-        if telling.kind != self.kind or len(self.items) >= MAX_ITEMS:
+        if telling.kind != self.kind or len(self.items) >= limits.MAX_ITEMS:
             return False
         if self.kind == INDEPENDENT:
             return telling.number >= self.highest_of.get(told.application_id, 0)

@@ -10,12 +10,10 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, Message, Unanswered
 from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_rmproxy import limits
 from remuda_rmproxy.tellings import dead_letter_record
 
 log = structlog.get_logger()
-
-RETRY_S = 0.5
-MAX_REASON_CHARACTERS = 500  # a reason may quote what an RM has sent
 
 
 class DeadLetters:
@@ -26,7 +24,7 @@ class DeadLetters:
         """Returns once it is kept. Whether the RM can be told as well must not hold up the requests of others."""
         log.warning("dead letter", rm=rm_id, subject=message.subject, request_seq=message.seq, reason=reason)
         await self._keep(message, rm_id, reason, headers)
-        record = dead_letter_record(reason[:MAX_REASON_CHARACTERS], message.seq, time.time_ns())
+        record = dead_letter_record(reason[: limits.DEAD_LETTER_REASON_CHARACTERS], message.seq, time.time_ns())
         told = subjects.callback(rm_id, "dead_letter")
         try:
             await self._bus.append(
@@ -42,7 +40,7 @@ class DeadLetters:
 
     async def _keep(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
         payload = message.payload
-        reason = " ".join(reason.split())[:MAX_REASON_CHARACTERS]
+        reason = " ".join(reason.split())[: limits.DEAD_LETTER_REASON_CHARACTERS]
         if len(payload) > self._bus.max_payload - HEADER_ROOM_BYTES:
             reason, payload = f"{reason} (its {len(payload)} bytes leave no room for this: not kept)", b""
         kept = {
@@ -58,4 +56,4 @@ class DeadLetters:
                 return
             except Unanswered as error:
                 log.warning("a dead letter was not kept, trying again", rm=rm_id, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(limits.DEAD_LETTER_RETRY_S)

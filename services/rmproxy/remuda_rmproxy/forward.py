@@ -17,17 +17,13 @@ from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Outgoing
 from remuda_bus.halts import Halts
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.ordered import append_in_order
-from remuda_rmproxy import translate
+from remuda_rmproxy import limits, translate
 from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.resolve import resolve_update
 from remuda_rmproxy.session import Correlation, Rm, Sessions, config_source, registration_said
 from remuda_rmproxy.translate import Unacceptable
 
 log = structlog.get_logger()
-
-TAKE_MESSAGES = 1_000  # at a time
-TRIM_EVERY_S = 0.1  # who takes over after a crash forwards again what was forwarded since
-HOLD_BYTES = 256_000  # before they go to the inbox: the core works on them while the next are read
 
 
 class Forwarder:
@@ -58,10 +54,10 @@ class Forwarder:
         reader = await self._bus.read(subjects.REQUESTS.name, "si.v1.rm.*.*")
         try:
             while True:
-                for message in await reader.batch(TAKE_MESSAGES):
+                for message in await reader.batch(limits.TAKE_MESSAGES):
                     await self._forward(message)
                     self._taken_seq = message.seq
-                    if self._bytes > HOLD_BYTES:
+                    if self._bytes > limits.HOLD_BYTES:
                         await self._flush()
                 await self._flush()
         finally:
@@ -72,7 +68,7 @@ class Forwarder:
         """For ever: delete what has been forwarded."""
         trimmed_seq = 0
         while True:
-            await asyncio.sleep(TRIM_EVERY_S)
+            await asyncio.sleep(limits.TRIM_REQUESTS_EVERY_S)
             done_seq = self._done_seq
             if done_seq != trimmed_seq:
                 try:

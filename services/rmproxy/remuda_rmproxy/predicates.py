@@ -17,15 +17,11 @@ from remuda_bus.bus import Bus, BusError, Headers, Message, Refused
 from remuda_bus.log import LogEntry
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import limits
 from remuda_rmproxy.callbacks import Question
 from remuda_rmproxy.partitions import PlainNames
 
 log = structlog.get_logger()
-
-ASKED_AT_ONCE = 256  # an RM answers them one after the other or side by side: more would only wait there
-ANSWERS_IN_MESSAGE = 500
-MAX_REASON_CHARACTERS = 500  # it is kept in the log and told to people
-AGAIN_S = 0.2  # while nobody listens: the RM may be about to connect
 
 
 class Asker:
@@ -35,7 +31,7 @@ class Asker:
         self._bus = bus
         self._rm_id = rm_id
         self._group = group
-        self._slots = asyncio.Semaphore(ASKED_AT_ONCE)
+        self._slots = asyncio.Semaphore(limits.ASKED_AT_ONCE)
         self._answers: list[inbox_pb2.PredicateAnswer] = []
         self._answered = asyncio.Event()
 
@@ -51,7 +47,7 @@ class Asker:
         """For ever: hands in what was answered; what comes meanwhile goes together next time."""
         while True:
             await self._answered.wait()
-            some, self._answers = self._answers[:ANSWERS_IN_MESSAGE], self._answers[ANSWERS_IN_MESSAGE:]
+            some, self._answers = self._answers[: limits.ANSWERS_IN_MESSAGE], self._answers[limits.ANSWERS_IN_MESSAGE :]
             if not self._answers:
                 self._answered.clear()
             command = inbox_pb2.Command(predicate_answers=inbox_pb2.PredicateAnswers(answers=some))
@@ -69,7 +65,7 @@ class Asker:
                     partition=question.partition,
                     question=question.question,
                     success=not reason,
-                    reason=reason[:MAX_REASON_CHARACTERS],
+                    reason=reason[: limits.MAX_REASON_CHARACTERS],
                 )
             )
             self._answered.set()
@@ -85,7 +81,7 @@ class Asker:
             except Refused as refusal:
                 return refusal.reason or "the RM gave no reason"
             except BusError:
-                await asyncio.sleep(min(AGAIN_S, left_s))
+                await asyncio.sleep(min(limits.ASK_AGAIN_S, left_s))
             else:
                 return reason_in(reply, question)
         return None

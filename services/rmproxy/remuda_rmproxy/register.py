@@ -41,8 +41,6 @@ from remuda_rmproxy.witness import Witness
 
 log = structlog.get_logger()
 
-CORE_WITHIN_S = 10.0
-
 
 class Registrar:
     """Answers registrations, and keeps the records of RMs as the core's decisions say."""

@@ -6,17 +6,16 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import limits
 from remuda_rmproxy.session import OUTAGE, UNPROCESSABLE, Rm, problems_of
 from remuda_rmproxy.translate import Unacceptable
-
-ANSWER_WITHIN_S = 5.0
 
 
 async def resolve(bus: Bus, question: config_pb2.ResolveConfiguration) -> config_pb2.Configuration:
     """Raises Refused: 422 with all problems, or 503 when nobody could be asked."""
     try:
         reply = await bus.request(
-            subjects.RESOLVE_CONFIGURATION, question.SerializeToString(), timeout_s=ANSWER_WITHIN_S
+            subjects.RESOLVE_CONFIGURATION, question.SerializeToString(), timeout_s=limits.CONFIGURATION_WITHIN_S
         )
     except Refused:
         raise

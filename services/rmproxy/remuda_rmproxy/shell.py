@@ -17,10 +17,11 @@ from remuda_bus.bus import Bus, BusError, Message, Reply
 from remuda_bus.halts import Halts
 from remuda_bus.lease import Lease
 from remuda_bus.process import Settings
+from remuda_rmproxy import limits
 from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.forward import Forwarder
 from remuda_rmproxy.heartbeats import Heartbeats
-from remuda_rmproxy.register import CORE_WITHIN_S, Registrar
+from remuda_rmproxy.register import Registrar
 from remuda_rmproxy.session import Sessions
 from remuda_rmproxy.tellers import Tellers
 from remuda_rmproxy.wanted import ask_for_reports
@@ -33,7 +34,7 @@ class LeaseLost(BusError):
     """Another process may forward and tell now."""
 
 
-async def main(bus: Bus, settings: Settings, *, core_within_s: float = CORE_WITHIN_S) -> None:
+async def main(bus: Bus, settings: Settings, *, core_within_s: float = limits.CORE_WITHIN_S) -> None:
     """Runs until cancelled. Raises BusError when the lease is lost or a log cannot be read."""
     lease = Lease(bus, subjects.RMPROXY_LEASE, settings.instance)
     log.info("waiting for the lease", lease=subjects.RMPROXY_LEASE)

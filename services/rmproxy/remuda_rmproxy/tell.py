@@ -19,15 +19,12 @@ from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.log import START, LogEntry, LogReader, Position, check_commit
 from remuda_bus.ordered import batches
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_rmproxy import limits
 from remuda_rmproxy.callbacks import Callback, Question, callbacks_of
 from remuda_rmproxy.limits import LOOK_EVERY_MESSAGES, LOOK_EVERY_S, UNACKNOWLEDGED_MESSAGES
 
 log = structlog.get_logger()
 
-BATCH_MESSAGES = 1_000  # the server's limit for an atomic batch
-BATCH_BYTES = 16_000_000
-APPEND_WITHIN_S = 10.0
-RETRY_S = 0.5
 
 OnDecision = Callable[[str, log_pb2.Decision], Awaitable[None]]
 OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, Question]]], None]
@@ -79,7 +76,7 @@ class Teller:
             except BusError as error:
                 # Whether the last callbacks are there is not known: look.
                 log.warning("telling is interrupted, trying again", rm=self._rm_id, error=str(error))
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(limits.TELL_RETRY_S)
 
     async def trim(self) -> None:
         """Delete callbacks the RM has acknowledged, but the newest: it holds the position."""
@@ -118,7 +115,9 @@ class Teller:
                         batch, size = [], 0
                     await self._on_decision(self._rm_id, decision)
                 for message in messages:
-                    if batch and (len(batch) >= BATCH_MESSAGES or size + len(message.payload) > BATCH_BYTES):
+                    if batch and (
+                        len(batch) >= limits.BATCH_MESSAGES or size + len(message.payload) > limits.BATCH_BYTES
+                    ):
                         await self._append(batch)
                         batch, size = [], 0
                     batch.append(message)
@@ -165,7 +164,7 @@ class Teller:
 
     async def _append(self, batch: list[Outgoing]) -> None:
         await self._until_it_keeps_up(len(batch))
-        callback_seq = await self._bus.append_all(batch, APPEND_WITHIN_S)
+        callback_seq = await self._bus.append_all(batch, limits.APPEND_WITHIN_S)
         self._told = told_by(batch[-1].headers, callback_seq)
 
     async def _until_it_keeps_up(self, more: int) -> None:

@@ -11,12 +11,11 @@ import structlog
 
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.halts import Halts
+from remuda_rmproxy import limits
 from remuda_rmproxy.predicates import Asker
 from remuda_rmproxy.tell import OnDecision, Teller
 
 log = structlog.get_logger()
-
-TRIM_EVERY_S = 10.0
 
 
 class Tellers:
@@ -61,7 +60,7 @@ class Tellers:
     async def trim(self) -> None:
         """For ever, now and then: make room in CALLBACKS."""
         while True:
-            await asyncio.sleep(TRIM_EVERY_S)
+            await asyncio.sleep(limits.TRIM_CALLBACKS_EVERY_S)
             for teller in list(self._tellers.values()):
                 try:
                     await teller.trim()

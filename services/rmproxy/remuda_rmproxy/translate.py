@@ -17,10 +17,9 @@ from remuda_bus.split import split
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import limits
 from remuda_rmproxy.partitions import ForeignPartition, SchedulerNames
 from remuda_rmproxy.session import Rm
-
-AROUND_BYTES = 64  # of a command, around the request in it: position, part, tags
 
 
 class Unacceptable(Exception):
@@ -124,7 +123,7 @@ def _parse(request: Any, payload: bytes) -> None:
 
 def _parts(message: Message, kind: str, request: Any, limit: int) -> Iterator[bytes]:
     try:
-        parts = split(request, limit - AROUND_BYTES)
+        parts = split(request, limit - limits.AROUND_BYTES)
     except ValueError as error:
         raise Unacceptable(str(error)) from None
     for number, part in enumerate(parts):

@@ -9,7 +9,8 @@ from remuda_bus.memory import MemoryBus
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.callbacks import Question, callbacks_of
-from remuda_rmproxy.predicates import ANSWERS_IN_MESSAGE, Asker
+from remuda_rmproxy.limits import ANSWERS_IN_MESSAGE
+from remuda_rmproxy.predicates import Asker
 
 PARTITION = "[rm-1]default"
 NOW_MS = 1_000_000

@@ -16,7 +16,7 @@ from remuda_bus.log import LogReader, LogWriter
 from remuda_bus.memory import MemoryBus
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import tell
+from remuda_rmproxy import limits
 from remuda_rmproxy.dead_letters import DeadLetters
 from remuda_rmproxy.forward import Forwarder
 from remuda_rmproxy.register import Registrar
@@ -145,7 +145,7 @@ async def heard(failure: Exception | None, number: int, after: bool, resync: str
 async def test_wherever_it_fails_the_rm_is_told_exactly_what_it_has_to_be(
     monkeypatch: pytest.MonkeyPatch, failure: Exception | None, after: bool, resync: str, expected: list[str]
 ) -> None:
-    monkeypatch.setattr(tell, "RETRY_S", 0.0)
+    monkeypatch.setattr(limits, "TELL_RETRY_S", 0.0)
     number, failed = 0, True
     while failed:
         number += 1

@@ -15,10 +15,10 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Final, NoReturn
 
+from .. import limits
+
 Work = Callable[[], Iterable[bytes]]
 
-READ_BYTES: Final = 256 * 1024
-NICENESS: Final = 10  # deciding comes first
 STDERR: Final = 2
 
 
@@ -45,11 +45,11 @@ class Child:
 
     async def output(self) -> AsyncIterator[bytes]:
         """All that it writes. Raises ChildFailed when it did not come to its end."""
-        reader = asyncio.StreamReader(limit=READ_BYTES)
+        reader = asyncio.StreamReader(limit=limits.CHILD_READ_BYTES)
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._read_end, "rb", buffering=0)
         )
-        while part := await reader.read(READ_BYTES):
+        while part := await reader.read(limits.CHILD_READ_BYTES):
             yield part
         status = await self._wait()
         if status:
@@ -93,7 +93,7 @@ def _do(work: Work, write_end: int) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         _close_all_but(write_end)
-        os.nice(NICENESS)
+        os.nice(limits.CHILD_NICENESS)
         for part in work():
             _write(write_end, part)
         status = 0

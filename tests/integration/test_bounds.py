@@ -1,0 +1,164 @@
+"""Every bound has a name and a reason in the file `limits.py` of its distribution, and every buffer has a bound."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = {
+    "bus": ROOT / "bus/remuda_bus",
+    "sdk": ROOT / "sdk/remuda_sdk",
+    "core": ROOT / "services/core/remuda_core",
+    "rmproxy": ROOT / "services/rmproxy/remuda_rmproxy",
+    "config": ROOT / "services/config/remuda_config",
+    "events": ROOT / "services/events/remuda_events",
+    "cli": ROOT / "cli/remuda",
+}
+# Streams and buckets stand with their bounds; what workloads and screens do by themselves stands there.
+ELSEWHERE = ("limits.py", "subjects.py", "demo", "load", "screens")
+# Numbers that bound nothing, by module.
+NUMBERS = {
+    "bus/nats/connection.py": {"FORBIDDEN"},
+    "bus/nats/feed.py": {"NANOSECOND"},
+    "bus/nats/jetstream.py": {
+        "STREAM_NOT_FOUND", "CONSUMER_NOT_FOUND", "NO_MESSAGE_FOUND", "STREAM_NAME_IN_USE", "STORE_FAILED", "TOO_MANY",
+    },
+    "bus/nats/micro.py": {"BUSY"},
+    "bus/nats/pull.py": {"UNLIMITED_BYTES"},
+    "bus/process.py": {"GC_THRESHOLDS"},
+    "sdk/told.py": {"NOWHERE"},
+    "sdk/client.py": {"INVALID", "REFUSED", "INTERNAL", "OUTAGE"},
+    # How far structures of the index grow before they are put in order: any number would do.
+    "core/cycle/claimants.py": {"ROOM"},
+    "core/cycle/fit_list.py": {"MOST_IN_BLOCK"},
+    "core/cycle/nodes.py": {"WORTH_LOOKING_BACK"},
+    "core/cycle/order.py": {"UNLIMITED"},
+    "core/facts.py": {"STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"},
+    "core/rules/properties.py": {"PREEMPTION_DELAY_MS"},  # what a queue has that says nothing: a setting
+    "core/rules/resource.py": {"INT64_MAX", "INT64_MIN"},
+    "core/rules/share.py": {"ONE"},
+    "core/shell/child.py": {"STDERR"},
+    "core/shell/snapshot_format.py": {"FORMAT"},
+    "core/state.py": {"NEVER_MS", "FIRST_UUID"},
+    "config/properties.py": {"_MAX_NS"},
+    "config/quantity.py": {"INT64_MAX"},
+    "config/schema/models.py": {"UINT64_MAX"},
+    "events/alarm.py": {"NS_PER_MS"},
+    "events/narrate.py": {"NS_PER_MS"},
+    "rmproxy/session.py": {"INVALID", "NOT_REGISTERED", "SUPERSEDED", "UNPROCESSABLE", "OUTAGE"},
+    "rmproxy/tellings.py": {"NANOSECONDS_PER_MS"},
+    "cli/embedded.py": {"PR_SET_PDEATHSIG"},
+    "cli/supervise.py": {"_PR_SET_PDEATHSIG"},
+    "cli/terminal.py": {"SMALLEST_SCREEN"},
+    "cli/up.py": {"REDRAW_EVERY_S"},
+}  # fmt: skip
+# Queues without a bound of their own, and what bounds them.
+BOUNDED_BY = {
+    "bus/memory.py": {"queue": "stands for a server, in tests"},
+    "bus/nats/feed.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},
+    "sdk/inflow.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
+    "core/cycle/index.py": {"self.unexplained": "the lines there are, each once"},
+    "core/cycle/order.py": {
+        "self.best": "the asks of an application", "asks": "the asks of an application",
+    },
+}  # fmt: skip
+
+
+BOUND = re.compile(r"[A-Z_]+(: Final)? = ")
+
+
+def modules(room: Path) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(room.rglob("*.py")):
+        if not set(ELSEWHERE) & set(path.relative_to(room).parts):
+            yield path.relative_to(room).as_posix(), ast.parse(path.read_text())
+
+
+def is_number(value: ast.expr) -> bool:
+    match value:
+        case ast.Constant():
+            return isinstance(value.value, int | float) and not isinstance(value.value, bool)
+        case ast.BinOp():
+            return is_number(value.left) and is_number(value.right)
+        case ast.UnaryOp():
+            return is_number(value.operand)
+        case ast.Tuple():
+            return bool(value.elts) and all(map(is_number, value.elts))
+    return False
+
+
+def numbers(module: ast.Module) -> set[str]:
+    """Constants of the module that are numbers."""
+    found = set()
+    for line in module.body:
+        match line:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_number(value):
+                found.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if is_number(value):
+                found.add(name)
+    return found
+
+
+def unbounded_queues(module: ast.Module) -> set[str]:
+    """What they are assigned to."""
+    found = set()
+    for line in ast.walk(module):
+        if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
+            targets = line.targets if isinstance(line, ast.Assign) else [line.target]
+            if any(map(is_unbounded_queue, ast.walk(line.value))):
+                found.add(ast.unparse(targets[0]))
+    return found
+
+
+def is_unbounded_queue(call: ast.AST) -> bool:
+    return (
+        isinstance(call, ast.Call)
+        and ast.unparse(call.func).rpartition(".")[2] in ("Queue", "deque")
+        and not call.args
+        and not any(keyword.arg in ("maxsize", "maxlen") for keyword in call.keywords)
+    )
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_bounds_stand_in_one_file(room: str) -> None:
+    found = {f"{room}/{name}": numbers(module) for name, module in modules(ROOMS[room])}
+    strays = {name: names - NUMBERS.get(name, set()) for name, names in found.items()}
+    assert not {name: names for name, names in strays.items() if names}, f"they belong into limits.py of {room}"
+    gone = {name: names - found.get(name, set()) for name, names in NUMBERS.items() if name.startswith(f"{room}/")}
+    assert not {name: names for name, names in gone.items() if names}, "no such numbers any more"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_bound_has_a_reason(room: str) -> None:
+    """A comment above it, or above the group it stands in."""
+    lines = (ROOMS[room] / "limits.py").read_text().splitlines()
+    for above, line in pairwise(lines):
+        assert not BOUND.match(line) or BOUND.match(above) or above.startswith("#"), f"{room}: {line}"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_queue_has_a_bound(room: str) -> None:
+    found = {f"{room}/{name}": unbounded_queues(module) for name, module in modules(ROOMS[room])}
+    strays = {name: names - BOUNDED_BY.get(name, {}).keys() for name, names in found.items()}
+    assert not {name: names for name, names in strays.items() if names}
+
+
+def test_what_is_looked_for_is_found() -> None:
+    text = """
+A = 5
+B: Final = 2 * 1024
+C = (1.0, 2)
+D = "no"
+E = f(3)
+x = Queue()
+y = [deque()]
+z = deque(maxlen=3)
+"""
+    module = ast.parse(text)
+    assert numbers(module) == {"A", "B", "C"}
+    assert unbounded_queues(module) == {"x", "y"}
