@@ -11,10 +11,11 @@ import msgspec
 
 from remuda.queries import Place, ask_core, nodes, pages_of, queues
 from remuda_bus.bus import Bus
-from remuda_bus.log import LogReader
+from remuda_bus.log import START, LogReader, Position
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.shell import replay
+from remuda_core.shell.snapshots import restore
 from remuda_core.state import State
 from tests.accounting.books import MEMORY, Books
 
@@ -38,14 +39,18 @@ async def verify(bus: Bus, rm_id: str, books: Books, within_s: float = 20.0) -> 
     `within_s` to catch up with them."""
     await caught_up(bus, rm_id, len(books.running), within_s)
     live = [row async for page in pages_of(bus, "allocations", Allocations, rm=rm_id) for row in page.allocations]
+    core, started = Core(rm_id), Core(rm_id)
+    snapshot = await restore(bus, started)
     there = await ask_core(bus, "digest", Digest, rm=rm_id)
-    core = await replayed(bus, rm_id, there.log_seq)
+    await catch_up(bus, core, START, there.log_seq)
+    await catch_up(bus, started, snapshot, there.log_seq)
     return [
         *books.problems(),
         *differences("the RM", views_of_rm(books), "the core", {a["uuid"]: (a["key"], a["node"]) for a in live}),
         *differences("the RM", views_of_rm(books), "the log", views_of_log(core.state)),
         *await sums(bus, rm_id, books),
         *([] if digest(core.state) == there.digest else ["the live state is not the one replayed from the log"]),
+        *([] if digest(started.state) == there.digest else [f"the snapshot at {snapshot.seq} leads to another state"]),
         *checked(core.state),
     ]
 
@@ -108,10 +113,9 @@ def amounts(count: int) -> dict[str, int]:
     return {"vcore": count, "memory": MEMORY * count} if count else {}
 
 
-async def replayed(bus: Bus, rm_id: str, log_seq: int) -> Core:
-    """From the first commit on, up to that one."""
-    core = Core(rm_id)
-    reader = await LogReader.open(bus, rm_id)
+async def catch_up(bus: Bus, core: Core, after: Position, log_seq: int) -> None:
+    """From behind the commit `after` up to that one."""
+    reader = await LogReader.open(bus, core.state.rm_id, after)
     try:
         async for entries in reader.to_end():
             for entry in entries:
@@ -119,7 +123,6 @@ async def replayed(bus: Bus, rm_id: str, log_seq: int) -> Core:
                     replay.apply(core, entry.commit)
     finally:
         await reader.close()
-    return core
 
 
 def checked(state: State) -> list[str]:
