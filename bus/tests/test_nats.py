@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 from remuda.embedded import NatsServer
 from remuda_bus import limits, subjects
-from remuda_bus.bus import ChangedPast, Message, NobodyListens, Refused, Unanswered
+from remuda_bus.bus import ChangedPast, Consumer, Message, NobodyListens, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.nats.connection import heeded
 
@@ -74,6 +74,41 @@ async def test_a_consumer_goes_on_after_a_restart_in_order(server: NatsServer, n
     await consumer.ack(again)
     await consumer.close()
     assert await nats_bus.acknowledged(REQUESTS, "work") == 11
+
+
+async def test_whoever_takes_from_a_consumer_of_another_takes_nothing_away(nats_bus: NatsBus) -> None:
+    """An instance of an RM that was superseded and does not look, say."""
+    durable, metadata = "rm-a", {"number": "1"}
+    await nats_bus.make_consumer(subjects.CALLBACKS.name, subjects.callback("a", "*"), durable, 0, metadata)
+    thief, stolen = await connect(nats_bus._connection.url, "thief", timeout_s=5), 0
+
+    async def hears(message: Message) -> None:
+        nonlocal stolen
+        stolen += message.subject.startswith("si.v1")
+
+    await thief.subscribe("stolen", hears)
+    consumer = await nats_bus.join_consumer(subjects.CALLBACKS.name, durable, metadata)
+    taken: list[bytes] = []
+    for number in range(100):
+        if number % 10 == 0:
+            request = json.dumps({"batch": 3, "expires": 10**9}).encode()
+            pull = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.CALLBACKS.name}.{durable}"
+            await thief._connection.send(pull, request, reply="stolen")
+        await nats_bus.append(subjects.callback("a", "node"), b"%d" % number)
+        if number % 7 == 0:
+            taken += await some(consumer, taken)
+    while len(taken) < 100:
+        taken += await some(consumer, taken)
+    assert taken == [b"%d" % number for number in range(100)]
+    assert stolen > 10
+    await thief.close()
+
+
+async def some(consumer: Consumer, taken: list[bytes]) -> list[bytes]:
+    """What is new of it; all of it is acknowledged."""
+    messages = await consumer.batch(timeout_s=0.05)
+    await consumer.ack(messages)
+    return [message.payload for message in messages if int(message.payload) >= len(taken)]
 
 
 async def test_what_is_worked_on_is_not_given_again(nats_bus: NatsBus) -> None:

@@ -61,18 +61,18 @@ async def make_consumer(
 
 
 class Pull(Buffer):
-    """One life of a pull subscription: from (re)joining the consumer until anything about it is in doubt. `alone`:
-    nobody else may take from it, so a number that is left out is a doubt."""
+    """One life of a pull subscription: from (re)joining the consumer until anything about it is in doubt. `delivered`:
+    the number of the last delivery before it, where nobody else may take from the consumer: then a number that is left
+    out is a doubt."""
 
-    def __init__(self, jetstream: JetStream, stream: str, durable: str, alone: bool) -> None:
+    def __init__(self, jetstream: JetStream, stream: str, durable: str, delivered: int | None) -> None:
         super().__init__()
         self._connection: Connection = jetstream.connection
         self._next = f"{jetstream.connection.access.api}.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = ""
         self._subscription: Subscription | None = None
-        self._alone = alone
         self._asked = 0
-        self._number = 0  # of the last delivery, within the consumer
+        self._delivered = delivered
         self._heard = True
         self._timer: asyncio.TimerHandle | None = None
         self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
@@ -117,10 +117,11 @@ class Pull(Buffer):
         if reply.startswith("$JS.ACK."):
             self._asked -= 1
             sequence, number, _ = stream_position(reply)
-            if self._alone and self._number and number != self._number + 1:
-                self.fail(f"another has taken {number - self._number - 1} messages of the same consumer")
-                return
-            self._number = number
+            if self._delivered is not None:
+                self._delivered += 1
+                if number != self._delivered:
+                    self.fail(f"another has taken {number - self._delivered} messages of the same consumer")
+                    return
             self.replies[sequence] = reply
             self.messages.append(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence))
             self.wake()
@@ -254,8 +255,9 @@ class DurableConsumer:
     async def _join(self) -> None:
         info = await (self._made() if self._metadata is None else self._found(self._metadata))
         if info["num_ack_pending"]:
-            await self._set_back()
-        pull = Pull(self._jetstream, self._stream, self._durable, alone=self._metadata is not None)
+            info = await self._set_back() or info
+        delivered = None if self._metadata is None else info["delivered"]["consumer_seq"]
+        pull = Pull(self._jetstream, self._stream, self._durable, delivered)
         try:
             await pull.open()
         except BaseException:
@@ -282,12 +284,14 @@ class DurableConsumer:
             raise Gone(f"the consumer {self._durable} is not the one with {dict(metadata)}, but has {there}")
         return info
 
-    async def _set_back(self) -> None:
+    async def _set_back(self) -> dict[str, Any] | None:
+        """As it is then; None where there is none."""
         try:
-            await self._jetstream.api(f"CONSUMER.RESET.{self._stream}.{self._durable}")
+            return await self._jetstream.api(f"CONSUMER.RESET.{self._stream}.{self._durable}")
         except JetStreamError as error:
             if error.err_code != CONSUMER_NOT_FOUND:
                 raise
+            return None
 
     def _in_progress(self) -> None:
         """Tell the server about what has waited for a whole round, a third of the acknowledgement time."""
