@@ -176,8 +176,7 @@ REQUESTS = Stream(
 INBOX = Stream(
     "INBOX",
     ("remuda.inbox.*",),
-    "commands in the order the core handles them; with LOG a complete bug report",
-    max_age_s=7 * DAY_S,
+    "commands in the order the core handles them; with LOG a complete bug report, and trimmed like it",
     allow_atomic_batch=True,  # order: what follows a refused message must not overtake it
 )
 LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)

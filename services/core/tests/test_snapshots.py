@@ -372,6 +372,19 @@ async def test_a_log_begins_with_a_whole_commit(bus: Bus) -> None:
     await reader.close()
 
 
+async def test_an_inbox_that_is_too_full_keeps_only_what_no_snapshot_has() -> None:
+    bus = MemoryBus()
+    lead = Lead(bus)
+    await lead.begin()
+    positions = [await lead.ask(number) for number in range(5)]
+    await trim(bus, RM, positions[3].seq, 3_600)
+    assert await first(bus, "INBOX", subjects.inbox(RM)) == 1
+    bus.resize("INBOX", 100)
+    await trim(bus, RM, positions[3].seq, 3_600)
+    assert await first(bus, "INBOX", subjects.inbox(RM)) == lead.core.state.inbox_seq - 1
+    assert await first(bus, "LOG", subjects.log(RM)) == 1, "nothing was told, and all is young"
+
+
 async def test_a_stream_that_is_too_full_keeps_only_what_is_needed() -> None:
     bus = MemoryBus()
     lead = Lead(bus)

@@ -22,20 +22,34 @@ log = structlog.get_logger()
 
 async def trim(bus: Bus, rm_id: str, snapshot_seq: int, horizon_s: float) -> None:
     """`snapshot_seq`: the commit at which the oldest snapshot was taken."""
-    subject = subjects.log(rm_id)
-    needed = min(snapshot_seq, await _told_to_rm(bus, rm_id), await _told_to_people(bus, rm_id))
-    first = await bus.first(subjects.LOG.name, subject)
-    if await bus.fullness(subjects.LOG.name) < limits.TRIMMED_FROM:
-        young = await bus.first_since(subjects.LOG.name, subject, horizon_s)
-        if young is not None and young < needed:
-            _, commit = await _beginning_of(bus, rm_id, young)
-            needed = commit.parent  # is in force, since a commit hangs on it
-    if first is None or needed < first.seq:
+    first = await bus.first(subjects.LOG.name, subjects.log(rm_id))
+    if first is None:
         return
-    seq, commit = await _beginning_of(bus, rm_id, needed)
-    await bus.trim(subjects.LOG.name, subject, seq)
-    await bus.trim(subjects.INBOX.name, subjects.inbox(rm_id), commit.inbox_seq)
-    log.debug("trimmed", rm=rm_id, log_seq=seq, inbox_seq=commit.inbox_seq)
+    old = await _last_old_commit(bus, rm_id, horizon_s, snapshot_seq)
+    inbox = snapshot_seq if await _is_too_full(bus, subjects.INBOX) else old
+    if inbox >= first.seq:
+        _, commit = await _beginning_of(bus, rm_id, inbox)
+        await bus.trim(subjects.INBOX.name, subjects.inbox(rm_id), commit.inbox_seq)
+    told = min(await _told_to_rm(bus, rm_id), await _told_to_people(bus, rm_id, snapshot_seq), snapshot_seq)
+    needed = told if await _is_too_full(bus, subjects.LOG) else min(told, old)
+    if needed >= first.seq:
+        seq, _ = await _beginning_of(bus, rm_id, needed)
+        await bus.trim(subjects.LOG.name, subjects.log(rm_id), seq)
+        log.debug("trimmed", rm=rm_id, log_seq=seq)
+
+
+async def _is_too_full(bus: Bus, stream: subjects.Stream) -> bool:
+    """So that age does not count any more."""
+    return await bus.fullness(stream.name) >= limits.TRIMMED_FROM
+
+
+async def _last_old_commit(bus: Bus, rm_id: str, horizon_s: float, newest: int) -> int:
+    """The last commit in force, up to the `newest`, that is older than the horizon; 0: none is."""
+    young = await bus.first_since(subjects.LOG.name, subjects.log(rm_id), horizon_s)
+    if young is None or young > newest:
+        return newest
+    _, commit = await _beginning_of(bus, rm_id, young)
+    return commit.parent  # is in force, since a commit hangs on it
 
 
 async def _beginning_of(bus: Bus, rm_id: str, seq: int) -> tuple[int, log_pb2.Commit]:
@@ -58,11 +72,11 @@ async def _told_to_rm(bus: Bus, rm_id: str) -> int:
     return max((int(message.headers.get(subjects.LOG_SEQ, 0)) for message in newest if message is not None), default=0)
 
 
-async def _told_to_people(bus: Bus, rm_id: str) -> int:
-    """The commit from which the event history goes on. Where there is none, it may begin anywhere."""
+async def _told_to_people(bus: Bus, rm_id: str, newest: int) -> int:
+    """The commit from which the event history goes on. Where there is none, it may begin at the `newest`."""
     mark = await bus.get(subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id))
     newest = await bus.last(subjects.EVENTS.name, subjects.event(rm_id))
     told = [json.loads(mark.value)["seq"]] if mark is not None and mark.value is not None else []
     if newest is not None:
         told.append(int(newest.headers.get(subjects.LOG_SEQ, 0)))
-    return max(told, default=2**63)
+    return max(told, default=newest)
