@@ -75,8 +75,8 @@ async def _told_to_rm(bus: Bus, rm_id: str) -> int:
 async def _told_to_people(bus: Bus, rm_id: str, newest: int) -> int:
     """The commit from which the event history goes on. Where there is none, it may begin at the `newest`."""
     mark = await bus.get(subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id))
-    newest = await bus.last(subjects.EVENTS.name, subjects.event(rm_id))
+    event = await bus.last(subjects.EVENTS.name, subjects.event(rm_id))
     told = [json.loads(mark.value)["seq"]] if mark is not None and mark.value is not None else []
-    if newest is not None:
-        told.append(int(newest.headers.get(subjects.LOG_SEQ, 0)))
+    if event is not None:
+        told.append(int(event.headers.get(subjects.LOG_SEQ, 0)))
     return max(told, default=newest)
