@@ -20,8 +20,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from remuda.access.permissions import ROLES
+from remuda_bus import subjects
 from remuda_bus.bus import Refused, Unanswered
 from remuda_bus.nats import Access, connect
+from remuda_core.check import digest
+from remuda_core.shell.snapshots import Snapshots
+from services.core.tests.test_snapshots import RM, SETTINGS, Lead, restored, tell
 from tests.integration.guarded import EXPIRED, GuardedServer, make_certificates
 from tests.integration.running import until
 
@@ -277,3 +281,21 @@ async def test_keys_come_and_go_without_a_restart(server: GuardedServer) -> None
     await bus.close()
     with pytest.raises(Unanswered):
         await connect(server.url, "rm-rm-3", access=Access(ca=server.ca, seed=copy, domain="remuda"), timeout_s=1)
+
+
+async def test_the_core_may_keep_snapshots_and_trim_behind_them(server: GuardedServer) -> None:
+    core = await connect(server.url, "remuda-core", access=server.access("core"), timeout_s=5)
+    everybody = await connect(server.url, "remuda-cli", access=server.access("admin"), timeout_s=5)
+    lead = Lead(everybody)
+    lead.snapshots = Snapshots(core, lead.core, SETTINGS)
+    await lead.begin()
+    for number in range(3):
+        await tell(everybody, await lead.ask(number))
+        await lead.snapshot()
+    first = await core.first("LOG", subjects.log(RM))
+    assert first is not None and first.seq == lead.writer.position.seq - 1
+    found, position = await restored(core)
+    assert position == lead.writer.position
+    assert digest(found.state) == digest(lead.core.state)
+    await core.close()
+    await everybody.close()
