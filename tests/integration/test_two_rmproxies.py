@@ -40,7 +40,7 @@ async def test_requests_are_forwarded_in_order_beside_a_stopped_rmproxy(tmp_path
     async with NatsServer(tmp_path / "nats") as server:
         buses = [await connect(server.url, name, timeout_s=5) for name in ("stopped", "working", "rm")]
         await buses[0].declare()
-        await buses[0].put(subjects.RMS.name, RM, Rm(RM).registered().encode())
+        await buses[0].put(subjects.RMS.name, RM, Rm(RM, state="registered").encode())
         bus: Any
         tasks = []
         for bus in (Stopped(buses[0]), buses[1]):

@@ -208,7 +208,7 @@ async def test_snapshots_that_come_and_go_meanwhile(bus: Bus) -> None:
         await lead.snapshot()
     for names in listed[:2]:
         core = Core(RM)
-        assert await restore(Slow(bus, names), core) == lead.writer.position  # type: ignore[arg-type]
+        assert await restore(Slow(bus, names), core) == lead.writer.position
         assert digest(core.state) == digest(lead.core.state)
 
 
