@@ -38,7 +38,7 @@ class Auditor:
         self._story = story
         self._head = Position()
         self._tip = Position()
-        self._parts: list[tuple[log_pb2.Commit, bytes]] = []
+        self._parts: list[log_pb2.Commit] = []
         self._handled: list[tuple[int, int]] = []
         self._requests: dict[int, str] = {}  # sequence -> subject
         self._records: list[tuple[int, int]] = []
@@ -75,11 +75,11 @@ class Auditor:
             return
         if part.part == 0:
             self._parts = []
-        self._parts.append((part, message.payload))
-        self._tip = Position(message.seq, hash_of([payload for _, payload in self._parts]))
+        self._parts.append(part)
+        self._tip = Position(message.seq, sha256(message.payload).digest())
         if not part.more:
             self._head = self._tip
-            self._accept(message.seq, join([part for part, _ in self._parts]))
+            self._accept(message.seq, join(self._parts))
             self._parts = []
 
     def _accept(self, seq: int, commit: log_pb2.Commit) -> None:
@@ -187,10 +187,6 @@ class Auditor:
         facts = self.core.handle(Schedule(1_000), max(now_ms, self.core.state.now_ms))
         if facts:
             raise Violation(f"{self.rm_id}: left undone: {facts[:3]}")
-
-
-def hash_of(payloads: list[bytes]) -> bytes:
-    return sha256(b"".join(payloads)).digest()
 
 
 async def everything(server: MemoryBus, stream: str, subject: str) -> list[Message]:

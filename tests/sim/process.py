@@ -39,6 +39,7 @@ class Process:
         self._story = story
         self._expected = expected
         self.own_leases = own_leases
+        self._killed = False
         self._tasks: list[asyncio.Task[Any]] = []
         self._context = Context()
         self._context.run(CURRENT.set, self)
@@ -60,6 +61,7 @@ class Process:
         """For ever: whenever it has ended, it is started again after a while."""
         while True:
             self.lives += 1
+            self._killed = False
             self.cores = []
             self.connection = connection = Connection(self._network, self, self.own_leases)
             self._working = self.work(
@@ -74,12 +76,13 @@ class Process:
         """-9: from now on nothing it does has an effect."""
         if self.alive and self.connection is not None and self._working is not None:
             self._story.tell(f"{self.name} is killed")
+            self._killed = True
             self.connection.hang_up()
             for task in self._tasks:
                 task.cancel()
 
     def _judge(self, ended: asyncio.Task[None]) -> None:
-        if ended.cancelled() or (self.connection is not None and self.connection.ended):
+        if ended.cancelled() or self._killed:
             return
         error = ended.exception()
         self._story.tell(f"{self.name} ends: {said(error)}")

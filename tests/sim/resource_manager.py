@@ -222,7 +222,7 @@ class Rm:
         await self._register(rm, self._resync())
 
     async def _deregister(self, rm: ResourceManager, _: Bus) -> None:
-        self.cluster.in_doubt = True
+        self.cluster.in_doubt, self.cluster.registered = True, False
         await rm.deregister()
         self.cluster.clear()
         await self._register(rm, "report")

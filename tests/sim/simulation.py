@@ -85,7 +85,7 @@ class Simulation:
             for one in subjects.STREAMS
         ]
         self.server = MemoryBus(
-            asyncio.get_running_loop().time, random.choice((8 * 1024 * 1024, 32 * 1024)), streams, subjects.BUCKETS
+            asyncio.get_running_loop().time, random.choice((8 * 1024 * 1024, 6 * 1024)), streams, subjects.BUCKETS
         )
         self.weather = Weather(random)
         self.network = Network(self.server, self.weather, random, story)
