@@ -21,10 +21,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from remuda.story import lines
 from remuda.supervise import Program, Supervisor
 from remuda.system import Layout, System
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
+from remuda_events.story import Sought
 from tests.accounting import Books, Plan, verify
 
 RMS = 3
@@ -32,6 +34,8 @@ TWO_AT_ONCE = 0.15  # of the kills take a second victim along
 EVERYTHING = "everything"  # a victim like others: nats-server and all services at the same moment
 READY_S = 60.0
 SETTLE_S = 240.0  # after the last kill; most of it is for slow machines
+STORIES = 3  # told of what does not add up
+UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 # A service that a kill has thrown into doubt dies of it; these are deaths of another kind.
 BUG = re.compile(r"\b(AssertionError|TypeError|KeyError|AttributeError|IndexError|ValueError|ChangedPast|Unreadable)\b")
 
@@ -123,7 +127,8 @@ class Chaos:
         )
         unexpected = books.starts.total() - 1 - self.kills[rm]
         own = [f"it has failed {unexpected} times by itself: {self.data / rm}.log"] if unexpected > 0 else []
-        return [f"{rm}: {problem}" for problem in (*own, *await verify(bus, rm, books))]
+        problems = [f"{rm}: {problem}" for problem in (*own, *await verify(bus, rm, books))]
+        return problems + await stories(bus, rm, problems)
 
     def bugs(self) -> list[str]:
         """What a log says that no kill explains."""
@@ -145,6 +150,16 @@ class Chaos:
 
 
 STARTED = time.monotonic()
+
+
+async def stories(bus: Bus, rm: str, problems: list[str]) -> list[str]:
+    """Of some of the allocations that the problems name."""
+    named = dict.fromkeys(UUID.findall(" ".join(problems)))
+    return [
+        f"    at {line.at_ms} {line.text} [{line.cause}]"
+        for uuid in list(named)[:STORIES]
+        async for line in lines(bus, rm, Sought(uuid))
+    ]
 
 
 async def until(holds: Callable[[], bool]) -> None:

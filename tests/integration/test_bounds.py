@@ -45,6 +45,7 @@ NUMBERS = {
     "core/rules/share.py": {"ONE"},
     "core/shell/child.py": {"STDERR"},
     "core/shell/snapshot_format.py": {"FORMAT"},
+    "core/shell/snapshots.py": {"BUSY"},
     "core/state.py": {"NEVER_MS", "FIRST_UUID"},
     "config/properties.py": {"_MAX_NS"},
     "config/quantity.py": {"INT64_MAX"},

@@ -131,6 +131,8 @@ RECORDS_RESTORED_AT_ONCE: Final = 1_000  # some 20 ms
 SNAPSHOT_FACTS: Final = 200_000
 SNAPSHOT_S: Final = 300.0
 SNAPSHOT_APART_S: Final = 20.0
+# Each takes a fork, and a child that works for a second or so.
+DIGESTS_AT_ONCE: Final = 2
 # What a child process has encoded is read in pieces of this size, and it gives way to whoever decides.
 CHILD_READ_BYTES: Final = 256 * 1024
 CHILD_NICENESS: Final = 10

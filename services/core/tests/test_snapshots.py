@@ -17,7 +17,7 @@ from remuda_bus.bus import Bus, ChangedPast, Refused
 from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
-from remuda_core import commands
+from remuda_core import commands, limits
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
@@ -265,6 +265,22 @@ async def test_when_one_is_due() -> None:
     lead = Lead(MemoryBus(), CoreSettings(snapshot_facts=1, snapshot_s=0, snapshot_apart_s=3_600))
     lead.snapshots.count(1_000)
     assert not lead.snapshots.wanted(), "too soon"
+
+
+async def test_a_few_digests_at_a_time(bus: Bus) -> None:
+    lead = Lead(bus)
+    await lead.begin()
+    asked = [asyncio.ensure_future(lead.snapshots.digest()) for _ in range(limits.DIGESTS_AT_ONCE)]
+    await asyncio.sleep(0)
+    with pytest.raises(Refused, match="2 digests are being made"):
+        await lead.snapshots.digest()
+    lead.snapshots.take(lead.writer.position)
+    assert set(await asyncio.gather(*asked)) == {(lead.writer.position.seq, digest(lead.core.state))}
+    again = asyncio.ensure_future(lead.snapshots.digest())
+    await asyncio.sleep(0)
+    lead.snapshots.take(lead.writer.position)
+    assert (await again)[1] == digest(lead.core.state)
+    await lead.snapshots.close()
 
 
 async def test_the_digest_is_of_the_state_in_the_log() -> None:

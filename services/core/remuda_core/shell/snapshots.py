@@ -24,6 +24,7 @@ from .trimming import trim
 log = structlog.get_logger()
 
 BUCKET = subjects.SNAPSHOTS.name
+BUSY = 503
 Source = Child | Here
 
 
@@ -97,6 +98,7 @@ class Snapshots:
         self._taken_at = asyncio.get_running_loop().time()
         self._writing: asyncio.Task[None] | None = None
         self.stopped_s = 0.0  # for the last fork
+        self._asked = 0  # digests
         self._digests: list[asyncio.Future[tuple[int, Source]]] = []
 
     def count(self, facts: int) -> None:
@@ -131,14 +133,20 @@ class Snapshots:
         self._writing = asyncio.create_task(self._write(position, facts, source))
 
     async def digest(self) -> tuple[int, str]:
-        """Of the state as it is in the log: at which commit, and SHA-256 in hexadecimal."""
-        wanted: asyncio.Future[tuple[int, Source]] = asyncio.get_running_loop().create_future()
-        self._digests.append(wanted)
-        seq, source = await wanted
+        """Of the state as it is in the log: at which commit, and SHA-256 in hexadecimal. Raises Refused."""
+        if self._asked >= limits.DIGESTS_AT_ONCE:
+            raise Refused(f"{self._asked} digests are being made, try again", BUSY)
+        self._asked += 1
         try:
-            return seq, b"".join([part async for part in source.output()]).decode()
+            wanted: asyncio.Future[tuple[int, Source]] = asyncio.get_running_loop().create_future()
+            self._digests.append(wanted)
+            seq, source = await wanted
+            try:
+                return seq, b"".join([part async for part in source.output()]).decode()
+            finally:
+                await source.close()
         finally:
-            await source.close()
+            self._asked -= 1
 
     async def serve(self) -> Serving:
         """The query `digest`: it is answered when the leader has come to its next commit."""
