@@ -201,3 +201,40 @@ async def test_a_killed_leader_is_replaced_within_two_seconds(tmp_path: Path) ->
             assert await asyncio.wait_for(told.get(), 10) == f"ask-{number}"
             assert time.monotonic() - killed < TAKEN_OVER_WITHIN_S
         assert told.empty()
+
+
+@pytest.mark.timeout(120)
+async def test_a_leader_that_hangs_is_replaced_and_does_no_harm_when_it_wakes_up(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        system = await stack.enter_async_context(System(Layout(tmp_path / "system", cores=2)))
+        await system.ready()
+        bus = await connect(system.url, "test", timeout_s=5)
+        stack.push_async_callback(bus.close)
+        rm = AccountingRm(system.url, "rm-1", Books.open(Plan(asks=2_000, rate=300, nodes=10), tmp_path / "books"))
+        working = asyncio.create_task(rm.run())
+        await until(lambda: is_true(placed(rm), True), 20)
+        leader = await holder(bus, "rm-1")
+        process = next(p for p in system.processes if p.name == leader)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        await until(lambda: replaced(bus, "rm-1", leader), 5 * subjects.LEASES.ttl_s)
+        before = rm.books.placed_asks()
+        await until(lambda: is_true(placed(rm, before), True), 20)
+        os.kill(process.pid, signal.SIGCONT)
+        await asyncio.wait_for(rm.settled.wait(), 60)
+        working.cancel()
+        await until(lambda: reachable(bus, "core-1", "core-2"), 20)
+        assert await verify(bus, "rm-1", rm.books) == []
+
+
+async def holder(bus: NatsBus, rm_id: str) -> str:
+    entry = await bus.get(subjects.LEASES.name, subjects.core_lease(rm_id))
+    return str(json.loads(entry.value)["holder"]) if entry is not None and entry.value else ""
+
+
+async def replaced(bus: NatsBus, rm_id: str, before: str) -> bool:
+    return await holder(bus, rm_id) not in ("", before)
+
+
+async def placed(rm: AccountingRm, more_than: int = 0) -> bool:
+    return rm.books.placed_asks() > more_than
