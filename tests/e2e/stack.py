@@ -73,10 +73,10 @@ class Stack:
     def down(self) -> None:
         self._compose.stop()
 
-    def upgrade(self, name: str, tag: str) -> None:
-        """Another image, another container; the volumes stay. Returns when it is ready."""
+    def replace(self, name: str, **environment: str) -> None:
+        """Another container, made with these variables of compose.yaml; volumes stay. Returns when it is ready."""
         command = [*self._compose.compose_command_property, "up", "--detach", "--no-deps", name]
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "TAG": tag})
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
         self.until_well(name)
 
     def tag(self, tag: str) -> None:
@@ -137,6 +137,11 @@ class Stack:
     def _health(self, name: str) -> str:
         state = self.container(name).attrs["State"]
         return str(state.get("Health", {}).get("Status", state["Status"]))
+
+    @property
+    def host(self) -> str:
+        """Where containers find this machine."""
+        return str(self._network().attrs["IPAM"]["Config"][0]["Gateway"])
 
     def _network(self) -> Any:
         return self._engine.networks.get(f"{PROJECT}_default")

@@ -28,9 +28,10 @@ class Span:
 
 
 class Receiver:
-    """`with Receiver() as receiver`: OTEL_EXPORTER_OTLP_ENDPOINT is `receiver.url`."""
+    """`with Receiver() as receiver`: OTEL_EXPORTER_OTLP_ENDPOINT is `receiver.url`. `host`: where it can be reached."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
         self._spans: list[Span] = []
         self._more = threading.Condition()
         receiver = self
@@ -51,12 +52,12 @@ class Receiver:
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - its name there
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((host, 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http://{self._host}:{self._server.server_port}"
 
     def __enter__(self) -> Receiver:
         self._thread.start()

@@ -1,0 +1,33 @@
+"""What an operator's collector would see: one ask is one trace, also through containers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from tests.e2e.stack import Stack
+from tests.integration import rm_of_one_ask
+from tests.integration.otlp import Receiver
+from tests.integration.test_trace import CHAIN, RM, WITHIN_S, complete, of_the_ask
+
+TRACED = ("core-1", "core-2", "rmproxy-1", "rmproxy-2", "events-1")
+
+pytestmark = pytest.mark.timeout(300)
+
+
+async def test_an_ask_is_one_trace_through_all_containers(stack: Stack) -> None:
+    with Receiver(stack.host) as receiver:
+        exporting = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
+        for name in TRACED:
+            await asyncio.to_thread(stack.replace, name, **exporting)
+        rm = await asyncio.create_subprocess_exec(
+            sys.executable, str(RM), stack.url, env={**os.environ, **exporting, **stack.environment(rm_of_one_ask.RM)}
+        )
+        assert await rm.wait() == 0
+        spans = await asyncio.to_thread(receiver.wait_until, complete, WITHIN_S)
+    assert sorted((span.name, span.service) for span in of_the_ask(spans)) == sorted(
+        (name, service) for name, service, _ in CHAIN
+    )
