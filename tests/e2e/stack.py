@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,14 @@ class Stack:
         """What its processes hold themselves, without files that the kernel keeps for them."""
         said: dict[str, Any] = self.container(name).stats(stream=False)["memory_stats"]["stats"]
         return int(said["rss"] if "rss" in said else said["anon"])
+
+    def files_of(self, image: str) -> Iterator[bytes]:
+        """All files of an image, as one archive."""
+        made = self._engine.containers.create(f"remuda/{image}:latest")
+        try:
+            yield from made.export()
+        finally:
+            made.remove()
 
     def environment(self, rm_id: str) -> dict[str, str]:
         """Of a process that is this RM."""
