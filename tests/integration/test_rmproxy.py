@@ -104,10 +104,11 @@ async def test_more_rms_than_there_may_be(bus: NatsBus, core: ScriptedCore, monk
     """A new one is refused; one that is on record registers again."""
     monkeypatch.setattr(limits, "RMS", 1)
     await register(bus)
-    with pytest.raises(Refused, match="rmID 'rm-2': there are 1 RMs on record in remuda_rms") as refused:
+    with pytest.raises(Refused, match="rmID 'rm-2': 1 RMs are on record in remuda_rms") as refused:
         await register(bus, "rm-2")
     assert refused.value.code == 503
     assert await record(bus, "rm-2") == {}
+    assert await bus.get(subjects.CONFIGURATIONS.name, "rm.rm-2") is None
     await register(bus)
 
 

@@ -94,9 +94,13 @@ class Registrar:
         return Reply(answer, {subjects.REGISTRATION: str(number)})
 
     async def _known(self, rm_id: str, message: Message) -> Rm | None:
-        """What is on record of it. Raises Refused."""
+        """What is on record of it. Raises Refused, also when it is new and there are enough already: nothing is kept of
+        it then, anywhere."""
         try:
             known, _ = await self._look_up(rm_id)
+            if known is None and len(self._sessions) >= limits.RMS:
+                on_record = f"{len(self._sessions)} RMs are on record in {subjects.RMS.name}"
+                raise Refused(f"rmID {rm_id!r}: {on_record}, and no more are taken", OUTAGE)
             await self._witness.check_registration(rm_id, message.headers)
         except Refused:
             raise
@@ -196,12 +200,6 @@ class Registrar:
         """Put an unknown RM on record: so the core finds it. Whether it is known from before."""
         known, revision = await self._look_up(rm.rm_id)
         if known is None:
-            if len(self._sessions) >= limits.RMS:
-                raise Refused(
-                    f"rmID {rm.rm_id!r}: there are {len(self._sessions)} RMs on record in {subjects.RMS.name}, and no "
-                    "more are taken",
-                    OUTAGE,
-                )
             await self._record(rm, revision)
         return known is not None and known.state != "registering"
 
