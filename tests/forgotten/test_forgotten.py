@@ -4,7 +4,10 @@ and one command with the RM's report brings the RM back."""
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -12,15 +15,15 @@ import pytest
 
 from remuda import queries
 from remuda.embedded import NatsServer
-from remuda.rebuild import begin_anew
 from remuda.saved import read
 from remuda_bus import subjects
 from remuda_bus.halts import Halt
 from remuda_bus.nats import NatsBus, connect
+from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
 from tests.forgotten import damage
-from tests.forgotten.services import Services
+from tests.forgotten.services import SERVICES, Services
 from tests.integration.running import until
 
 RM = "rm:1"
@@ -106,10 +109,23 @@ async def end_of_log(bus: NatsBus) -> int:
     return last.seq if last is not None else 0
 
 
+async def remuda(*arguments: str) -> str:
+    """What the command says, on one line."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "remuda", *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    return " ".join((await process.communicate())[0].decode().split())
+
+
 async def back_again(server: NatsServer, bus: NatsBus, books: Books, directory: Path) -> None:
     """One command and the report: what runs is known again, and more is scheduled."""
     books.reported.clear()
-    path = await begin_anew(bus, RM, directory)
+    said = await remuda("status", "--nats", server.url)
+    assert f"{RM} is HALTED since" in said
+    assert f"remuda rebuild {RM}" in said
+    said = await remuda("rebuild", RM, "--nats", server.url, "--directory", str(directory), "--yes")
+    assert f"{RM} is registered again" in said
+    [path] = directory.glob("*.saved.gz")
     assert {stream for stream, _ in read(path)} >= {subjects.LOG.name, subjects.INBOX.name}
     await asyncio.wait_for(books.reported.wait(), 20)
     before = dict(books.running)
@@ -210,7 +226,50 @@ async def test_with_all_services_started_anew(server: NatsServer, tmp_path: Path
     bus = await observer(server)
     async with Services(server.url):
         halt = await halted(bus)
+        if harm is put_back:  # nothing else remembers
+            assert halt.reason.startswith("the RM was told what the log does not hold any more")
         await books.refused(halt)
         await back_again(server, bus, books, tmp_path)
         await rm.__aexit__(None, None, None)
     await bus.close()
+
+
+@pytest.mark.parametrize("harm", [cut, put_back, swap])
+@pytest.mark.parametrize("reader", ["leader", "standby", "rmproxy", "events"])
+async def test_each_reader_notices_alone(server: NatsServer, tmp_path: Path, reader: str, harm: Damage) -> None:
+    """All others are gone before the server is, and nothing else is started again."""
+    async with Services(server.url) as services, connected(server) as rm:
+        books = Books(rm)
+        bus = await observer(server)
+        await books.report()
+        await books.run("a")
+        await server.stop()
+        damage.copy(server.data_dir, tmp_path / "old")
+        await server.start()
+        await books.run("b", "c", "d")
+        name = await name_of(reader, bus)
+        await services.stop(*(other for other in SERVICES if other != name))
+        await server.stop()
+        if harm is swap:
+            await fork(tmp_path)
+        harm(server, tmp_path / "old")
+        await server.start()
+        if reader == "leader":
+            something = inbox_pb2.Command(rm_connection=inbox_pb2.RmConnection(state="lost", reason="to be decided"))
+            await bus.append(subjects.inbox(RM), something.SerializeToString())
+        assert (await halted(bus)).by == name
+        await bus.close()
+
+
+async def name_of(reader: str, bus: NatsBus) -> str:
+    leader = ""
+
+    async def is_led() -> bool:
+        nonlocal leader
+        entry = await bus.get(subjects.LEASES.name, subjects.core_lease(RM))
+        leader = json.loads(entry.value)["holder"] if entry is not None and entry.value is not None else ""
+        return bool(leader)
+
+    await until(is_led)
+    cores = {"leader": leader, "standby": "core-1" if leader == "core-2" else "core-2"}
+    return cores.get(reader, reader)

@@ -74,6 +74,9 @@ class Standby:
                 position = await self._lead()
                 await self._lease.release()
                 await self._follower.open(position)
+        except BusError:
+            await self._look_back(self.position)
+            raise
         finally:
             await self._lease.release()
 
@@ -138,13 +141,10 @@ class Standby:
             leader = Leader(self._bus, self._core, self._lease, await self._follower.close(), self._clock_ms, kept)
             serving += [*await Queries(self._core).serve(self._bus), await kept.serve()]
             self._leader = leader
-            try:
-                return await leader.lead(lambda: self._members.may_stay(self.rm_id))
-            except BusError:
-                await self._look_back(leader.position)
-                raise
-        finally:
+            position = await leader.lead(lambda: self._members.may_stay(self.rm_id))
             self._leader = None
+            return position
+        finally:
             await asyncio.gather(*(one.close() for one in serving))
 
     async def _check_past(self) -> None:
