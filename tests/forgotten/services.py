@@ -51,7 +51,7 @@ class Services:
 
     async def __aenter__(self) -> Services:
         self.start()
-        await until(self._serves)
+        await until(self._serves, within_s=60)
         return self
 
     async def __aexit__(self, *_: object) -> None:

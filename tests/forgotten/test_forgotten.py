@@ -28,6 +28,7 @@ from tests.integration.running import until
 
 RM = "rm:1"
 SLOTS = 1_000
+WITHIN_S = 60.0  # twenty processes share two cores
 QUEUES = """
 partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]
 """
@@ -59,7 +60,7 @@ class Books:
         self.more.set()
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             while len(self.running) < count:
                 self.more.clear()
                 await self.more.wait()
@@ -81,7 +82,7 @@ class Books:
 
     async def refused(self, halt: Halt) -> None:
         seq = await self.rm.ask([ask("app", "never", vcore=1, memory=1)])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             while (letter := await self.refusals.get()).request_seq != seq:
                 pass  # asked before, and perhaps not yet taken for forwarded
         assert letter.reason == halt.told()
@@ -91,7 +92,7 @@ async def observer(server: NatsServer) -> NatsBus:
     return await connect(server.url, "observer", timeout_s=10)
 
 
-async def halted(bus: NatsBus, within_s: float = 20) -> Halt:
+async def halted(bus: NatsBus, within_s: float = WITHIN_S) -> Halt:
     found: list[Halt] = []
 
     async def look() -> bool:
@@ -127,7 +128,7 @@ async def back_again(server: NatsServer, bus: NatsBus, books: Books, directory: 
     assert f"{RM} is registered again" in said
     [path] = directory.glob("*.saved.gz")
     assert {stream for stream, _ in read(path)} >= {subjects.LOG.name, subjects.INBOX.name}
-    await asyncio.wait_for(books.reported.wait(), 20)
+    await asyncio.wait_for(books.reported.wait(), WITHIN_S)
     before = dict(books.running)
     await books.run("x", "y")
     assert len(books.running) == len(before) + 2
@@ -161,7 +162,7 @@ DAMAGES = pytest.mark.parametrize("harm", [cut, cut_without_index, put_back, swa
 
 
 def connected(server: NatsServer) -> ResourceManager:
-    return ResourceManager.connect(server.url, RM, config=QUEUES, register_within_s=20)
+    return ResourceManager.connect(server.url, RM, config=QUEUES, register_within_s=WITHIN_S)
 
 
 async def fork(directory: Path) -> None:
@@ -270,6 +271,6 @@ async def name_of(reader: str, bus: NatsBus) -> str:
         leader = json.loads(entry.value)["holder"] if entry is not None and entry.value is not None else ""
         return bool(leader)
 
-    await until(is_led)
+    await until(is_led, WITHIN_S)
     cores = {"leader": leader, "standby": "core-1" if leader == "core-2" else "core-2"}
     return cores.get(reader, reader)
