@@ -174,8 +174,8 @@ class ResourceManager(HandlersOfRm):
         self._start_beating()
 
     async def deregister(self) -> None:
-        """The RM ends: the scheduler forgets everything about it. Raises RegistrationFailed when it is not taken, or
-        Superseded."""
+        """The RM ends: the scheduler forgets everything about it, and no callback comes any more. Raises
+        RegistrationFailed when it is not taken, or Superseded."""
         try:
             await self._ask_proxy(subjects.deregister(self.rm_id), b"", "deregister")
         except RegistrationFailed as failed:
@@ -183,6 +183,8 @@ class ResourceManager(HandlersOfRm):
                 raise Superseded(failed.reason) from None
             raise
         await self._stop_beating()
+        if self._inflow is not None:
+            await self._inflow.registered(0)
 
     async def _ask_proxy(self, subject: str, payload: bytes, kind: str) -> Message:
         """Nothing is published meanwhile, so that it is clear which registration it belongs to."""

@@ -37,8 +37,8 @@ class Inflow:
         self._pumps: list[asyncio.Task[None]] = []
 
     async def registered(self, registration: int) -> None:
-        """Take the callbacks of this registration. What has come for a former one and was not worked on is left: if it
-        is to be told, it is told again."""
+        """Take the callbacks of this registration; 0: none. What has come for a former one and was not worked on is
+        left: if it is to be told, it is told again."""
         is_open = bool(self._pumps) or self._registration == 0
         await self._stop()
         self._registration = registration

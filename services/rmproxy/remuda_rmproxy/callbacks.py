@@ -20,7 +20,8 @@ from remuda_rmproxy.partitions import PlainNames
 from remuda_rmproxy.tellings import RESPONSES, TELLINGS, Telling
 
 QUESTIONS = ("predicate_asked", "replacement_asked", "preemption_asked")
-REGISTERED = "rm_registered"  # who is told of what comes before may not be who is told of what comes after
+# Who is told of what comes before may not be who is told of what comes after.
+TURNS = ("rm_registered", "rm_stopped")
 INDEPENDENT = "application"  # the kind whose order matters only per application
 
 Question = log_pb2.PredicateAsked | log_pb2.ReplacementAsked | log_pb2.PreemptionAsked
@@ -84,7 +85,7 @@ def _runs(commit: log_pb2.Commit, after_fact: int, questions: list[Question]) ->
             name = fact.WhichOneof("fact") or ""
             telling = TELLINGS.get(name)
             if telling is None or index <= after_fact:
-                if name == REGISTERED and run.items:
+                if name in TURNS and run.items:
                     yield run
                     run = _Run("")
                 if name in QUESTIONS:

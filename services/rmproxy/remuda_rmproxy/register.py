@@ -41,6 +41,8 @@ from remuda_rmproxy.witness import Witness
 
 log = structlog.get_logger()
 
+NOBODY = "0"  # whose consumer it is when the RM has deregistered
+
 
 class Registrar:
     """Answers registrations, and keeps the records of RMs as the core's decisions say."""
@@ -141,10 +143,7 @@ class Registrar:
                 case "rm_registered":
                     await self._registered(rm_id, fact.rm_registered, correlation)
                 case "rm_stopped" if correlation.kind == "deregister":
-                    known, revision = await self._look_up(rm_id)
-                    if known is not None and known.registration == int(correlation.id):
-                        await self._record(known.deregistered(), revision)
-                        log.info("RM deregistered", rm=rm_id, registration=known.registration)
+                    await self._deregistered(rm_id, int(correlation.id))
                 case "configuration_applied" if correlation.kind == "configure":
                     known, revision = await self._look_up(rm_id)
                     if known is not None:
@@ -172,6 +171,17 @@ class Registrar:
             if known.extra_config.get(EVENTS, "").lower() == "true":
                 await self._make_event_consumer(rm_id)
 
+    async def _deregistered(self, rm_id: str, registration: int) -> None:
+        """Nothing is told any more: the consumer is nobody's, and behind everything."""
+        known, revision = await self._look_up(rm_id)
+        if known is None or known.registration != registration:
+            return
+        if known.state == "registered":
+            known = known.deregistered(await self._callbacks_after(rm_id, False, known))
+            await self._record(known, revision)
+            log.info("RM deregistered", rm=rm_id, registration=registration)
+        await self._make_consumer(known)
+
     async def _callbacks_after(self, rm_id: str, replay: bool, known: Rm | None) -> int:
         """Replay: what was not acknowledged is told again. Otherwise what was told before the registration is over: all
         of that is in the stream, and nothing else."""
@@ -183,7 +193,7 @@ class Registrar:
     async def _make_consumer(self, rm: Rm) -> None:
         """Unless it is there."""
         stream, durable = subjects.CALLBACKS.name, subjects.callback_consumer(rm.rm_id)
-        metadata = {subjects.REGISTRATION: str(rm.registration)}
+        metadata = {subjects.REGISTRATION: str(rm.registration) if rm.state == "registered" else NOBODY}
         there = await self._bus.consumer_state(stream, durable)
         if there is None or not metadata.items() <= there.metadata.items():
             await self._bus.make_consumer(

@@ -62,8 +62,8 @@ class Rm:
         known = json.loads(value)
         return cls(**{one.name: known[one.name] for one in fields(cls) if one.name in known})
 
-    def deregistered(self) -> Rm:
-        return replace(self, state="deregistered")
+    def deregistered(self, callbacks_after: int) -> Rm:
+        return replace(self, state="deregistered", callbacks_after=callbacks_after)
 
     @property
     def heartbeat(self) -> Heartbeat | None:

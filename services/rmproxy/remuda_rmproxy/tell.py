@@ -109,7 +109,7 @@ class Teller:
             for entry in entries:
                 messages = self._callbacks(entry, questions, spans)
                 for first_fact, decision in correlated(entry.commit):
-                    if is_registration(decision):  # what came before is for the former one
+                    if begins_or_ends(decision):  # what came before is for the former registration
                         before, messages = cut_at(messages, first_fact)
                         await self._append_all([*batch, *before])
                         batch, size = [], 0
@@ -195,8 +195,9 @@ def correlated(commit: log_pb2.Commit) -> Iterator[tuple[int, log_pb2.Decision]]
         first_fact += len(decision.facts)
 
 
-def is_registration(decision: log_pb2.Decision) -> bool:
-    return any(fact.HasField("rm_registered") for fact in decision.facts)
+def begins_or_ends(decision: log_pb2.Decision) -> bool:
+    """Whether it is a registration, or the end of one."""
+    return any(fact.HasField("rm_registered") or fact.HasField("rm_stopped") for fact in decision.facts)
 
 
 def cut_at(messages: Sequence[Outgoing], fact: int) -> tuple[list[Outgoing], list[Outgoing]]:

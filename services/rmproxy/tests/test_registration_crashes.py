@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.bus import Message, Unanswered
+from remuda_bus.bus import Gone, Message, Unanswered
 from remuda_bus.halts import Halts
 from remuda_bus.log import LogReader, LogWriter
 from remuda_bus.memory import MemoryBus
@@ -135,6 +135,34 @@ async def heard(failure: Exception | None, number: int, after: bool, resync: str
         messages += more
     await bus.close()
     return failing.failed, keys_in(messages)
+
+
+async def test_who_has_deregistered_is_told_nothing_any_more() -> None:
+    bus = MemoryBus()
+    reader = await LogReader.open(bus, RM)
+    writer = LogWriter(bus, RM, reader.position, reader.last_seq)
+    await bus.put(subjects.RMS.name, RM, Rm(RM).encode())
+    await writer.append(log_pb2.Commit(decisions=[registered(1, "report"), allocated("a1")]))
+    await one_life(bus, until_told(bus, 1, "a1"))
+    first = await bus.join_consumer(*CONSUMER, {subjects.REGISTRATION: "1"})
+
+    ended = log_pb2.Fact(rm_stopped=log_pb2.RmStopped(deregistered=True))
+    ends = log_pb2.Decision(correlation_id=Correlation("deregister", "1").encode(), facts=[ended])
+    await writer.append(log_pb2.Commit(decisions=[allocated("a2"), ends]))
+
+    async def gone() -> None:
+        with pytest.raises(Gone):
+            while await first.batch():
+                pass
+
+    await one_life(bus, gone())
+    state = await bus.consumer_state(*CONSUMER)
+    assert state is not None and state.waiting == 0 and state.metadata[subjects.REGISTRATION] == "0"
+    await writer.append(log_pb2.Commit(decisions=[registered(2, "replay"), allocated("b1")]))
+    await one_life(bus, until_told(bus, 2, "b1"))
+    second = await bus.join_consumer(*CONSUMER, {subjects.REGISTRATION: "2"})
+    assert keys_in(await second.batch()) == ["b1"]  # there was nothing to replay
+    await bus.close()
 
 
 @pytest.mark.parametrize(("resync", "expected"), [("report", ["c1"]), ("replay", ["a2", "b1", "c1"])])
