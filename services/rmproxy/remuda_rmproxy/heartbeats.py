@@ -35,11 +35,12 @@ class Heartbeats:
             self._liveness.heard(rm, self._now())
 
     async def run(self) -> None:
-        """For ever."""
+        """For ever. A round is short, however many there are to tell of: or it would look like a time in which nobody
+        listened."""
         while True:
             await asyncio.sleep(JUDGE_EVERY_S)
-            for rm, verdict, reason in list(self._liveness.judge(self._sessions.in_state("registered"), self._now())):
-                await self._tell(rm, verdict, reason)
+            judged = list(self._liveness.judge(self._sessions.in_state("registered"), self._now()))
+            await asyncio.gather(*(self._tell(rm, verdict, reason) for rm, verdict, reason in judged))
 
     async def _tell(self, rm: Rm, verdict: Verdict, reason: str) -> None:
         connection = inbox_pb2.RmConnection(state=verdict, reason=reason, registration=rm.registration)
