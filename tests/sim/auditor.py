@@ -21,13 +21,13 @@ from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from .story import Story, Violation
 
 CHECK_EVERY = 3  # commits
-OVERDUE_MS = 4_000
+SOON_MS = 9_000  # longer than any time-out of the work
 
 
 class Auditor:
     """Of one RM."""
 
-    def __init__(self, server: MemoryBus, rm_id: str, story: Story) -> None:
+    def __init__(self, server: MemoryBus, rm_id: str, story: Story, clock: Callable[[], float]) -> None:
         self.rm_id = rm_id
         self.core = Core(rm_id)
         self.commits = 0
@@ -35,6 +35,7 @@ class Auditor:
         self.allocated: list[str] = []  # since the registration, in order
         self.changed_at = 0.0
         self._server = server
+        self._clock = clock
         self._story = story
         self._head = Position()
         self._tip = Position()
@@ -43,11 +44,11 @@ class Auditor:
         self._requests: dict[int, str] = {}  # sequence -> subject
         self._records: list[tuple[int, int]] = []
 
-    async def follow_log(self, now: Callable[[], float]) -> None:
+    async def follow_log(self) -> None:
         log = await self._server.read(subjects.LOG.name, subjects.log(self.rm_id))
         while True:
             for message in await log.batch():
-                self.changed_at = now()
+                self.changed_at = self._clock()
                 self._judge(message)
 
     async def follow_inbox(self) -> None:
@@ -117,9 +118,16 @@ class Auditor:
 
     # At the end
 
+    def now_ms(self) -> int:
+        """By the log: its last commit, and what has passed since."""
+        return self.core.state.now_ms + int((self._clock() - self.changed_at) * 1_000)
+
     async def unsettled(self) -> str:
         """What is still under way; "": nothing."""
         state = self.core.state
+        alarm = min(state.timers, default=None)
+        if alarm is not None and alarm.at_ms < self.now_ms() + SOON_MS:
+            return f"{self.rm_id}: {alarm} is due, it is {self.now_ms()}"
         if (left := await count(self._server, subjects.REQUESTS.name, f"si.v1.rm.{self.rm_id}.*")) > 0:
             return f"{left} requests of {self.rm_id} are not taken over"
         last = await self._server.last(subjects.INBOX.name, subjects.inbox(self.rm_id))
@@ -133,16 +141,13 @@ class Auditor:
             return f"{len(told)} events of {self.rm_id} are told of {len(self._records)}"
         return ""
 
-    async def audit(self, cores: list[tuple[str, Core]], now_ms: int) -> None:
+    async def audit(self, cores: list[tuple[str, Core]]) -> None:
         self.check()
         await self._each_request_once()
         await self._events_in_order()
         for name, core in cores:
             self._same(name, core)
-        overdue = self.core.state.timers.next_ms()
-        if overdue is not None and overdue < now_ms - OVERDUE_MS:
-            raise Violation(f"{self.rm_id}: forgot {min(self.core.state.timers)}, it is {now_ms}")
-        await self._nothing_left_to_do(now_ms)
+        await self._nothing_left_to_do()
 
     async def _each_request_once(self) -> None:
         """Where its requests are handled, or are dead letters: one of the two."""
@@ -183,8 +188,8 @@ class Auditor:
         if alarms[0] != alarms[1]:
             raise Violation(f"{name}: the next alarm of {self.rm_id} is {alarms[1]}, in the log {alarms[0]}")
 
-    async def _nothing_left_to_do(self, now_ms: int) -> None:
-        facts = self.core.handle(Schedule(1_000), max(now_ms, self.core.state.now_ms))
+    async def _nothing_left_to_do(self) -> None:
+        facts = self.core.handle(Schedule(1_000), self.now_ms())
         if facts:
             raise Violation(f"{self.rm_id}: left undone: {facts[:3]}")
 

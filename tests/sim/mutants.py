@@ -35,7 +35,8 @@ def evolve_that_judges(patch: pytest.MonkeyPatch) -> None:
         if not state.partitions[fact.partition].allocations[fact.uuid].node.draining:
             release(state, fact)
 
-    patch.setitem(evolve.BY_FACT, facts.AllocationReleased, judge)
+    by_fact: dict[Any, Any] = evolve.BY_FACT
+    patch.setitem(by_fact, facts.AllocationReleased, judge)
 
 
 def acknowledged_before_it_is_appended(patch: pytest.MonkeyPatch) -> None:
@@ -51,7 +52,8 @@ def acknowledged_before_it_is_appended(patch: pytest.MonkeyPatch) -> None:
 
 def timers_lost_on_restart(patch: pytest.MonkeyPatch) -> None:
     """A snapshot brings back everything but the alarms."""
-    patch.setitem(snapshot.RESTORERS, snapshot.AlarmRecord, lambda state, record: None)
+    restorers: dict[Any, Any] = snapshot.RESTORERS
+    patch.setitem(restorers, snapshot.AlarmRecord, lambda state, record: None)
 
 
 def delivered_twice_handled_twice(patch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from remuda_sdk.session import Superseded
 
 from .auditor import Auditor
 from .cluster import Cluster
-from .environment import environment, wall_clock_s
+from .environment import environment
 from .loop import Stuck, VirtualLoop
 from .network import Network, at_once, one_by_one
 from .process import Main, Process, leaves, said
@@ -77,6 +77,7 @@ class Simulation:
     """Everything that is drawn here is drawn once, at the start; what is drawn later depends on what happens."""
 
     def __init__(self, random: Random, story: Story) -> None:
+        clock = asyncio.get_running_loop().time
         self.random = random
         self.story = story
         window_s = random.choice((120.0, 2.0))  # JetStream promises no more, and we need less
@@ -98,7 +99,7 @@ class Simulation:
         clusters: list[Cluster] = []
         self.rms = [Rm(f"rm-{number}", random, story, clusters) for number in range(1, random.choice((2, 3)))]
         clusters += [rm.cluster for rm in self.rms]
-        self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story) for rm in self.rms}
+        self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
         self.cores = [self._core(f"core-{number}") for number in (1, 2)]
         self.proxies = [self._process(f"rmproxy-{n}", _rmproxy) for n in (1, 2)]
         self.processes = [
@@ -131,11 +132,10 @@ class Simulation:
 
     async def run(self) -> None:
         self.story.tell(f"two leaders: {self.two_leaders}, judged: {self.network.judges}, {self._disasters()}")
-        now = asyncio.get_running_loop().time
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(process.keep_running()) for process in self.processes]
             for auditor in self.auditors.values():
-                following = (auditor.follow_log(now), auditor.follow_requests(), auditor.follow_inbox())
+                following = (auditor.follow_log(), auditor.follow_requests(), auditor.follow_inbox())
                 background += [group.create_task(one) for one in following]
             raging = group.create_task(self._rage())
             await self._all_registered()
@@ -181,8 +181,8 @@ class Simulation:
                 process.connection.cut(for_s)
 
     def _jump(self) -> None:
-        process = self.random.choice(self.processes)
-        process.clock_s = self.random.uniform(-15.0, 15.0)
+        process = self.random.choice([*self.cores, self.random.choice(self.processes)])
+        process.clock_s = self.random.choice((self.random.uniform(-15.0, 15.0), 3_600.0, -3_600.0))
         self.story.tell(f"the clock of {process.name} is ahead by {process.clock_s:.1f} s")
 
     def _spoil_a_snapshot(self) -> None:
@@ -229,7 +229,7 @@ class Simulation:
                 raise Violation(f"{rm_id} is halted: {halt.value!r}")
             if (state := auditor.core.state.rm_state) != "Running":
                 raise Violation(f"{rm_id} is {state}")
-            await auditor.audit(cores, int(wall_clock_s() * 1_000))
+            await auditor.audit(cores)
             rm.cluster.compare(auditor.core, auditor.allocated)
 
     async def _settled(self) -> None:
@@ -248,8 +248,6 @@ class Simulation:
                 return f"{auditor.rm_id} is not registered"
             if why := await auditor.unsettled():
                 return why
-            if auditor.core.state.now_ms > wall_clock_s() * 1_000:
-                return f"the time of {auditor.rm_id} is ahead"
             if now - auditor.changed_at < 3.0:
                 return f"{auditor.rm_id} goes on"
         return ""

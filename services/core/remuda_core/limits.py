@@ -32,6 +32,8 @@ SHAPES: Final = 10_000
 
 # Time passes for the core at least once a second.
 TICK_MS: Final = 1_000
+# A wall clock that is behind by less is waited for: clocks are corrected all the time, and two machines never agree.
+CLOCKS_DIFFER_MS: Final = 500
 # An alarm that is due earlier is not made to wait for that, but many of them are taken together.
 ALARMS_MS: Final = 100
 

@@ -22,6 +22,7 @@ from .. import commands, limits
 from ..core import Core
 from ..facts import Fact
 from ..wire import Scribe
+from .clock import Clock
 from .snapshots import Snapshots
 
 log = structlog.get_logger()
@@ -43,7 +44,7 @@ class Leader:
         self.rm_id = core.state.rm_id
         self.core = core
         self._bus = bus
-        self._clock_ms = clock_ms
+        self._clock_ms = Clock(clock_ms, asyncio.get_running_loop().time, core.state.now_ms).now_ms
         self._lease = lease
         self._writer = writer
         self._snapshots = snapshots
