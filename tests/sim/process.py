@@ -11,7 +11,8 @@ from typing import Any, cast
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.memory import MemoryBus
 
-from .network import Connection, Network
+from .connection import Connection
+from .network import Network
 from .story import CURRENT, Story, Violation
 
 ROUNDS_TO_END = 200

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
@@ -14,6 +13,7 @@ from remuda_sdk.client import Resync
 from remuda_sdk.session import Superseded
 
 from .cluster import Cluster
+from .lies import Liar
 from .story import Story
 
 QUEUES = ("root.a", "root.a", "root.b", "root.c.d")
@@ -36,23 +36,17 @@ partitions:
   - {name: c, parent: true, queues: [{name: d, submitacl: "*"}]}
 """,
 )
-INVALID = "partitions: [{name: default, queues: [{name: a, resources: {max: {vcore: many}}}]}]"
 
 
-class Rm:
-    """`neighbours`: the clusters of the others, to tell lies about."""
-
+class Rm(Liar):
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
-        self.cluster = Cluster(rm_id)
+        super().__init__(Cluster(rm_id), random, neighbours)
         self.resting = False  # no new work
-        self._random = random
         self._story = story
-        self._neighbours = neighbours
         self._pace_s = random.choice((0.2, 0.5, 1.0))
         self._honest = random.choice((0.7, 0.9, 1.0))
         self._asks_predicates = random.random() < 0.2
         self._heartbeat_s = random.choice((None, None, 1.0))
-        self._numbers = 0
 
     async def main(self, bus: Bus) -> None:
         rm = ResourceManager.connect(
@@ -137,10 +131,6 @@ class Rm:
             return self._random.choice(self.LIES).__get__(self)
         acts, weights = zip(*self.ACTS, strict=True)
         return self._random.choices(acts, weights)[0].__get__(self)
-
-    def _new(self, prefix: str) -> str:
-        self._numbers += 1
-        return f"{prefix}{self._numbers}"
 
     # Honest work
 
@@ -230,46 +220,4 @@ class Rm:
     ACTS = (
         (_ask, 40), (_release, 16), (_submit, 10), (_release_ask, 3), (_remove, 3), (_update_node, 3), (_drain, 4),
         (_add_node, 3), (_decommission, 2), (_configure, 2), (_register_again, 1.5), (_deregister, 0.3),
-    )  # fmt: skip
-
-    # Lies
-
-    async def _release_unknown(self, rm: ResourceManager, _: Bus) -> None:
-        kind = self._random.choice((si.STOPPED_BY_RM, si.TIMEOUT, si.PLACEHOLDER_REPLACED))
-        await rm.release([si.AllocationRelease(applicationID="app-1", UUID="nonsense", terminationType=kind)])
-
-    async def _release_twice(self, rm: ResourceManager, _: Bus) -> None:
-        await rm.release(list(self.cluster.ended.values())[-3:])
-
-    async def _release_foreign(self, rm: ResourceManager, _: Bus) -> None:
-        others = [one for other in self._neighbours if other is not self.cluster for one in other.running.values()]
-        await rm.release(others[-3:])
-
-    async def _ask_for_nothing(self, rm: ResourceManager, _: Bus) -> None:
-        await rm.ask([ask("app-0", self._new("x"), vcore=1), ask("", "", vcore=-1)])
-
-    async def _unknown_node(self, rm: ResourceManager, _: Bus) -> None:
-        acts = (rm.drain, rm.undrain, rm.decommission)
-        await self._random.choice(acts)("n0")
-
-    async def _node_again(self, rm: ResourceManager, _: Bus) -> None:
-        """One that exists, or one that has gone."""
-        await rm.report_nodes([node(f"n{self._random.randint(1, self._numbers)}", vcore=4)])
-
-    async def _run_on_its_own(self, rm: ResourceManager, _: Bus) -> None:
-        """Reports what was never allocated, for an application that was never submitted."""
-        await rm.report_allocations([si.Allocation(
-            allocationKey="own", UUID=self._new("own-"), applicationID="app-0", nodeID="n1")])  # fmt: skip
-
-    async def _babble(self, rm: ResourceManager, bus: Bus) -> None:
-        kind = self._random.choice(subjects.REQUEST_KINDS)
-        payload = self._random.choice((b"\xff\xff\xff", si.NodeRequest(rmID="rm-9").SerializeToString()))
-        await bus.append(subjects.request(rm.rm_id, kind), payload)
-
-    async def _misconfigure(self, rm: ResourceManager, _: Bus) -> None:
-        await rm.update_configuration(INVALID)
-
-    LIES = (
-        _release_unknown, _release_twice, _release_foreign, _ask_for_nothing, _unknown_node, _node_again,
-        _run_on_its_own, _babble, _misconfigure,
     )  # fmt: skip

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Message
 from remuda_bus.memory import MemoryBus
-from remuda_bus.process import Settings
-from remuda_config.load import load
-from remuda_config.problems import Invalid
-from remuda_core.shell import main as core
-from remuda_core.shell.settings import CoreSettings
-from remuda_events import shell as events
-from remuda_proto.remuda.v1 import config_pb2
-from remuda_rmproxy import shell as rmproxy
-from remuda_sdk import RegistrationFailed
-from remuda_sdk.client import OUTAGE
-from remuda_sdk.session import Superseded
 
+from . import services
 from .auditor import Auditor
 from .cluster import Cluster
 from .environment import environment
@@ -101,34 +90,31 @@ class Simulation:
         clusters += [rm.cluster for rm in self.rms]
         self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
         self.cores = [self._core(f"core-{number}") for number in (1, 2)]
-        self.proxies = [self._process(f"rmproxy-{n}", _rmproxy) for n in (1, 2)]
+        self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
         self.processes = [
             *self.cores,
             *self.proxies,
-            self._process("config", _config),
-            *(self._process(f"events-{n}", _events) for n in (1, 2)),
+            self._process("config", services.config),
+            *(self._process(f"events-{n}", services.events) for n in (1, 2)),
             *(self._process(rm.cluster.rm_id, rm.main) for rm in self.rms),
         ]
 
     def _process(self, name: str, main: Main) -> Process:
-        return Process(name, main, self.network, self.random, self.story, expected=expected)
+        return Process(name, main, self.network, self.random, self.story, expected=services.expected)
 
     def _core(self, name: str) -> Process:
         leases = None
         if self.two_leaders:
             leases = MemoryBus(asyncio.get_running_loop().time, streams=(), buckets=(subjects.LEASES,))
-        return Process(name, self._lead, self.network, self.random, self.story, expected=expected, own_leases=leases)
-
-    async def _lead(self, bus: Bus) -> None:
-        settings = CoreSettings(
-            instance=_name(),
-            snapshot_facts=self.snapshot_facts,
-            snapshot_s=10.0,
-            snapshot_apart_s=0.5,
-            snapshot_in_child=False,
-            replay_horizon_s=0.0,
+        return Process(
+            name,
+            partial(services.core, self.snapshot_facts),
+            self.network,
+            self.random,
+            self.story,
+            expected=services.expected,
+            own_leases=leases,
         )
-        await core.main(bus, settings)
 
     async def run(self) -> None:
         self.story.tell(f"two leaders: {self.two_leaders}, judged: {self.network.judges}, {self._disasters()}")
@@ -259,46 +245,3 @@ DISASTERS: tuple[Disaster, ...] = (
     Simulation._jump,
     Simulation._spoil_a_snapshot,
 )  # fmt: skip
-
-
-def expected(error: BaseException) -> bool:
-    """An RM that could not register, or was superseded by a registration of its own that came late."""
-    return isinstance(error, Superseded) or (isinstance(error, RegistrationFailed) and error.code == OUTAGE)
-
-
-# The processes
-
-
-async def _rmproxy(bus: Bus) -> None:
-    await rmproxy.main(bus, Settings(instance=_name()))
-
-
-async def _events(bus: Bus) -> None:
-    await events.serve(bus, _name())
-
-
-def _name() -> str:
-    process = CURRENT.get()
-    assert process is not None
-    return f"{process.name}.{process.lives}"
-
-
-async def _config(bus: Bus) -> None:
-    await bus.serve(subjects.RESOLVE_CONFIGURATION, _resolve, "resolve")
-    await asyncio.get_running_loop().create_future()
-
-
-async def _resolve(message: Message) -> bytes:
-    question = config_pb2.ResolveConfiguration.FromString(message.payload)
-    return _resolved(question.config)
-
-
-@functools.cache
-def _resolved(text: str) -> bytes:
-    resolved = config_pb2.ResolvedConfiguration()
-    try:
-        resolved.configuration.CopyFrom(load(text, "rm"))
-    except Invalid as invalid:
-        for problem in invalid.problems:
-            resolved.problems.add(path=problem.path, line=problem.line, message=problem.message)
-    return resolved.SerializeToString()
