@@ -3,9 +3,10 @@
     python bench/replay.py [--json] [--facts N] [--allocations N] [--nodes N] [--log FILE] [--case log|snapshot]
 
 log        A day of a cluster is written as commits, then read by a process of its own as a restarted core does: parsed,
-           applied, nothing decided. `facts_per_s` by the clock, and by the processor; how much memory it has after a
-           fifth of the day, when as much has ended as begins, and at the end: `growth_percent` is what history leaves
-           behind. --log keeps the day in a file, and takes it from there the next time.
+           applied, nothing decided. `facts_per_s` by the clock, and by the processor. How much memory the process that
+           decided the day (the leader) and the one that replays it (the follower) have after a fifth of it, when as
+           much ends as begins, and at the end: `growth_percent` is what history leaves behind. --log keeps the day in
+           a file, and takes it from there the next time.
 snapshot   A full cluster. `stopped_ms`: for how long the leader stands still while it forks, and `written_s` until the
            child has written all; `restored_s`: from bytes to a state that can decide. Both without the server.
 """
@@ -77,18 +78,15 @@ class Day:
         self.core = Core(RM)
         self.random = random.Random(1)
         self.now_ms = 1_000_000_000
-        self.wanted = facts
+        self.wanted, self.written = facts, 0
         self.ends: list[tuple[int, str, str]] = []  # a heap: when which allocation of which application ends
         self.numbers = itertools.count(1)
 
     def commits(self) -> Iterator[log_pb2.Commit]:
         yield self.commit([Register(RM, configuration()), *(self.node(i) for i in range(500))])
-        written = 0
-        while written < self.wanted:
+        while self.written < self.wanted:
             self.now_ms += 1_000
-            commit = self.commit([*self.endings(), *self.beginnings(), *self.changes(), Tick(), CleanQueues()])
-            written += sum(len(decision.facts) for decision in commit.decisions)
-            yield commit
+            yield self.commit([*self.endings(), *self.beginnings(), *self.changes(), Tick(), CleanQueues()])
 
     def commit(self, asked: Iterable[Command]) -> log_pb2.Commit:
         commit, scribe = log_pb2.Commit(), Scribe()
@@ -98,6 +96,7 @@ class Day:
             for fact in facts:
                 scribe.write(fact, decision.facts.add())
                 self.note(fact)
+                self.written += 1
         commit.now_ms = self.now_ms
         return commit
 
@@ -133,10 +132,39 @@ class Day:
             yield Configure(configuration())
 
 
-def write_day(facts: int, file: BinaryIO) -> None:
-    for commit in Day(facts).commits():
+class Memory:
+    """Of this process, MB: after a fifth of the facts, when as much ends as begins, and at the end."""
+
+    def __init__(self, facts: int) -> None:
+        self._warm_at = WARM * facts
+        self._warm_mb = 0.0
+
+    def after(self, facts: int) -> None:
+        if not self._warm_mb and facts >= self._warm_at:
+            self._warm_mb = self._now_mb()
+
+    def grown(self, name: str) -> dict[str, float]:
+        end_mb = self._now_mb()
+        return {
+            f"{name}_warm_mb": round(self._warm_mb, 1),
+            f"{name}_end_mb": round(end_mb, 1),
+            f"{name}_growth_percent": round(100 * (end_mb / self._warm_mb - 1), 1),
+        }
+
+    def _now_mb(self) -> float:
+        return float(psutil.Process().memory_info().rss) / 1e6
+
+
+def write_day(facts: int, file: BinaryIO) -> dict[str, float]:
+    """How its memory grew."""
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    memory, day = Memory(facts), Day(facts)
+    for commit in day.commits():
         payload = commit.SerializeToString()
         file.write(LENGTH.pack(len(payload)) + payload)
+        memory.after(day.written)
+    return memory.grown("leader")
 
 
 def payloads(file: BinaryIO) -> Iterator[bytes]:
@@ -148,25 +176,21 @@ def read_day(log: str, facts: int) -> dict[str, Any]:
     """In a process of its own."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    core, process = Core(RM), psutil.Process()
-    done, warm_mb, busy_s, began_s = 0, 0.0, 0.0, time.process_time()
+    core, memory = Core(RM), Memory(facts)
+    done, busy_s, began_s = 0, 0.0, time.process_time()
     with Path(log).open("rb") as file:
         for payload in payloads(file):
             started = time.perf_counter()
             done += replay.apply(core, log_pb2.Commit.FromString(payload))
             busy_s += time.perf_counter() - started
-            if not warm_mb and done >= WARM * facts:
-                warm_mb = process.memory_info().rss / 1e6
+            memory.after(done)
     cpu_s = time.process_time() - began_s
-    end_mb = process.memory_info().rss / 1e6
     return {
         "case": "log",
         "facts": done,
         "facts_per_s": round(done / busy_s),
         "facts_per_cpu_s": round(done / cpu_s),
-        "warm_mb": round(warm_mb, 1),
-        "end_mb": round(end_mb, 1),
-        "growth_percent": round(100 * (end_mb / warm_mb - 1), 1),
+        **memory.grown("follower"),
         "applications": sum(len(p.applications) for p in core.state.partitions.values()),
         "allocations": sum(len(p.allocations) for p in core.state.partitions.values()),
     }
@@ -174,16 +198,16 @@ def read_day(log: str, facts: int) -> dict[str, Any]:
 
 def measure_log(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        log = options.log or Path(folder) / "day.log"
+        log, leader = options.log or Path(folder) / "day.log", {}
         if not log.exists():
             with log.open("wb") as file:
-                write_day(options.facts, file)
+                leader = write_day(options.facts, file)
         told = subprocess.run(
             [sys.executable, __file__, "--read", str(log), "--facts", str(options.facts)],
             check=True, stdout=subprocess.PIPE, env=os.environ,
         ).stdout  # fmt: skip
         found: dict[str, Any] = json.loads(told)
-        return {**found, "log_mb": round(log.stat().st_size / 1e6, 1)}
+        return {**found, **leader, "log_mb": round(log.stat().st_size / 1e6, 1)}
 
 
 def full_cluster(nodes: int, allocations: int) -> Core:
