@@ -120,7 +120,7 @@ class InProcess:
             rmID=scenario.rm_id, policyGroup=scenario.policy_group, version=scenario.version,
             buildInfo=scenario.build_info, extraConfig=self._extra,
         )  # fmt: skip
-        facts = self._command(translate.register(request, configuration, ""))
+        facts = self._command(translate.register(request, configuration, "", None))
         refused = [fact.registration_refused.reason for fact in facts if fact.HasField("registration_refused")]
         if refused:
             raise Refusal(refused[0])

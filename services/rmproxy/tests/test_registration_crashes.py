@@ -22,6 +22,7 @@ from remuda_rmproxy.forward import Forwarder
 from remuda_rmproxy.register import Registrar
 from remuda_rmproxy.session import Correlation, Rm, Sessions
 from remuda_rmproxy.tell import Teller
+from remuda_rmproxy.witness import Witness
 
 RM = "rm-1"
 CONSUMER = subjects.CALLBACKS.name, subjects.callback_consumer(RM)
@@ -67,7 +68,8 @@ class Failing:
 async def proxy(bus: Any) -> None:
     """What an rmproxy does for this RM, until the process dies."""
     sessions, letters, halts = Sessions(), DeadLetters(bus), Halts(bus, "test", lambda: 0)
-    registrar = Registrar(bus, sessions, letters, halts, Forwarder(bus, sessions, letters, halts), 1.0)
+    witness, forwarder = Witness(bus, sessions, halts), Forwarder(bus, sessions, letters, halts)
+    registrar = Registrar(bus, sessions, letters, witness, forwarder, 1.0)
     await Teller(bus, RM, registrar.decided, lambda entries, questions: None, lambda: False).run()
 
 
