@@ -26,6 +26,7 @@ from .weather import Weather
 BUSY_S = (8.0, 25.0)
 TIMERS_S = 12.0  # what is set while all is busy is due by then
 SETTLED_WITHIN_S = 120.0
+REFUSING = tuple(stream for stream in subjects.STREAMS if stream.discard == "new")
 
 
 def run(seed: int) -> Story:
@@ -171,6 +172,13 @@ class Simulation:
         process.clock_s = self.random.choice((self.random.uniform(-15.0, 15.0), 3_600.0, -3_600.0))
         self.story.tell(f"the clock of {process.name} is ahead by {process.clock_s:.1f} s")
 
+    def _fill(self) -> None:
+        """No room in a stream, for a while."""
+        stream, for_s = self.random.choice(REFUSING), self.random.uniform(0.2, 6.0)
+        self.story.tell(f"{stream.name} is full for {for_s:.1f} s")
+        self.server.resize(stream.name, 1)
+        self.network.later(for_s, self.server.resize, stream.name, stream.max_bytes)
+
     def _spoil_a_snapshot(self) -> None:
         """The newest of an RM. Not both: what is trimmed is trimmed in the belief that one of two can be read."""
         found: dict[str, int] = {}
@@ -243,5 +251,6 @@ Disaster = Callable[[Simulation], None]
 DISASTERS: tuple[Disaster, ...] = (
     Simulation._kill, Simulation._kill, Simulation._kill_a_core, Simulation._cut_off, Simulation._outage,
     Simulation._jump,
+    Simulation._fill,
     Simulation._spoil_a_snapshot,
 )  # fmt: skip
