@@ -89,7 +89,7 @@ class Rival:
         core = Core(RM)
         follower = Follower(bus, core)
         await follower.open(Position())
-        assert await lease.take()
+        await lease.acquire()
         snapshots = Snapshots(bus, core, CoreSettings())
         await Leader(bus, core, lease, await follower.close(), wall_clock_ms, snapshots).lead(lambda: True)
 
