@@ -102,6 +102,22 @@ async def test_an_rm_of_every_kind_of_message_works(server: GuardedServer) -> No
     assert len(violations) == 1 and "remuda.api.core.rm-2.queues" in violations[0]
 
 
+async def test_an_rm_hears_that_its_report_is_wanted(server: GuardedServer) -> None:
+    """A plain message, without an answer, from the account of the services into that of the RM."""
+    rm = ResourceManager.connect(await connect_as(server, "rm-rm-1", "rm-1"), "rm-1")
+    asked = asyncio.Event()
+
+    @rm.on_report_wanted
+    async def report() -> None:
+        asked.set()
+
+    async with rm, asyncio.timeout(30):
+        proxy = await connect_as(server, "remuda-rmproxy", "rmproxy")
+        await proxy.publish(subjects.report_wanted("rm-1"), b"")
+        await asked.wait()
+        await proxy.close()
+
+
 async def test_a_forged_rm_id_is_refused_and_told(server: GuardedServer) -> None:
     """rm-1 claims to be rm-2 in what it sends: rm-2 hears and loses nothing, rm-1 and the operator are told."""
     bus = await connect_as(server, "rm-rm-1", "rm-1")
