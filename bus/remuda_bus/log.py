@@ -21,7 +21,18 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from remuda_bus import limits, subjects
-from remuda_bus.bus import Bus, BusError, ChangedPast, Headers, Message, Reader, Refused, Unanswered, Unreadable
+from remuda_bus.bus import (
+    Bus,
+    BusError,
+    ChangedPast,
+    Headers,
+    Message,
+    NobodyListens,
+    Reader,
+    Refused,
+    Unanswered,
+    Unreadable,
+)
 from remuda_bus.past import digest_of, witness
 from remuda_proto.remuda.v1 import log_pb2
 
@@ -335,8 +346,8 @@ class LogWriter:
 
     async def append(self, commit: log_pb2.Commit, headers: Headers | None = None) -> Position:
         """Fills in parent, parent_hash, part and more; returns once the commit is durable and in force. Raises
-        LostLeadership, from then on always; Full, after which the same commit may be tried again; ValueError when a
-        fact is too large for a message."""
+        LostLeadership, from then on always; Full or NobodyListens, after which the same commit may be tried again;
+        ValueError when a fact is too large for a message."""
         if self._lost is not None:
             raise LostLeadership(self._lost)
         parts = list(cut(commit, self._limit))
@@ -355,6 +366,8 @@ class LogWriter:
         except Refused as error:
             self._lost = f"{self._subject}: someone else has written after {self._last_seq} ({error.reason})"
             raise LostLeadership(self._lost) from error
+        except NobodyListens:
+            raise  # it has reached no stream: nothing is in doubt
         except Unanswered as error:
             self._lost = (
                 f"{self._subject}: whether the commit after {self._last_seq} was written is not known ({error})"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, ChangedPast, Full, Unanswered, Unreadable
+from remuda_bus.bus import Bus, ChangedPast, Full, NobodyListens, Unanswered, Unreadable
 from remuda_bus.log import (
     LogEntry,
     LogReader,
@@ -216,3 +217,27 @@ async def test_what_was_told_is_compared_with_the_log(bus: Bus) -> None:
     await bus.append(subjects.event("a"), b"", Position(position.seq, digest_of(b"another")).headers())
     with pytest.raises(ChangedPast, match="holds another message at 1"):
         await check_told(bus, "a")
+
+
+class Leaderless(MemoryBus):
+    """A stream without a leader for a moment."""
+
+    leaderless = True
+
+    async def append(self, subject: str, payload: bytes, *arguments: Any, **options: Any) -> int:
+        if self.leaderless:
+            raise NobodyListens(subject)
+        return await super().append(subject, payload, *arguments, **options)
+
+
+async def test_a_commit_that_has_reached_nobody_may_be_tried_again():
+    bus = Leaderless()
+    await bus.declare()
+    writer = LogWriter(bus, "rm-1", Position())
+    commit = log_pb2.Commit(now_ms=1)
+    with pytest.raises(NobodyListens):
+        await writer.append(commit)
+    bus.leaderless = False
+    position = await writer.append(commit)
+    reader = await LogReader.open(bus, "rm-1")
+    assert [entry.position async for entries in reader.to_end() for entry in entries] == [position]

@@ -14,6 +14,7 @@ from remuda_bus import limits, subjects
 from remuda_bus.bus import ChangedPast, Consumer, Message, NobodyListens, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.nats.connection import heeded
+from remuda_bus.nats.jetstream import failure
 
 INBOX = subjects.INBOX.name
 REQUESTS = subjects.REQUESTS.name
@@ -314,3 +315,9 @@ async def test_the_process_is_a_micro_service(server: NatsServer, nats_bus: Nats
     assert [(point["name"], point["subject"]) for point in info["endpoints"]] == [("test-endpoint", "remuda.api.test")]
     assert (await client.request("remuda.api.test", timeout=5)).data == b"pong"
     await client.close()
+
+
+def test_a_message_that_is_on_its_way_already_is_no_refusal():
+    """Of a cluster: another copy of it may be stored yet, or may have been lost with a leader."""
+    said = failure("LOG", {"code": 409, "err_code": 10158, "description": "duplicate message id is in process"})
+    assert isinstance(said, Unanswered)

@@ -77,8 +77,8 @@ class HandlersOfRm:
         return self._handle(DeadLetter, handler)
 
     def on_event(self, handler: Handler) -> Handler:
-        """`handler(si.EventRecord)`: what happened, for people. To be set before the RM connects: the consumer of events is
-        made for it when it registers."""
+        """`handler(si.EventRecord)`: what happened, for people. To be set before the RM connects: its
+        consumer of events is made for it when it registers."""
         return self._handle(si.EventRecord, handler)
 
     def on_report_wanted(self, handler: Report) -> Report:

@@ -26,6 +26,7 @@ CONSUMER_NOT_FOUND = 10014
 NO_MESSAGE_FOUND = 10037
 STREAM_NAME_IN_USE = 10058
 STORE_FAILED = 10077
+DUPLICATE_IN_PROCESS = 10158
 RESOURCES = {10023, 10028, 10047}  # of the account or the machine: memory, storage
 TOO_MANY = 429
 
@@ -50,7 +51,7 @@ def failure(about: str, error: Mapping[str, Any]) -> BusError:
         return Full(said)
     if err_code == STREAM_NOT_FOUND:
         return Unreadable(said)
-    if code == 503:
+    if code == 503 or err_code == DUPLICATE_IN_PROCESS:  # the first of the two may be stored yet, or may be lost
         return Unanswered(said)
     return JetStreamError(said, code, err_code)
 

@@ -26,6 +26,10 @@ INBOX_BYTES_PER_COMMIT: Final = 256_000
 # A log that is full stays full until somebody makes room.
 FULL_RETRY_S: Final = 1.0
 
+# A stream of a cluster has no leader for a moment when a server goes. Longer than that, and the stream may be gone.
+LEADERLESS_S: Final = 3.0
+LEADERLESS_RETRY_S: Final = 0.05
+
 # Resources come in few shapes and a thousandfold: equal ones are read once and shared. Bounded, because shapes come
 # from outside.
 SHAPES: Final = 10_000

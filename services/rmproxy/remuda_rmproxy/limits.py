@@ -49,7 +49,7 @@ MAX_ITEMS: Final = 2_000
 # In one atomic batch (the server's own limit), and held in memory for it.
 BATCH_MESSAGES: Final = 1_000
 BATCH_BYTES: Final = 16_000_000
-APPEND_WITHIN_S: Final = 10.0
+APPEND_WITHIN_S: Final = 2.0
 # An outage, or a stream that is full.
 TELL_RETRY_S: Final = 0.5
 # What all have acknowledged goes; it costs a question per RM.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import structlog
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, Full, Message, Reader
+from remuda_bus.bus import Bus, Full, Message, NobodyListens, Reader
 from remuda_bus.lease import Lease
 from remuda_bus.log import LogWriter, Position
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
@@ -161,10 +161,15 @@ class Leader:
 
     async def _append(self, commit: log_pb2.Commit, trace: dict[str, str]) -> None:
         with telemetry.span("core.commit", trace, rm=self.rm_id, inbox_seq=commit.inbox_seq) as span:
+            began = asyncio.get_running_loop().time()
             while True:
                 try:
                     await self._writer.append(commit, span.headers() or None)
                     return
+                except NobodyListens:
+                    if asyncio.get_running_loop().time() - began >= limits.LEADERLESS_S:
+                        raise
+                    await asyncio.sleep(limits.LEADERLESS_RETRY_S)
                 except Full as error:
                     log.error(
                         "the log is full, nothing can be decided until there is room", rm=self.rm_id, error=str(error)
