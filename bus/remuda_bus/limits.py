@@ -47,8 +47,8 @@ CHUNK_WITHIN_S = 5.0
 
 # Appending
 
-# A batch takes a tenth of that on a slow disk. After this nobody knows, for a leader of the stream may have gone with it:
-# it is tried again under the same message ID.
+# A batch takes a tenth of that on a slow disk. After this nobody knows, for a leader of the stream may have gone with
+# it: it is tried again under the same message ID.
 ANSWER_WITHIN_S = 2.0
 # Between tries, twice as long each time: soon enough after a moment's outage, seldom enough while a stream is full.
 FIRST_PAUSE_S = 0.05

@@ -13,7 +13,7 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from tests.e2e.stack import SERVICES, Stack, in_thread
+from tests.e2e.stack import SERVERS, SERVICES, Stack, in_thread
 
 RM = "e2e-soak"
 RATE = 500
@@ -34,10 +34,10 @@ async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> 
     )  # fmt: skip
     loop = asyncio.get_running_loop()
     began = loop.time()
-    memory: dict[str, list[tuple[float, int]]] = {name: [] for name in SERVICES}
+    memory: dict[str, list[tuple[float, int]]] = {name: [] for name in (*SERVICES, *SERVERS)}
     pending: list[int] = []
     while (now := loop.time() - began) < SOAK_S:
-        for name in SERVICES:
+        for name in memory:
             await in_thread(lambda name: memory[name].append((now, stack.memory_bytes(name))), name)
         pending.append(await unacknowledged(admin))
     assert load.returncode is None, "the load ended too early"

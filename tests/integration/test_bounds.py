@@ -28,6 +28,7 @@ NUMBERS = {
     "bus/nats/feed.py": {"NANOSECOND"},
     "bus/nats/jetstream.py": {
         "STREAM_NOT_FOUND", "CONSUMER_NOT_FOUND", "NO_MESSAGE_FOUND", "STREAM_NAME_IN_USE", "STORE_FAILED", "TOO_MANY",
+        "DUPLICATE_IN_PROCESS",
     },
     "bus/nats/micro.py": {"BUSY"},
     "bus/nats/pull.py": {"UNLIMITED_BYTES"},
