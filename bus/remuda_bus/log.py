@@ -312,10 +312,10 @@ async def check_commit(bus: Bus, rm_id: str, position: Position) -> None:
 async def check_told(bus: Bus, rm_id: str) -> None:
     """Raises ChangedPast when callbacks or events tell of what the log does not hold."""
     told = [(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS]
-    for stream, subject in (*told, (subjects.EVENTS.name, subjects.event(rm_id))):
-        newest = await bus.last(stream, subject)
-        if newest is not None and subjects.LOG_SEQ in newest.headers:
-            await check_commit(bus, rm_id, Position.of(newest.headers))
+    told.append((subjects.EVENTS.name, subjects.event(rm_id)))
+    newest = await asyncio.gather(*(bus.last(stream, subject) for stream, subject in told))
+    positions = {Position.of(one.headers) for one in newest if one is not None and subjects.LOG_SEQ in one.headers}
+    await asyncio.gather(*(check_commit(bus, rm_id, position) for position in positions))
 
 
 async def _before(bus: Bus, rm_id: str, position: Position) -> Position:

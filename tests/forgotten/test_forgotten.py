@@ -110,6 +110,19 @@ async def end_of_log(bus: NatsBus) -> int:
     return last.seq if last is not None else 0
 
 
+async def history_goes_on(bus: NatsBus, newest: str) -> None:
+    """Up to that allocation: of the alarm, of the rebuilding, and of what came after it."""
+    reader = await bus.read(subjects.EVENTS.name, subjects.event(RM))
+    told: list[tuple[str, str]] = []
+    async with asyncio.timeout(WITHIN_S):
+        while all(about != newest for _, about in told):
+            records = [si.EventRecord.FromString(message.payload) for message in await reader.batch()]
+            told += [(record.objectID, record.message or record.referenceID) for record in records]
+    [rebuilt] = [number for number, (_, said) in enumerate(told) if said.startswith("rebuilt")]
+    assert any("is halted" in said for _, said in told[:rebuilt])
+    await reader.close()
+
+
 async def remuda(*arguments: str) -> str:
     """What the command says, on one line."""
     process = await asyncio.create_subprocess_exec(
@@ -135,6 +148,7 @@ async def back_again(server: NatsServer, bus: NatsBus, books: Books, directory: 
     [n1] = (await queries.nodes(bus, RM)).partitions[0].nodes
     assert (n1.allocations, n1.allocated["vcore"]) == (len(books.running), len(books.running))
     assert await bus.get(subjects.HALTS.name, subjects.key_of(RM)) is None
+    await history_goes_on(bus, list(books.running)[-1])
 
 
 Damage = Callable[[NatsServer, Path], None]
@@ -233,6 +247,58 @@ async def test_with_all_services_started_anew(server: NatsServer, tmp_path: Path
         await back_again(server, bus, books, tmp_path)
         await rm.__aexit__(None, None, None)
     await bus.close()
+
+
+@pytest.mark.parametrize(
+    ("live", "streams"),
+    [
+        (True, [subjects.INBOX.name]),
+        (False, [subjects.REQUESTS.name]),
+        (False, [subjects.REQUESTS.name, subjects.INBOX.name]),
+    ],
+)
+async def test_what_rms_have_asked_was_put_back(
+    server: NatsServer, tmp_path: Path, live: bool, streams: list[str]
+) -> None:
+    """The log is whole, but what comes next would be taken for what it has answered. (Lost requests that were forwarded
+    do no harm to an rmproxy that knows of them, nor does an inbox that is filled again out of the requests.)"""
+    async with Services(server.url) as services, connected(server) as rm:
+        books = Books(rm)
+        await streams_put_back(server, books, tmp_path, streams, None if live else services)
+        bus = await observer(server)
+        reason = (await halted(bus)).reason
+        assert any(name in reason for name in (*streams, subjects.inbox(RM)))
+        await back_again(server, bus, books, tmp_path)
+        await bus.close()
+
+
+@pytest.mark.parametrize("live", [True, False])
+async def test_what_rms_are_told_was_put_back(server: NatsServer, tmp_path: Path, live: bool) -> None:
+    """It is derived from the log, and told again; whoever has heard it knows."""
+    async with Services(server.url) as services, connected(server) as rm:
+        books = Books(rm)
+        await streams_put_back(server, books, tmp_path, [subjects.CALLBACKS.name], None if live else services)
+        await books.run("x", "y")
+        assert len(books.running) == 7
+
+
+async def streams_put_back(
+    server: NatsServer, books: Books, directory: Path, streams: list[str], stopped: Services | None
+) -> None:
+    await books.report()
+    await books.run("a", "b")
+    await server.stop()
+    damage.copy(server.data_dir, directory)
+    await server.start()
+    await books.run("c", "d", "e")
+    if stopped is not None:
+        await stopped.stop()
+    await server.stop()
+    for stream in streams:
+        damage.swap_stream(server.data_dir, directory, stream)
+    await server.start()
+    if stopped is not None:
+        stopped.start()
 
 
 @pytest.mark.parametrize("harm", [cut, put_back, swap])
