@@ -1,19 +1,22 @@
 """Who is first among members whose rank keeps changing.
 
-A heap that is put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those
-members are computed again when the first is asked for. Old entries of a member stay behind in the heap, recognised by
-their version, or because it has left (for another contest, maybe), until they come up or become too many. A member
-alone is first without being ranked at all.
+Put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those members are
+computed again when the first is asked for. An entry that belongs behind all others, as that of whoever has just had his
+turn among equals, joins a line; the others go into a heap. Old entries of a member stay behind, recognised by their
+version, or because it has left (for another contest, maybe), until they come up or become too many. A member alone is
+first without being ranked at all.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush, heapreplace
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Any, Generic, Protocol, TypeVar
 
 
 class Member(Protocol):
-    version: int  # of its entry in the heap; 0: not in the contest
+    version: int  # of its entry; 0: not in the contest
     dirty: bool  # its rank has to be computed again
 
     def rank(self) -> tuple[Any, ...]: ...
@@ -23,13 +26,15 @@ M = TypeVar("M", bound=Member)
 
 
 class Contest(Generic[M]):
-    __slots__ = ("_dirty", "_heap", "_version", "leader", "members")
+    __slots__ = ("_dirty", "_heap", "_line", "_version", "leader", "members")
 
     def __init__(self) -> None:
         self.members: dict[M, None] = {}
         # Who is first, where that is known: a member alone, or since nothing has changed. Otherwise ask `first`.
         self.leader: M | None = None
-        self._heap: list[tuple[Any, ...]] = []  # rank (no two members have the same), version, member
+        # Entries: rank (no two members have the same), version, member.
+        self._line: deque[tuple[Any, ...]] = deque()
+        self._heap: list[tuple[Any, ...]] = []
         self._dirty: list[M] = []
         self._version = 0
 
@@ -72,40 +77,44 @@ class Contest(Generic[M]):
             return self.leader
         if self._dirty:
             self._settle()
-        heap = self._heap
+        line, heap = self._line, self._heap
         while True:
-            entry = heap[0]
+            in_line = not heap or (line and line[0] < heap[0])
+            entry = line[0] if in_line else heap[0]
             member: M = entry[-1]
             if member.version == entry[-2] and member in self.members:
                 self.leader = member
                 return member
-            heappop(heap)
+            if in_line:
+                line.popleft()
+            else:
+                heappop(heap)
 
     def _settle(self) -> None:
-        members, heap, version = self.members, self._heap, self._version
+        members, line, version = self.members, self._line, self._version
         for member in self._dirty:
             if member in members:
                 member.dirty = False
                 version += 1
                 member.version = version
                 entry = member.rank() + (version, member)  # noqa: RUF005 - half the time of unpacking
-                if heap and heap[0][-1] is member:
-                    heapreplace(heap, entry)
-                    continue
-                heappush(heap, entry)
-                if len(heap) > 4 * len(members) + 64:
-                    heap[:] = [entry for entry in heap if entry[-1].version == entry[-2] and entry[-1] in members]
-                    heapify(heap)
+                if not line or line[-1] < entry:
+                    line.append(entry)
+                else:
+                    heappush(self._heap, entry)
         self._dirty.clear()
         self._version = version
+        if len(line) + len(self._heap) > 4 * len(members) + 64:
+            self._line, self._heap = deque(sorted(self._valid())), []
+
+    def _valid(self) -> Iterator[tuple[Any, ...]]:
+        for entry in (*self._line, *self._heap):
+            if entry[-1].version == entry[-2] and entry[-1] in self.members:
+                yield entry
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
         """Rank of each member as the contest sees it now, for `check`."""
         if len(self.members) < 2:
             return {member: member.rank() for member in self.members}
         self._settle()
-        return {
-            entry[-1]: entry[:-2]
-            for entry in self._heap
-            if entry[-1].version == entry[-2] and entry[-1] in self.members
-        }
+        return {entry[-1]: entry[:-2] for entry in self._valid()}
