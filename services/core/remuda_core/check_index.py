@@ -205,6 +205,8 @@ def _asks(line: Asks) -> Iterator[PendingAsk]:
     """In the order in which the line gives them out."""
     seen: set[int] = set()
     head = line.head()
+    over = sum(1 for asks in line.by_priority.values() for ask in asks if not ask.free)
+    assert line.withdrawn == over, f"a line knows of {line.withdrawn} asks that were withdrawn, counted anew {over}"
     for priority in sorted(line.by_priority, reverse=True):
         for ask in line.by_priority[priority]:
             assert not ask.free or ask.line is line, f"{ask.ask.allocation_key} stands in a line it has left"

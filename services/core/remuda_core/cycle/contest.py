@@ -98,6 +98,8 @@ class Contest(Generic[M]):
                 version += 1
                 member.version = version
                 entry = member.rank() + (version, member)  # noqa: RUF005 - half the time of unpacking
+                if line and line[0][-1] is member:
+                    line.popleft()
                 if not line or line[-1] < entry:
                     line.append(entry)
                 else:

@@ -181,7 +181,7 @@ def covers(room: Resource, need: Resource) -> bool:
 def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node, now_ms: int) -> Iterator[Fact]:
     """The RM is asked for the placeholder; the allocation is made when it confirms. Where it declares predicates, it is
     asked about the node before that."""
-    allocation = allocate(state, pending.ask, node.id)
+    allocation = allocate(state, pending, node.id)
     yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
     if state.predicates:
         yield ReplacementAsked(

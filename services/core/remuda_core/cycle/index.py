@@ -366,6 +366,8 @@ class Index:
     def ask_gone(self, ask: PendingAsk, pending: int) -> None:
         """It was released, or is about to be added with other values. `pending`: so many were still to be allocated."""
         line, ask.line = ask.line, None
+        if line is not None:
+            line.withdrawn += 1
         if isinstance(line, Awaiting):
             line.gang.settle(line.group.name)
             line.gang.leaf.changed(pending * self._weight(ask))
@@ -405,7 +407,7 @@ class Index:
         self.nodes.book(node, lane.demand)
         if not ask.free:
             line.remove(ask)
-            if leaf.fair or not lane.open or not line.best or not line.best[0].free:
+            if leaf.fair or not lane.open or not line.best or line.withdrawn:
                 leaf.taken(line)
             elif leaf.only is None:  # the same, where another ask of the line follows
                 lane.touch()

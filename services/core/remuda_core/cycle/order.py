@@ -562,14 +562,15 @@ class Lane:
 
 
 class Asks:
-    """By priority, then by age. Asks mostly come in the order of their age; which are over is found out at the
-    front."""
+    """By priority, then by age. Asks mostly come in the order of their age; those that were withdrawn stay until they
+    come to the front."""
 
-    __slots__ = ("best", "by_priority")
+    __slots__ = ("best", "by_priority", "withdrawn")
 
     def __init__(self) -> None:
         self.by_priority: dict[int, deque[PendingAsk]] = {}
         self.best: deque[PendingAsk] = deque()  # the one of the highest priority
+        self.withdrawn = 0
 
     def add(self, ask: PendingAsk) -> None:
         ask.line = self
@@ -594,12 +595,13 @@ class Asks:
     def leave(self, moving: set[str]) -> None:
         """Those with these keys wait elsewhere from now on."""
         for priority, asks in list(self.by_priority.items()):
-            staying = deque(ask for ask in asks if ask.ask.allocation_key not in moving)
+            staying = deque(ask for ask in asks if ask.free and ask.ask.allocation_key not in moving)
             if staying:
                 self.by_priority[priority] = staying
             else:
                 del self.by_priority[priority]
         self.best = self.by_priority[max(self.by_priority)] if self.by_priority else deque()
+        self.withdrawn = 0
 
     def count(self) -> int:
         """How many asks wait in it."""
@@ -616,6 +618,7 @@ class Asks:
                 if asks[0].free:
                     return asks[0]
                 asks.popleft()
+                self.withdrawn -= 1
             priorities = self.by_priority
             if len(priorities) < 2:
                 priorities.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import Allocated, Ask, Fact, PredicateAsked
+from ..facts import Allocated, Fact, PredicateAsked
 from ..limits import ANSWER_WITHIN_MS
 from ..rules import lifecycle
 from ..state import Node, Partition, PendingAsk, State
@@ -23,13 +23,14 @@ def placed(state: State, partition: Partition, pending: PendingAsk, node: Node, 
     application = pending.application
     if application.state != lifecycle.RUNNING:
         yield from start(partition, application, now_ms, pending.ask)
-    yield allocate(state, pending.ask, node.id)
+    yield allocate(state, pending, node.id)
 
 
-def allocate(state: State, ask: Ask, node_id: str, question: int = 0) -> Allocated:
+def allocate(state: State, pending: PendingAsk, node_id: str, question: int = 0) -> Allocated:
+    ask = pending.ask
     return Allocated(
         ask.partition,
-        ask.application_id,
+        pending.application.id,  # the same as the ask's own: thousands of allocations share it, and it is found at once
         ask.allocation_key,
         state.next_uuid(),
         node_id,

@@ -82,7 +82,7 @@ def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Gener
         else:  # the same without the call
             if application.state != lifecycle.RUNNING:
                 yield from start(partition, application, now_ms, pending.ask)
-            yield allocate(state, pending.ask, node.id)
+            yield allocate(state, pending, node.id)
         index = partition.index or index_of(partition)
     return done
 

@@ -42,10 +42,10 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
         yield withdrawn(question, problem)
         return
     fact, application = question.fact, question.application
-    ask = application.asks[fact.allocation_key].ask
+    pending = application.asks[fact.allocation_key]
     if application.state != lifecycle.RUNNING:
-        yield from start(partition, application, now_ms, ask)
-    yield allocate(state, ask, fact.node_id, fact.question)
+        yield from start(partition, application, now_ms, pending.ask)
+    yield allocate(state, pending, fact.node_id, fact.question)
 
 
 def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterator[Fact]:
