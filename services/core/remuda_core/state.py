@@ -424,6 +424,8 @@ class Timers:
         alarms.pop(alarm, None)
         if not alarms:
             self._at.pop(alarm.at_ms, None)
+            if len(self._times) > 2 * len(self._at) + 64:
+                self._times = sorted(self._at)
 
     def next_ms(self) -> int | None:
         """When the earliest alarm is due."""

@@ -731,6 +731,7 @@ class Index:
         key = (demand.items, demand.required_node, demand.refused)
         if not demand.lanes and not demand.reserved and self._demands.get(key) is demand:
             self._forget_closed(demand)
+            self.nodes.forget(demand)
             self.reservations.opened.pop(demand, None)
             del self._demands[key]
             for as_written in demand.writings:

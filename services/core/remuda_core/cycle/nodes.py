@@ -57,6 +57,7 @@ class Demand:
         "runner_up",
         "seen",
         "start",
+        "ways",
         "weight",
         "writings",
     )
@@ -93,6 +94,7 @@ class Demand:
         # The group found then, if no other had its score; and the one that is the best when that is used up.
         self.group: NodeGroup | None = None
         self.runner_up: NodeGroup | None = None
+        self.ways: list[NodeGroup] = []  # groups that remember where it leads
         self.writings: list[tuple[object, ...]] = []  # keys under which the index finds it
 
     def known(self) -> NodeGroup | None:
@@ -242,6 +244,7 @@ class NodeIndex:
             after = self._group(group.capacity, tuple(map(sub, group.available, demand.need)))
             if not demand.refused:  # of those there may be any number, and they do not last
                 group.after[demand] = after
+                demand.ways.append(group)
         group.size -= 1  # move(), without the call
         if not group.size:
             group.room = HIDDEN
@@ -364,6 +367,12 @@ class NodeIndex:
                     yield node
 
     # Keeping it small
+
+    def forget(self, demand: Demand) -> None:
+        """Nobody wants that any more."""
+        for group in demand.ways:
+            group.after.pop(demand, None)
+        demand.ways.clear()
 
     def _trim(self) -> None:
         """Forget groups that are empty, and the ways to them."""
