@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Literal, Self
 
 from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Refused, Unanswered
+from remuda_bus.bus import Bus, ChangedPast, Message, Refused, Unanswered
 from remuda_bus.nats import connect
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import limits
 from remuda_sdk.dispatch import HandlersOfRm, called
+from remuda_sdk.heart import Heart
 from remuda_sdk.inflow import Inflow
 from remuda_sdk.outflow import Outflow
 from remuda_sdk.session import Callback, RegistrationFailed, Releasable, ReportWanted, Session, Superseded, read, sized
@@ -62,7 +62,7 @@ class ResourceManager(HandlersOfRm):
         self._inflow: Inflow | None = None
         self._taker: object = None  # the latest loop over callbacks; one that was left must not be in the way
         self._handling: asyncio.Task[None] | None = None
-        self._beating: asyncio.Task[None] | None = None
+        self._heart: Heart | None = None
         self._reporting: asyncio.Task[None] | None = None
         self._doubtful = False  # whether a registration of ours has come through
         self._superseded: Superseded | None = None
@@ -128,6 +128,7 @@ class ResourceManager(HandlersOfRm):
         """Raises RegistrationFailed; Unanswered when there is no server."""
         bus = self._bus = await self._connect()
         self._outflow = Outflow(bus, self.rm_id, self._retry_for_s)
+        self._heart = Heart(bus, self.rm_id, self._heartbeat_s or limits.WITNESS_EVERY_S, self._says)
         try:
             await self._answer_questions(bus)
             await bus.subscribe(subjects.report_wanted(self.rm_id), self._report_is_wanted)
@@ -150,7 +151,7 @@ class ResourceManager(HandlersOfRm):
         """Raises what a handler has raised, unless something else went wrong already."""
         failure = await self._stop_handling()
         await self._stop_reporting()
-        await self._stop_beating()
+        await self._stop_heart()
         if self._inflow is not None:
             await self._inflow.close()
         if self._bus is not None:
@@ -171,7 +172,8 @@ class ResourceManager(HandlersOfRm):
         self._session.told.skips()
         if self._inflow is not None:
             await self._inflow.registered(number)
-        self._start_beating()
+        if self._heart is not None:
+            self._heart.start()
 
     async def deregister(self) -> None:
         """The RM ends: the scheduler forgets everything about it, and no callback comes any more. Raises
@@ -182,7 +184,7 @@ class ResourceManager(HandlersOfRm):
             if failed.code == REFUSED:
                 raise Superseded(failed.reason) from None
             raise
-        await self._stop_beating()
+        await self._stop_heart()
         if self._inflow is not None:
             await self._inflow.registered(0)
 
@@ -194,7 +196,7 @@ class ResourceManager(HandlersOfRm):
                 if self._inflow is not None:
                     await self._inflow.acknowledge()
                 self._doubtful = True
-                headers = {**outflow.belonging(), **self._session.told.headers(), **span.headers()}
+                headers = {**self._says(), **span.headers()}
                 try:
                     reply = await self._connected().request(subject, payload, headers, self._register_within_s)
                 except Refused as refusal:
@@ -211,26 +213,12 @@ class ResourceManager(HandlersOfRm):
         if not self._doubtful:
             number = self._outflow_().registration
             self._superseded = Superseded(f"another instance of {self.rm_id!r} has registered, {number} is over")
-            await self._stop_beating()
+            await self._stop_heart()
             raise self._superseded
 
-    def _start_beating(self) -> None:
-        if self._beating is None:
-            every_s = self._heartbeat_s or limits.WITNESS_EVERY_S
-            self._beating = asyncio.get_running_loop().create_task(
-                self._beat_all_the_time(every_s), name=f"heartbeat of {self.rm_id}"
-            )
-
-    async def _beat_all_the_time(self, every_s: float) -> None:
-        while True:
-            await self._beat()
-            await asyncio.sleep(every_s)
-
-    async def _beat(self) -> None:
-        """Says that the RM is there, and up to where it was told."""
-        headers = {**self._outflow_().belonging(), **self._session.told.headers()}
-        with contextlib.suppress(BusError):  # the next one may get through
-            await self._connected().publish(subjects.heartbeat(self.rm_id), b"", headers)
+    def _says(self) -> dict[str, str]:
+        """Which registration this is, and up to where it was told."""
+        return {**self._outflow_().belonging(), **self._session.told.headers()}
 
     async def _report_is_wanted(self, _: Message) -> None:
         """All that the scheduler knew of this RM is gone. It asks again and again, until the RM has registered."""
@@ -251,16 +239,14 @@ class ResourceManager(HandlersOfRm):
         except Exception as error:  # noqa: BLE001 - whoever waits for a callback has to hear of it
             await self._open_inflow().fail(error)
 
+    async def _stop_heart(self) -> None:
+        if self._heart is not None:
+            await self._heart.stop()
+
     async def _stop_reporting(self) -> None:
         if self._reporting is not None:
             self._reporting.cancel()
             await asyncio.wait([self._reporting])
-
-    async def _stop_beating(self) -> None:
-        beating, self._beating = self._beating, None
-        if beating is not None:
-            beating.cancel()
-            await asyncio.wait([beating])
 
     # Nodes
 
@@ -343,7 +329,8 @@ class ResourceManager(HandlersOfRm):
         try:
             return await inflow.first(self._session.is_new)
         except ChangedPast:
-            await self._beat()  # the scheduler looks as well, and halts this RM
+            if self._heart is not None:
+                await self._heart.beat()  # the scheduler looks as well, and halts this RM
             raise
 
     async def handle_for_ever(self) -> None:

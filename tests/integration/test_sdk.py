@@ -11,12 +11,22 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
+from remuda_bus.bus import Message
 from remuda_bus.nats import NatsBus, connect
 from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy_main
-from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
+from remuda_sdk import (
+    ChangedPast,
+    DeadLetter,
+    RegistrationFailed,
+    ReportWanted,
+    ResourceManager,
+    application,
+    ask,
+    node,
+)
 from remuda_sdk.session import Callback
 from tests.integration.running import running, until
 from tests.integration.scripted_core import Command, Fact, ScriptedCore, allocated, release_requested, scripted_core
@@ -237,3 +247,54 @@ async def test_fifty_thousand_each_way(server: NatsServer, core: ScriptedCore) -
                     break
         assert placed == keys
         assert time.perf_counter() - started < 10
+
+
+async def test_an_rm_that_cannot_report_hears_that_it_should(
+    server: NatsServer, bus: NatsBus, core: ScriptedCore
+) -> None:
+    async with ResourceManager.connect(server.url, "rm-1") as rm:
+        callbacks = rm.callbacks()
+        waiting = asyncio.ensure_future(anext(callbacks))
+        await bus.publish(subjects.report_wanted("rm-1"), b"")
+        with pytest.raises(ReportWanted, match="has lost what it knew of 'rm-1'"):
+            await asyncio.wait_for(waiting, 20)
+
+
+async def test_a_report_that_is_wanted_is_given_once(server: NatsServer, bus: NatsBus, core: ScriptedCore) -> None:
+    """Asked twice while it is under way; the RM is registered before its handler is called."""
+    async with ResourceManager.connect(server.url, "rm-1") as rm:
+        registrations: list[int] = []
+        reported = asyncio.Event()
+
+        @rm.on_report_wanted
+        async def report() -> None:
+            registrations.append(core.registrations)
+            reported.set()
+
+        await bus.publish(subjects.report_wanted("rm-1"), b"")
+        await bus.publish(subjects.report_wanted("rm-1"), b"")
+        await asyncio.wait_for(reported.wait(), 20)
+        await rm.submit(application("app-1"))
+        assert registrations == [2]
+
+
+async def test_a_gap_in_what_an_rm_is_told(server: NatsServer, bus: NatsBus, core: ScriptedCore) -> None:
+    """A callback that does not follow the one before it is not given out, and the log is looked at."""
+    async with ResourceManager.connect(server.url, "rm-1", heartbeat_s=60) as rm:
+        beats: asyncio.Queue[Message] = asyncio.Queue()
+
+        async def heard(message: Message) -> None:
+            beats.put_nowait(message)
+
+        await bus.subscribe(subjects.heartbeat("rm-1"), heard)
+        told = {subjects.LOG_SEQ: "90", subjects.LOG_FACT: "0", subjects.LOG_HASH: "aa", subjects.AFTER: "80.0"}
+        await bus.append(subjects.callback("rm-1", "node"), b"", told)
+        gap = {**told, subjects.LOG_SEQ: "95", subjects.AFTER: "93.0"}
+        await bus.append(subjects.callback("rm-1", "node"), b"", gap)
+        callbacks = rm.callbacks()
+        await asyncio.wait_for(anext(callbacks), 20)
+        with pytest.raises(ChangedPast, match=r"the callback before 95\.0 is 93\.0"):
+            await asyncio.wait_for(anext(callbacks), 20)
+        async with asyncio.timeout(20):
+            while (await beats.get()).headers.get(subjects.LOG_SEQ) != "90":
+                pass

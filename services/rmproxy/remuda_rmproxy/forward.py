@@ -97,11 +97,10 @@ class Forwarder:
             await self._dead_letters.write(message, rm_id, str(problem), span.headers())
             return
         rm = self._sessions.get(rm_id)
-        life = (
-            rm.life if rm is not None else 0
-        )  # in another, sequences may come again that were lost with their requests
+        # In another life, sequences may come again whose requests were lost.
+        message_id = f"{rm_id}.{rm.life if rm is not None else 0}.{message.seq}"
         for part, command in enumerate(commands):
-            headers = {subjects.MSG_ID: f"{rm_id}.{life}.{message.seq}.{part}", **span.headers()}
+            headers = {subjects.MSG_ID: f"{message_id}.{part}", **span.headers()}
             self._batch.append(Outgoing(subjects.inbox(rm_id), command, headers))
             self._bytes += len(command)
 
