@@ -36,6 +36,8 @@ def _many(first: int, seeds: int | None, seconds: float) -> int:
         if story.violations:
             failed.append(first + ran - 1)
             print(f"seed {failed[-1]}: {story.violations[0][:600]}", flush=True)
+        if ran % 100 == 0:
+            print(f"{ran} seeds, {len(failed)} with a violation", flush=True)
     took = time.monotonic() - started
     print(f"{ran} seeds from {first}, {len(failed)} with a violation, {took:.1f} s, {took / max(1, ran):.3f} s each")
     if failed:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any
+
+from .story import CURRENT
 
 STEPS_WITHOUT_TIME = 200_000
 _numbers = itertools.count(1)
@@ -36,6 +38,32 @@ class NumberedFuture(asyncio.Future[Any]):
 
     def __hash__(self) -> int:
         return self.number
+
+
+class _Gate:
+    """What is due of a process that is stopped waits until it goes on."""
+
+    __slots__ = ("args", "callback", "context", "handle", "loop")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, callback: Callable[..., object], args: tuple[Any, ...], context: Context
+    ) -> None:
+        self.loop = loop
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.handle: asyncio.Handle
+
+    def __call__(self) -> None:
+        process = CURRENT.get()
+        if process is None or process.stopped is None:
+            self.callback(*self.args)
+        else:
+            process.stopped.append(self.go_on)
+
+    def go_on(self) -> None:
+        if not self.handle.cancelled():
+            self.handle = self.loop.call_soon(self.callback, *self.args, context=self.context)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -65,6 +93,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise Stuck(f"{self._steps} steps at once\n{self._tasks()}")
         self._now += timeout
         return []
+
+    def call_soon(  # type: ignore[override]  # the stubs name the arguments' types
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        gate = _Gate(self, callback, args, copy_context() if context is None else context)
+        gate.handle = super().call_soon(gate, context=gate.context)
+        return gate.handle
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        gate = _Gate(self, callback, args, copy_context() if context is None else context)
+        handle = gate.handle = super().call_at(when, gate, context=gate.context)
+        return handle
 
     def clear(self) -> None:
         """Ends every task, and the loop."""

@@ -41,6 +41,7 @@ class Process:
         self._expected = expected
         self.own_leases = own_leases
         self._killed = False
+        self.stopped: list[Callable[[], None]] | None = None  # what is due meanwhile
         self._tasks: list[asyncio.Task[Any]] = []
         self._context = Context()
         self._context.run(CURRENT.set, self)
@@ -73,11 +74,24 @@ class Process:
             await self._end()
             await asyncio.sleep(self._random.uniform(*self.down_s))
 
+    def stop(self, for_s: float) -> None:
+        """SIGSTOP: what it had sent is on its way, time goes on, and it believes what it believed."""
+        if self.alive and self.stopped is None:
+            self._story.tell(f"{self.name} is stopped for {for_s:.1f} s")
+            self.stopped = []
+            self._network.later(for_s, self.go_on)
+
+    def go_on(self) -> None:
+        due, self.stopped = self.stopped, None
+        for one in due or ():
+            one()
+
     def kill(self) -> None:
         """-9: from now on nothing it does has an effect."""
         if self.alive and self.connection is not None and self._working is not None:
             self._story.tell(f"{self.name} is killed")
             self._killed = True
+            self.go_on()
             self.connection.hang_up()
             for task in self._tasks:
                 task.cancel()

@@ -154,6 +154,9 @@ class Simulation:
     def _kill_a_core(self) -> None:
         self.random.choice(self.cores).kill()
 
+    def _stop(self) -> None:
+        self.random.choice(self.processes).stop(self.random.uniform(0.1, 7.0))
+
     def _cut_off(self) -> None:
         process, for_s = self.random.choice(self.processes), self.random.uniform(0.1, 7.0)
         self.story.tell(f"{process.name} is cut off for {for_s:.1f} s")
@@ -249,8 +252,6 @@ class Simulation:
 
 Disaster = Callable[[Simulation], None]
 DISASTERS: tuple[Disaster, ...] = (
-    Simulation._kill, Simulation._kill, Simulation._kill_a_core, Simulation._cut_off, Simulation._outage,
-    Simulation._jump,
-    Simulation._fill,
-    Simulation._spoil_a_snapshot,
+    Simulation._kill, Simulation._kill, Simulation._kill_a_core, Simulation._stop, Simulation._cut_off,
+    Simulation._outage, Simulation._jump, Simulation._fill, Simulation._spoil_a_snapshot,
 )  # fmt: skip
