@@ -138,6 +138,35 @@ def test_a_changed_past_is_noticed() -> None:
         chain.accept(leader.write(2, False))
 
 
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=12),
+    st.integers(0, 12),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 4)), min_size=1, max_size=12),
+)
+def test_nothing_of_a_fork_is_ever_in_force(own: list[bool], common: int, fork: list[tuple[bool, int]]) -> None:
+    """The log was put back to where `common` commits were, and went on otherwise, while other RMs wrote as well. A
+    reader that sees only what comes behind its head takes nothing of it, and does not skip for ever."""
+    leader, chain = Leader("a", START), Chain(START)
+    heads = [START]
+    for seq, more in enumerate([*own, False], 1):
+        if chain.accept(leader.write(seq, more)):
+            heads.append(leader.head)
+    head = chain.head
+    other = Leader("b", heads[min(common, len(heads) - 2)])
+    seq, behind = other.head.seq, 0
+    for more, step in fork:
+        seq += step
+        message = other.write(seq, more)
+        if seq > head.seq:
+            behind += not more
+            try:
+                assert chain.accept(message) is None
+            except ChangedPast:
+                return
+    assert chain.head == head
+    assert behind <= 1, "the second commit that is seen shows that its author believed in the first"
+
+
 def test_a_late_leader_is_void_and_its_next_commit_a_fork() -> None:
     """It takes what is void here for the truth: one of the two logs is wrong."""
     late = Leader("late", START)
