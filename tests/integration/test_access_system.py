@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -100,6 +101,23 @@ async def test_an_rm_of_every_kind_of_message_works(server: GuardedServer) -> No
         await rm.deregister()
     violations = [line for line in server.log_file.read_text().splitlines() if "Violation" in line]
     assert len(violations) == 1 and "remuda.api.core.rm-2.queues" in violations[0]
+
+
+async def test_a_service_bears_streams_of_another_version(server: GuardedServer) -> None:
+    """It may look and not change: in the middle of an upgrade that must not keep it from starting."""
+    admin = await connect_as(server, "remuda-cli", "admin")
+    found = json.loads((await admin.request("$JS.API.STREAM.INFO.LOG")).payload)["config"]
+    changed = {**found, "description": "of another version"}
+    await admin.request("$JS.API.STREAM.UPDATE.LOG", json.dumps(changed).encode())
+    core = await connect_as(server, "remuda-core", "core")
+    await core.declare()
+    found = json.loads((await admin.request("$JS.API.STREAM.INFO.LOG")).payload)["config"]
+    assert found["description"] == "of another version"
+    await admin.declare()
+    found = json.loads((await admin.request("$JS.API.STREAM.INFO.LOG")).payload)["config"]
+    assert found["description"] == subjects.LOG.why
+    for bus in (core, admin):
+        await bus.close()
 
 
 async def test_an_rm_hears_that_its_report_is_wanted(server: GuardedServer) -> None:

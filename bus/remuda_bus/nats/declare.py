@@ -8,7 +8,8 @@ from typing import Any
 import structlog
 
 from remuda_bus import limits, subjects
-from remuda_bus.bus import Unreadable
+from remuda_bus.bus import Refused, Unreadable
+from remuda_bus.nats.connection import FORBIDDEN
 from remuda_bus.nats.feed import NANOSECOND
 from remuda_bus.nats.jetstream import STREAM_NAME_IN_USE, JetStream, JetStreamError
 
@@ -58,8 +59,15 @@ async def _ensure(jetstream: JetStream, wanted: dict[str, Any]) -> None:
     config: dict[str, Any] = found["config"]
     changed = {key: value for key, value in wanted.items() if config.get(key, _absent(value)) != value}
     if changed:
-        await jetstream.api(f"STREAM.UPDATE.{name}", {**config, **changed})
-        log.info("stream changed", stream=name, changed=sorted(changed))
+        try:
+            await jetstream.api(f"STREAM.UPDATE.{name}", {**config, **changed})
+        except Refused as refusal:
+            if refusal.code != FORBIDDEN:
+                raise
+            # In the middle of an upgrade; either version can do with the other's.
+            log.warning("stream is that of another version, see `remuda declare`", stream=name, differs=sorted(changed))
+        else:
+            log.info("stream changed", stream=name, changed=sorted(changed))
 
 
 def _absent(value: object) -> object:
