@@ -60,6 +60,8 @@ class Contest(Generic[M]):
             if not member.dirty:
                 member.dirty = True
                 self._dirty.append(member)
+                if len(self._dirty) > 4 * len(members) + 64:
+                    self._dirty = [each for each in dict.fromkeys(self._dirty) if each in members]
 
     def leave(self, member: M) -> None:
         members = self.members
@@ -67,10 +69,19 @@ class Contest(Generic[M]):
             del members[member]
             member.version = 0
             member.dirty = False  # if it enters another contest, that one has to rank it
-            if len(members) == 1:
-                self.leader = next(iter(members))
+            if len(members) < 2:
+                self._forget()
             elif member is self.leader:
                 self.leader = None
+
+    def _forget(self) -> None:
+        """Nobody is to be ranked. Who looks in only at such times would never put anything right, and what has left
+        would stay behind for ever."""
+        self._dirty.clear()
+        self._heap.clear()
+        self.leader = next(iter(self.members), None)
+        if self.leader is not None:
+            self.leader.dirty = False
 
     def first(self) -> M | None:
         if self.leader is not None or not self.members:
