@@ -22,6 +22,7 @@ from remuda_bus.nats import Access, connect
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SECRETS = DEPLOY / "secrets"
 PROJECT = "remuda-e2e"
+LOGS = Path("/tmp/remuda-e2e-logs")  # noqa: S108 - for people, after a failure
 SERVICES = ("core-1", "core-2", "rmproxy-1", "rmproxy-2", "config-1", "events-1")
 SERVERS = ("nats-1", "nats-2", "nats-3")
 PORTS = {"nats-1": 14221, "nats-2": 14222, "nats-3": 14223}
@@ -71,6 +72,11 @@ class Stack:
         self.until_well(*SERVICES, *SERVERS)
 
     def down(self) -> None:
+        """What each container has said is kept in LOGS."""
+        LOGS.mkdir(exist_ok=True)
+        for found in self._engine.containers.list(all=True, filters={"label": f"com.docker.compose.project={PROJECT}"}):
+            service = found.labels["com.docker.compose.service"]
+            (LOGS / f"{service}-{found.short_id}.log").write_bytes(found.logs(timestamps=True))
         self._compose.stop()
 
     def replace(self, name: str, **environment: str) -> None:

@@ -7,7 +7,7 @@ afresh.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
@@ -70,7 +70,7 @@ class Index:
         self._total_changed = False
         self._least: Vector | None = None
         # Lines whose waiting may have to be explained, the longest untold first.
-        self.unexplained: deque[Line] = deque()
+        self.unexplained: OrderedDict[Line, None] = OrderedDict()
         self.claimants = Claimants() if partition.settings.preemption_enabled else None
         # Gangs for which there was no place on any node, until one may have some.
         self.blocked: dict[Gang, None] = {}

@@ -334,7 +334,7 @@ class LeafOrder(QueueOrder):
         if line is None:
             lane = self._lane(demand, self._standing(application))
             line = lines[demand] = Line(application, lane)
-            self.index.unexplained.append(line)
+            self.index.unexplained[line] = None
             lane.contest.enter(line)
             if len(lines) == 1:
                 self.asks(application)
@@ -453,6 +453,7 @@ class LeafOrder(QueueOrder):
         lane = line.lane
         lines = self.lines[line.application]
         del lines[lane.demand]
+        self.index.unexplained.pop(line, None)  # not while it is looked at
         if not lines:
             del self.lines[line.application]
         self._leave(lane, line)

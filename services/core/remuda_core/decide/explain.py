@@ -29,11 +29,11 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
     # What the nodes say: the same for all asks of a demand, but for those for which nodes are kept.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
     for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
-        line = index.unexplained.popleft()
+        line, _ = index.unexplained.popitem(last=False)
         ask = line.head()
         if ask is None:
             continue
-        index.unexplained.append(line)
+        index.unexplained[line] = None
         if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:
             continue
         demand, known = line.lane.demand, set(ask.waiting or ())
