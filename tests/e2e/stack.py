@@ -22,7 +22,7 @@ from remuda_bus.nats import Access, connect
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SECRETS = DEPLOY / "secrets"
 PROJECT = "remuda-e2e"
-LOGS = Path("/tmp/remuda-e2e-logs")  # noqa: S108 - for people, after a failure
+LOGS = Path("/tmp/remuda-e2e-logs")
 SERVICES = ("core-1", "core-2", "rmproxy-1", "rmproxy-2", "config-1", "events-1")
 SERVERS = ("nats-1", "nats-2", "nats-3")
 PORTS = {"nats-1": 14221, "nats-2": 14222, "nats-3": 14223}

@@ -79,6 +79,7 @@ class Contest(Generic[M]):
         would stay behind for ever."""
         self._dirty.clear()
         self._heap.clear()
+        self._line.clear()
         self.leader = next(iter(self.members), None)
         if self.leader is not None:
             self.leader.dirty = False
