@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import structlog
 
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus, BusError, Unanswered
 from remuda_bus.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.predicates import Asker
@@ -32,7 +33,7 @@ class Tellers:
         self._tellers: dict[str, Teller] = {}
 
     def follow(self, rm_id: str) -> None:
-        """Tell this RM, if it is not told already."""
+        """Tell this RM, if it is not told already. Raises Unanswered when this process is ending."""
         if rm_id in self._followed:
             return
         self._followed.add(rm_id)
@@ -44,8 +45,15 @@ class Tellers:
             )
             await teller.run()
 
-        self._group.create_task(asker.run(), name=f"answers of {rm_id}")
-        self._group.create_task(self._halts.guard(rm_id, tell), name=f"tell {rm_id}")
+        self._begin(asker.run(), f"answers of {rm_id}")
+        self._begin(self._halts.guard(rm_id, tell), f"tell {rm_id}")
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        try:
+            self._group.create_task(work, name=name)
+        except RuntimeError:  # a request may still be answered when the lease is lost
+            work.close()
+            raise Unanswered("this rmproxy is ending") from None
 
     @contextmanager
     def in_a_hurry(self, rm_id: str) -> Iterator[None]:
