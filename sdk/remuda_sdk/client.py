@@ -169,9 +169,9 @@ class ResourceManager(HandlersOfRm):
         reply = await self._ask_proxy(subjects.register(self.rm_id), request.SerializeToString(), "register")
         self._superseded = None
         number = self._outflow_().registration = int(reply.headers.get(subjects.REGISTRATION, "0"))
-        self._session.told.skips()
         if self._inflow is not None:
-            await self._inflow.registered(number)
+            await self._inflow.registered(number)  # meanwhile, one of the former registration may still be taken
+        self._session.told.skips()
         if self._heart is not None:
             self._heart.start()
 
