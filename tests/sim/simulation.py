@@ -224,8 +224,6 @@ class Simulation:
                 raise Violation(f"nobody leads {rm_id}")
             if (halt := await self.server.get(subjects.HALTS.name, subjects.key_of(rm_id))) is not None:
                 raise Violation(f"{rm_id} is halted: {halt.value!r}")
-            if (state := auditor.core.state.rm_state) != "Running":
-                raise Violation(f"{rm_id} is {state}")
             await auditor.audit(cores)
             rm.cluster.compare(auditor.core, auditor.allocated)
 
@@ -243,6 +241,8 @@ class Simulation:
             auditor = self.auditors[rm.cluster.rm_id]
             if not rm.cluster.registered:
                 return f"{auditor.rm_id} is not registered"
+            if (state := auditor.core.state.rm_state) != "Running":  # late word of its silence is corrected in time
+                return f"{auditor.rm_id} is {state}"
             if why := await auditor.unsettled():
                 return why
             if now - auditor.changed_at < 3.0:
