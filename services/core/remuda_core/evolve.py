@@ -592,7 +592,7 @@ def _allocation_goes(state: State, partition: Partition, uuid: str) -> Allocatio
     if fact.execution_timeout_ms > 0:  # that may be days away
         at_ms = allocation.at_ms + fact.execution_timeout_ms
         state.timers.cancel(Alarm(at_ms, "execution", fact.partition, fact.application_id, uuid))
-    if allocation.preempting:
+    if allocation.releasing and allocation.preempting:
         book_preempting(allocation, -1)
     del application.allocations[uuid], allocation.node.allocations[uuid]
     if application.by_key is not None:

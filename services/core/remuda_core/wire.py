@@ -492,16 +492,22 @@ def _by_field_names(kind: type[facts.Fact]) -> None:
         values.update((name, to(getattr(fact, name))) for name, to, _ in converted)
         getattr(message, field_name).CopyFrom(message_type(**values))
 
-    back_at = [(kind.__struct_fields__.index(name), back) for name, _, back in converted]
-
-    def read(message: Any) -> facts.Fact:
-        values = [getattr(message, name) for name in fields]
-        for place, back in back_at:
-            values[place] = back(values[place])
-        return kind(*values)
-
     WRITERS[kind] = write
-    FACT_READERS[field_name] = read
+    FACT_READERS[field_name] = _reader(kind, fields)
+
+
+def _reader(kind: type[facts.Fact], fields: Mapping[str, str]) -> Callable[[Any], facts.Fact]:
+    """Compiled: a loop over the fields takes a third longer, and a restart reads millions of facts."""
+    names: dict[str, Any] = {"kind": kind}
+    values = []
+    for name, type_name in fields.items():
+        value = f"message.{name}"
+        if type_name in CONVERSIONS:
+            names[f"read_{name}"] = CONVERSIONS[type_name][1]
+            value = f"read_{name}({value})"
+        values.append(value)
+    reader: Callable[[Any], facts.Fact] = eval(f"lambda message: kind({', '.join(values)})", names)  # noqa: S307
+    return reader
 
 
 def snake(name: str) -> str:

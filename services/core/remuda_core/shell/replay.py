@@ -10,13 +10,12 @@ from ..wire import read_fact
 
 def apply(core: Core, commit: log_pb2.Commit) -> int:
     """Bring the core to the position after the commit. Returns the number of facts."""
-    count = 0
+    facts = (read_fact(fact) for decision in commit.decisions for fact in decision.facts)
+    count = core.replay(facts, commit.now_ms)
     state = core.state
-    for decision in commit.decisions:
-        core.replay(map(read_fact, decision.facts), commit.now_ms)
-        count += len(decision.facts)
+    for decision in reversed(commit.decisions):
         if decision.request_seq:
             state.request_seq, state.request_part = decision.request_seq, decision.request_part
+            break
     state.inbox_seq = commit.inbox_seq
-    state.now_ms = commit.now_ms
     return count
