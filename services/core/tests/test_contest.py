@@ -38,7 +38,7 @@ def test_who_has_left_is_forgotten_though_nobody_looks() -> None:
 def test_who_has_left_is_forgotten_though_one_looks_only_while_there_is_one() -> None:
     contest: Contest[Runner] = Contest()
     gone: weakref.WeakSet[Runner] = weakref.WeakSet()
-    before = Runner(0)
+    before = after = Runner(0)
     contest.enter(before)
     for speed in range(1, 1_000):
         after = Runner(speed)
