@@ -321,3 +321,24 @@ def test_a_message_that_is_on_its_way_already_is_no_refusal():
     """Of a cluster: another copy of it may be stored yet, or may have been lost with a leader."""
     said = failure("LOG", {"code": 409, "err_code": 10158, "description": "duplicate message id is in process"})
     assert isinstance(said, Unanswered)
+
+
+async def test_a_flush_speaks_for_all_that_was_sent_before(
+    server: NatsServer, nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who serves is there when `serve` returns, however late it is written to the server."""
+    client = nats_bus._connection.client
+    other = await connect(server.url, "other", timeout_s=5)
+    written = client._flush_pending
+
+    async def late() -> None:
+        asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(written()))
+
+    monkeypatch.setattr(client, "_flush_pending", late)
+    await client.subscribe("remuda.api.test.late")
+    await client.flush()
+    monkeypatch.undo()
+    with pytest.raises(Unanswered) as failed:
+        await other.request("remuda.api.test.late", timeout_s=0.2)
+    assert not isinstance(failed.value, NobodyListens)
+    await other.close()
