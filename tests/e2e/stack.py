@@ -120,7 +120,7 @@ class Stack:
 
     def memory_bytes(self, name: str) -> int:
         """What its processes hold themselves, without files that the kernel keeps for them."""
-        said: dict[str, Any] = self.container(name).stats(stream=False)["memory_stats"]["stats"]
+        said: dict[str, Any] = self.container(name).stats(stream=False, one_shot=True)["memory_stats"]["stats"]
         return int(said["rss"] if "rss" in said else said["anon"])
 
     def files_of(self, image: str) -> Iterator[bytes]:

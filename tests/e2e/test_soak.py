@@ -1,5 +1,5 @@
 """Half load for a while: no process grows, nothing remains unacknowledged. REMUDA_SOAK_S=600 by hand, see
-docs/operations.md."""
+docs/operations.md. Servers remember message IDs for two minutes, so they are judged only when it takes longer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ RM = "e2e-soak"
 RATE = 500
 SOAK_S = float(os.environ.get("REMUDA_SOAK_S", "120"))
 WARM_UP = 0.4  # of the time
+SAMPLE_S = 1.0
 GROWTH = 0.05
 APPLICATIONS = 20
 
@@ -40,12 +41,14 @@ async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> 
         for name in memory:
             await in_thread(lambda name: memory[name].append((now, stack.memory_bytes(name))), name)
         pending.append(await unacknowledged(admin))
+        await asyncio.sleep(SAMPLE_S)
     assert load.returncode is None, "the load ended too early"
     load.terminate()
     await load.wait()
     growth = {name: grown(samples) for name, samples in memory.items()}
     print({name: f"{samples[-1][1] / 1e6:.0f} MB {growth[name]:+.1%}" for name, samples in memory.items()}, pending)
-    assert {name: share for name, share in growth.items() if share > GROWTH} == {}
+    watched = (*SERVICES, *SERVERS) if WARM_UP * SOAK_S > subjects.CALLBACKS.duplicate_window_s else SERVICES
+    assert {name: growth[name] for name in watched if growth[name] > GROWTH} == {}
     half = len(pending) // 2
     assert statistics.mean(pending[half:]) <= 2 * max(statistics.mean(pending[:half]), RATE)
 
