@@ -8,8 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from remuda_bus.bus import Bus
-from remuda_bus.nats import Access, connect
+from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import Settings
+from remuda_config.shell import main as config_main
+from remuda_rmproxy.shell import main as rmproxy_main
 
 Main = Callable[[Bus, Any], Awaitable[None]]
 
@@ -36,6 +38,18 @@ async def running(
         await bus.close()
         if failed:
             raise failed
+
+
+@asynccontextmanager
+async def around_the_core(url: str) -> AsyncIterator[NatsBus]:
+    """The configuration service and rmproxy; yields a connection of the test's own."""
+    async with (
+        running(url, "config", lambda bus, settings: config_main(bus, settings, None)),
+        running(url, "rmproxy", rmproxy_main),
+    ):
+        bus = await connect(url, "test", timeout_s=5)
+        yield bus
+        await bus.close()
 
 
 async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) -> None:

@@ -7,14 +7,13 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Refused, Unanswered
-from remuda_bus.nats import NatsBus, connect
+from remuda_bus.nats import NatsBus
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
@@ -24,20 +23,6 @@ from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, Supersed
 from tests.integration.running import running, until
 
 QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with NatsServer(tmp_path / "nats") as server:
-        yield server
-
-
-@pytest.fixture
-async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
-    bus = await connect(server.url, "test", timeout_s=5)
-    await bus.declare()
-    yield bus
-    await bus.close()
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
-from remuda_bus.nats import NatsBus, connect
+from remuda_bus.nats import NatsBus
 from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -25,20 +24,6 @@ from tests.integration.running import running, until
 from tests.integration.scripted_core import Fact, ScriptedCore, allocated, scripted_core
 
 impatient = partial(rmproxy_main, core_within_s=0.5)
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with NatsServer(tmp_path / "nats") as server:
-        yield server
-
-
-@pytest.fixture
-async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
-    bus = await connect(server.url, "test", timeout_s=5)
-    await bus.declare()
-    yield bus
-    await bus.close()
 
 
 @pytest.fixture

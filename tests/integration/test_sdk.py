@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Message
-from remuda_bus.nats import NatsBus, connect
+from remuda_bus.nats import NatsBus
 from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -30,20 +29,6 @@ from remuda_sdk import (
 from remuda_sdk.session import Callback
 from tests.integration.running import running, until
 from tests.integration.scripted_core import Command, Fact, ScriptedCore, allocated, release_requested, scripted_core
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with NatsServer(tmp_path / "nats") as server:
-        yield server
-
-
-@pytest.fixture
-async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
-    bus = await connect(server.url, "test", timeout_s=5)
-    await bus.declare()
-    yield bus
-    await bus.close()
 
 
 @pytest.fixture

@@ -18,32 +18,16 @@ from remuda.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import NobodyListens
 from remuda_bus.nats import NatsBus, connect
-from remuda_config.shell import main as config_main
 from remuda_core import limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.accounting import AccountingRm, Books, Plan, verify
-from tests.integration.running import running, until
+from tests.integration.running import around_the_core, running, until
 
 KILLS = 3
 TAKEN_OVER_WITHIN_S = 2.0
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with NatsServer(tmp_path / "nats") as server:
-        yield server
-
-
-@pytest.fixture
-async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
-    bus = await connect(server.url, "test", timeout_s=5)
-    await bus.declare()
-    yield bus
-    await bus.close()
 
 
 async def register(bus: NatsBus, *rms: str) -> None:
@@ -103,7 +87,7 @@ async def test_what_is_handed_over_under_load_is_all_there(server: NatsServer, t
     monkeypatch.setattr(limits, "SETTLED_S", 0.2)
     plan = Plan(asks=2_000, rate=300, nodes=10, lives_ms=300)
     rms = {rm: AccountingRm(server.url, rm, Books.open(plan, tmp_path / rm)) for rm in ("a", "b", "c")}
-    async with around(server.url) as bus, core(server.url, "one") as one, asyncio.TaskGroup() as group:
+    async with around_the_core(server.url) as bus, core(server.url, "one") as one, asyncio.TaskGroup() as group:
         working = [group.create_task(rm.run()) for rm in rms.values()]
         handovers = 0
         while not all(rm.settled.is_set() for rm in rms.values()):
@@ -122,18 +106,6 @@ async def test_what_is_handed_over_under_load_is_all_there(server: NatsServer, t
 
 async def led_something(bus: NatsBus, name: str) -> bool:
     return await total(bus, name) > 0
-
-
-@asynccontextmanager
-async def around(url: str) -> AsyncIterator[NatsBus]:
-    """The services around the core."""
-    async with (
-        running(url, "config", lambda bus, settings: config_main(bus, settings, None)),
-        running(url, "rmproxy", rmproxy_main),
-    ):
-        bus = await connect(url, "test", timeout_s=5)
-        yield bus
-        await bus.close()
 
 
 async def test_a_leader_that_keeps_still_survives_an_outage(server: NatsServer, bus: NatsBus) -> None:

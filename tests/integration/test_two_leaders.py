@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,6 @@ from remuda_bus.bus import Headers, NobodyListens, Unanswered
 from remuda_bus.lease import Lease
 from remuda_bus.log import LogReader, LostLeadership, Position
 from remuda_bus.nats import NatsBus, connect
-from remuda_config.shell import main as config_main
 from remuda_core.core import Core
 from remuda_core.shell.follower import Follower
 from remuda_core.shell.leader import Leader
@@ -27,9 +24,8 @@ from remuda_core.shell.main import main as core_main
 from remuda_core.shell.main import wall_clock_ms
 from remuda_core.shell.settings import CoreSettings
 from remuda_core.shell.snapshots import Snapshots
-from remuda_rmproxy.shell import main as rmproxy_main
 from tests.accounting import AccountingRm, Books, Plan, verify
-from tests.integration.running import running, until
+from tests.integration.running import around_the_core, running, until
 
 RM = "rm-1"
 PLAN = Plan(asks=1_500, nodes=10, applications=5, rate=500, lives_ms=200)
@@ -92,17 +88,6 @@ class Rival:
         await lease.acquire()
         snapshots = Snapshots(bus, core, CoreSettings())
         await Leader(bus, core, lease, await follower.close(), wall_clock_ms, snapshots).lead(lambda: True)
-
-
-@asynccontextmanager
-async def around_the_core(url: str) -> AsyncIterator[NatsBus]:
-    async with (
-        running(url, "config", lambda bus, settings: config_main(bus, settings, None)),
-        running(url, "rmproxy", rmproxy_main),
-    ):
-        bus = await connect(url, "test", timeout_s=5)
-        yield bus
-        await bus.close()
 
 
 @pytest.mark.timeout(120)

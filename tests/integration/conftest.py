@@ -1,0 +1,25 @@
+"""A server, and a connection to it with all streams declared."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from remuda.embedded import NatsServer
+from remuda_bus.nats import NatsBus, connect
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with NatsServer(tmp_path / "nats") as server:
+        yield server
+
+
+@pytest.fixture
+async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
+    bus = await connect(server.url, "test", timeout_s=5)
+    await bus.declare()
+    yield bus
+    await bus.close()
