@@ -51,7 +51,7 @@ from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Allocated, Ask, Fact
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, Timing
-from remuda_core.shell import replay, snapshot_format
+from remuda_core.shell import replay, schema, snapshot_format
 from remuda_core.shell.child import Child
 from remuda_core.snapshot import restore, save
 from remuda_core.wire import Scribe
@@ -181,7 +181,7 @@ def read_day(log: str, facts: int) -> dict[str, Any]:
     with Path(log).open("rb") as file:
         for payload in payloads(file):
             started = time.perf_counter()
-            done += replay.apply(core, log_pb2.Commit.FromString(payload))
+            done += replay.apply(core, schema.Commit.FromString(payload))
             busy_s += time.perf_counter() - started
             memory.after(done)
     cpu_s = time.process_time() - began_s

@@ -83,8 +83,9 @@ class Chain:
     """Judges one message after the other. Pure: no bus, no clock. `head` is the last commit in force; None to begin
     with: the first one that is there, whatever it hangs on, since a log may have been trimmed."""
 
-    def __init__(self, head: Position | None) -> None:
+    def __init__(self, head: Position | None, read_as: type[log_pb2.Commit] = log_pb2.Commit) -> None:
         self.head = head or START
+        self._read_as = read_as
         self.voided = 0  # messages found void, those of parts given up included
         self._anywhere = head is None
         self._parts: list[log_pb2.Commit] = []
@@ -95,7 +96,7 @@ class Chain:
         """The commit that is in force with this message, or None: it is void, or more parts are to come. Raises
         ChangedPast. Messages have to come in the order of their sequence, without gaps."""
         try:
-            commit = log_pb2.Commit.FromString(message.payload)
+            commit = self._read_as.FromString(message.payload)
         except DecodeError:
             self.voided += 1
             return None
@@ -220,24 +221,34 @@ class LogReader:
     """Follows the log of one RM. `position` is the last commit in force, `last_seq` the last message read, valid or
     void."""
 
-    def __init__(self, bus: Bus, rm_id: str, reader: Reader, after: Position | None) -> None:
+    def __init__(
+        self, bus: Bus, rm_id: str, reader: Reader, after: Position | None, read_as: type[log_pb2.Commit]
+    ) -> None:
         self._bus = bus
         self._rm_id = rm_id
         self._subject = subjects.log(rm_id)
         self._reader = reader
-        self._chain = Chain(after)
+        self._chain = Chain(after, read_as)
         self.last_seq = after.seq if after is not None else 0
 
     @classmethod
-    async def open(cls, bus: Bus, rm_id: str, after: Position | None = START, *, again: bool = False) -> LogReader:
-        """What follows the commit `after`; with `again`, that one first. None: from the first that is there. Raises
-        ChangedPast when the log does not hold that commit any more."""
+    async def open(
+        cls,
+        bus: Bus,
+        rm_id: str,
+        after: Position | None = START,
+        *,
+        again: bool = False,
+        read_as: type[log_pb2.Commit] = log_pb2.Commit,
+    ) -> LogReader:
+        """What follows the commit `after`; with `again`, that one first. None: from the first that is there. `read_as`:
+        another class for the same bytes. Raises ChangedPast when the log does not hold that commit any more."""
         stream, subject = subjects.LOG.name, subjects.log(rm_id)
         if again and after is not None and after.seq:
             before = await _before(bus, rm_id, after)
-            return cls(bus, rm_id, await bus.read(stream, subject, before.seq), before)
+            return cls(bus, rm_id, await bus.read(stream, subject, before.seq), before, read_as)
         known = after or START
-        return cls(bus, rm_id, await bus.read(stream, subject, known.seq, known.hash), after)
+        return cls(bus, rm_id, await bus.read(stream, subject, known.seq, known.hash), after, read_as)
 
     @property
     def position(self) -> Position:

@@ -14,7 +14,7 @@ from remuda_bus.bus import Bus
 from remuda_bus.log import START, LogReader, Position
 from remuda_core.check import check, digest
 from remuda_core.core import Core
-from remuda_core.shell import replay
+from remuda_core.shell import replay, schema
 from remuda_core.shell.snapshots import restore
 from remuda_core.state import State
 from tests.accounting.books import MEMORY, Books
@@ -115,7 +115,7 @@ def amounts(count: int) -> dict[str, int]:
 
 async def catch_up(bus: Bus, core: Core, after: Position, log_seq: int) -> None:
     """From behind the commit `after` up to that one."""
-    reader = await LogReader.open(bus, core.state.rm_id, after)
+    reader = await LogReader.open(bus, core.state.rm_id, after, read_as=schema.Commit)
     try:
         async for entries in reader.to_end():
             for entry in entries:

@@ -17,7 +17,7 @@ from remuda_config.load import check_extra, timing
 from remuda_core import commands
 from remuda_core.check import check, digest
 from remuda_core.core import Core
-from remuda_core.shell import replay
+from remuda_core.shell import replay, schema
 from remuda_core.wire import Scribe
 from remuda_events.narrate import narrate
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
@@ -219,7 +219,7 @@ class InProcess:
         decision = commit.decisions.add(command=name)
         for fact in facts:
             scribe.write(fact, decision.facts.add())
-        replay.apply(self.standby, commit)
+        replay.apply(self.standby, schema.Commit.FromString(commit.SerializeToString()))
         self._hear(commit)
         return list(decision.facts)
 

@@ -21,7 +21,7 @@ from remuda_bus.log import LogReader
 from remuda_bus.nats import connect
 from remuda_core.check import check
 from remuda_core.core import Core
-from remuda_core.shell import replay
+from remuda_core.shell import replay, schema
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .answer import Answer, Answers
@@ -174,7 +174,7 @@ class OverNats:
     # What a standby does
 
     async def _follow(self) -> None:
-        reader = await LogReader.open(self._bus, self.scenario.rm_id)
+        reader = await LogReader.open(self._bus, self.scenario.rm_id, read_as=schema.Commit)
         while True:
             try:
                 entries = await reader.batch()

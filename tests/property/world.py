@@ -19,7 +19,7 @@ from remuda_core.facts import (
     ReplacementStarted,
 )
 from remuda_core.rules.connection import RUNNING
-from remuda_core.shell import snapshot_format
+from remuda_core.shell import schema, snapshot_format
 from remuda_core.snapshot import restore, save
 from remuda_core.state import Partition, State
 from remuda_core.wire import WRITERS, read_fact
@@ -172,7 +172,7 @@ def over(fact: Fact) -> Fact:
     """Written and read."""
     message = log_pb2.Fact()
     WRITERS[type(fact)](fact, message)
-    return read_fact(log_pb2.Fact.FromString(message.SerializeToString()))
+    return read_fact(schema.Fact.FromString(message.SerializeToString()))
 
 
 def lines(facts: list[Fact]) -> str:

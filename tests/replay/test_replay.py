@@ -13,11 +13,11 @@ from remuda_bus.nats.micro import VERSION
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
-from remuda_core.shell import replay, snapshot_format
+from remuda_core.shell import replay, schema, snapshot_format
 from remuda_core.shell.snapshots import restore
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import read_fact
-from remuda_proto.remuda.v1 import log_pb2, snapshot_pb2
+from remuda_proto.remuda.v1 import snapshot_pb2
 from tests.property.world import RM
 
 from .recording import FOLDER, Recording
@@ -28,7 +28,7 @@ RECORDED = sorted(FOLDER.glob("*/*.gz"))
 async def started(recording: Recording, at: int | None) -> Core:
     """As a core that finds this on the bus."""
     bus, core = await recording.on_bus(at=at), Core(RM)
-    reader = await LogReader.open(bus, RM, await restore(bus, core))
+    reader = await LogReader.open(bus, RM, await restore(bus, core), read_as=schema.Commit)
     async for entries in reader.to_end():
         for entry in entries:
             replay.apply(core, entry.commit)
@@ -84,7 +84,7 @@ def test_recordings_of_this_version_have_everything() -> None:
     for path in (FOLDER / VERSION).glob("*.gz"):
         recording = Recording.read(path)
         for payload in recording.log:
-            for decision in log_pb2.Commit.FromString(payload).decisions:
+            for decision in schema.Commit.FromString(payload).decisions:
                 happened |= {type(read_fact(fact)) for fact in decision.facts}
         happened |= {type(r) for r in snapshot_format.read(RM, recording.snapshots[min(recording.snapshots)])[1]}
     assert not (BY_FACT.keys() | RESTORERS.keys()) - happened

@@ -14,7 +14,7 @@ from remuda_bus.memory import MemoryBus
 from remuda_core.check import check, digest
 from remuda_core.commands import Schedule
 from remuda_core.core import Core
-from remuda_core.shell import replay
+from remuda_core.shell import replay, schema
 from remuda_events.narrate import narrate
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
@@ -88,7 +88,7 @@ class Auditor:
         self._story.tell(f"{self.rm_id} commit {seq} of {commit.epoch}: {brief(commit)}")
         for decision in commit.decisions:
             self._handles(seq, decision)
-        replay.apply(self.core, commit)
+        replay.apply(self.core, schema.Commit.FromString(commit.SerializeToString()))
         self._records.extend((seq, index) for index, _ in enumerate(narrate(commit)))
         if self.commits % CHECK_EVERY == 0:
             self.check()

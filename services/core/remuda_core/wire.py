@@ -7,7 +7,7 @@ Reading never judges: a message that could be parsed becomes commands, and `deci
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
@@ -17,21 +17,45 @@ from . import commands, facts, settings
 from .limits import SHAPES
 from .rules.resource import Resource, clamp
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Shared(dict[K, V]):
+    """What was read, by how it was written: so it is read once, and shared. Never change it. Bounded, because it comes
+    from outside."""
+
+    def __init__(self, read: Callable[[K], V]) -> None:
+        self._read = read
+
+    def __missing__(self, written: K) -> V:
+        if len(self) >= SHAPES:
+            self.clear()
+        value = self[written] = self._read(written)
+        return value
+
+
+def _read_quantities(written: bytes) -> Resource:
+    quantities = si.Resource.FromString(written).resources
+    return {name: quantities[name].value for name in sorted(quantities)}
+
+
+def _read_entries(written: tuple[bytes, ...]) -> facts.Tags:
+    entries = map(si.AllocationAsk.TagsEntry.FromString, written)
+    return {entry.key: entry.value for entry in entries}
+
+
+# Resources and tags in the log and in snapshots: see shell/schema.py.
+RESOURCES: Final = Shared(_read_quantities)
+TAGS: Final = Shared(_read_entries)
 NO_TAGS: Final[facts.Tags] = {}
-_read_shapes: dict[bytes, Resource] = {}
 _written_shapes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 _written_allocations: dict[tuple[object, ...], si.Allocation] = {}
 
 
 def read_resource(message: si.Resource) -> Resource:
     """The result is shared: never change it."""
-    key = message.SerializeToString()
-    resource = _read_shapes.get(key)
-    if resource is None:
-        if len(_read_shapes) >= SHAPES:
-            _read_shapes.clear()
-        resource = _read_shapes[key] = {name: message.resources[name].value for name in sorted(message.resources)}
-    return resource
+    return RESOURCES[message.SerializeToString()]
 
 
 def write_resource(resource: Resource) -> si.Resource:
@@ -96,7 +120,7 @@ def read_rm_connection(message: inbox_pb2.RmConnection) -> Iterable[commands.Com
 
 def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
     for node in message.nodes:
-        existing = tuple(read_allocation(allocation) for allocation in node.existingAllocations)
+        existing = tuple(read_reported(allocation) for allocation in node.existingAllocations)
         partition = node.attributes.get(NODE_PARTITION, "")
         try:
             action = si.NodeInfo.ActionFromRM.Name(node.action)
@@ -125,9 +149,9 @@ def read_application_request(message: si.ApplicationRequest) -> Iterable[command
 def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
     """In the order in which the parts of one request take effect: what is reported, what is asked, what is released."""
     for allocation in message.allocations:
-        yield commands.RecoverAllocation(read_allocation(allocation))
+        yield commands.RecoverAllocation(read_reported(allocation))
     for ask in message.asks:
-        yield commands.SubmitAsk(read_ask(ask))
+        yield commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
     for release in message.releases.allocationsToRelease:
         yield commands.ReleaseAllocation(
             release.partitionName,
@@ -163,17 +187,17 @@ READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]
 }
 
 
-def read_ask(ask: si.AllocationAsk) -> facts.Ask:
+def read_ask(ask: si.AllocationAsk, resource: Resource, tags: facts.Tags) -> facts.Ask:
     preemption = ask.preemptionPolicy if ask.HasField("preemptionPolicy") else None
     return facts.Ask(
         ask.partitionName,
         ask.applicationID,
         ask.allocationKey,
-        read_resource(ask.resourceAsk),
+        resource,
         ask.maxAllocations,
         ask.priority,
         ask.executionTimeoutMilliSeconds,
-        read_tags(ask.tags),
+        tags,
         ask.taskGroupName,
         ask.placeholder,
         ask.Originator,
@@ -182,16 +206,20 @@ def read_ask(ask: si.AllocationAsk) -> facts.Ask:
     )
 
 
-def read_allocation(allocation: si.Allocation) -> facts.Allocated:
+def read_reported(allocation: si.Allocation) -> facts.Allocated:
+    return read_allocation(allocation, read_resource(allocation.resourcePerAlloc), read_tags(allocation.allocationTags))
+
+
+def read_allocation(allocation: si.Allocation, resource: Resource, tags: facts.Tags) -> facts.Allocated:
     return facts.Allocated(
         allocation.partitionName,
         allocation.applicationID,
         allocation.allocationKey,
         allocation.UUID,
         allocation.nodeID,
-        read_resource(allocation.resourcePerAlloc),
+        resource,
         allocation.priority,
-        read_tags(allocation.allocationTags),
+        tags,
         allocation.taskGroupName,
         allocation.placeholder,
     )
@@ -336,7 +364,7 @@ def write_rule(rule: settings.PlacementRule) -> config_pb2.PlacementRule:
 
 
 # Facts, both ways. Most have the fields of their message, by name and in order; the three that embed a message of si.v1
-# are written out.
+# are written out. What is read is of shell/schema.py: its resources and tags are bytes.
 
 
 def read_fact(message: log_pb2.Fact) -> facts.Fact:
@@ -417,7 +445,15 @@ def written_allocated(fact: facts.Allocated) -> log_pb2.Allocated:
     return message
 
 
-def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
+def read_logged_ask(message: Any) -> facts.Ask:
+    return read_ask(message, RESOURCES[message.resourceAsk], TAGS[tuple(message.tags)])
+
+
+def read_logged_allocation(message: Any) -> facts.Allocated:
+    return read_allocation(message, RESOURCES[message.resourcePerAlloc], TAGS[tuple(message.allocationTags)])
+
+
+def read_allocated(message: Any) -> facts.Allocated:
     a = message.allocation
     return facts.Allocated(
         a.partitionName,
@@ -425,9 +461,9 @@ def read_allocated(message: log_pb2.Allocated) -> facts.Allocated:
         a.allocationKey,
         a.UUID,
         a.nodeID,
-        read_resource(a.resourcePerAlloc),
+        RESOURCES[a.resourcePerAlloc],
         a.priority,
-        read_tags(a.allocationTags),
+        TAGS[tuple(a.allocationTags)],
         a.taskGroupName,
         a.placeholder,
         message.execution_timeout_ms,
@@ -460,16 +496,16 @@ WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
     ),
 }
 FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
-    "ask_accepted": lambda message: facts.AskAccepted(read_ask(message.ask)),
-    "ask_changed": lambda message: facts.AskChanged(read_ask(message.ask)),
+    "ask_accepted": lambda message: facts.AskAccepted(read_logged_ask(message.ask)),
+    "ask_changed": lambda message: facts.AskChanged(read_logged_ask(message.ask)),
     "allocated": read_allocated,
-    "allocation_recovered": lambda message: facts.AllocationRecovered(read_allocation(message.allocation)),
+    "allocation_recovered": lambda message: facts.AllocationRecovered(read_logged_allocation(message.allocation)),
 }
 
 # By the type of a fact's field: how its value is written into a keyword of the message, and how it is read from it.
 CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
-    "Resource": (write_resource, read_resource),
-    "Tags": (lambda tags: tags, read_tags),
+    "Resource": (write_resource, RESOURCES.__getitem__),
+    "Tags": (lambda tags: tags, lambda entries: TAGS[tuple(entries)]),
     "tuple[str, ...]": (lambda names: names, tuple),
     "PartitionSettings": (write_partition, read_partition),
     "Timing": (write_timing, read_timing),

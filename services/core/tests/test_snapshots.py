@@ -22,7 +22,7 @@ from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import built_in
-from remuda_core.shell import replay, snapshot_format, snapshots
+from remuda_core.shell import replay, schema, snapshot_format, snapshots
 from remuda_core.shell.settings import CoreSettings
 from remuda_core.shell.snapshots import BUCKET, Snapshots, kept, restore
 from remuda_core.shell.trimming import trim
@@ -91,7 +91,7 @@ async def restored(bus: Bus) -> tuple[Core, Position]:
     """As a core that starts: the snapshot, and the rest of the log."""
     core = Core(RM)
     position = await restore(bus, core)
-    reader = await LogReader.open(bus, RM, position)
+    reader = await LogReader.open(bus, RM, position, read_as=schema.Commit)
     async for entries in reader.to_end():
         for entry in entries:
             replay.apply(core, entry.commit)

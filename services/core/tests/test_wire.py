@@ -22,6 +22,7 @@ from remuda_core.settings import (
     QueueSettings,
     Timing,
 )
+from remuda_core.shell import schema
 from remuda_core.wire import WRITERS, Scribe, read_fact, write_ask
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
@@ -102,7 +103,7 @@ def values_of(kind: type[Fact]) -> st.SearchStrategy[Fact]:
 def written(fact: Fact, write: Callable[[Fact, log_pb2.Fact], None] | None = None) -> log_pb2.Fact:
     message = log_pb2.Fact()
     (write or WRITERS[type(fact)])(fact, message)
-    return log_pb2.Fact.FromString(message.SerializeToString())
+    return schema.Fact.FromString(message.SerializeToString())
 
 
 @pytest.mark.parametrize("kind", facts.kinds().values(), ids=list(facts.kinds()))
@@ -128,7 +129,7 @@ def test_an_accepted_ask_is_copied_as_it_came(sent: list[Ask]) -> None:
 
 def test_a_fact_nobody_knows() -> None:
     with pytest.raises(ValueError, match="written by a newer one"):
-        read_fact(log_pb2.Fact())
+        read_fact(schema.Fact())
 
 
 def test_amounts_stop_at_the_bounds() -> None:

@@ -11,7 +11,7 @@ from remuda_bus.log import LogEntry, LogReader, LogWriter, Position
 
 from .. import limits
 from ..core import Core
-from . import replay
+from . import replay, schema
 
 
 class Follower:
@@ -29,7 +29,7 @@ class Follower:
         for partition in self._core.state.partitions.values():
             partition.index = None
         self.position, self.facts = position, 0
-        self._reader = await LogReader.open(self._bus, self._core.state.rm_id, position)
+        self._reader = await LogReader.open(self._bus, self._core.state.rm_id, position, read_as=schema.Commit)
         await self.catch_up()
 
     async def follow(self) -> None:

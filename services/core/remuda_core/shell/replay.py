@@ -9,7 +9,7 @@ from ..wire import read_fact
 
 
 def apply(core: Core, commit: log_pb2.Commit) -> int:
-    """Bring the core to the position after the commit. Returns the number of facts."""
+    """Bring the core to the position after the commit, a `schema.Commit`. Returns the number of facts."""
     facts = (read_fact(fact) for decision in commit.decisions for fact in decision.facts)
     count = core.replay(facts, commit.now_ms)
     state = core.state

@@ -18,7 +18,8 @@ from remuda_proto.si.v1 import si_pb2 as si
 from .. import facts, snapshot
 from ..limits import SNAPSHOT_RECORDS_PER_PIECE
 from ..snapshot import RESTORERS, Record
-from ..wire import WRITERS, read_ask, read_fact, read_resource, snake, write_ask, write_resource
+from ..wire import RESOURCES, WRITERS, read_fact, read_logged_ask, snake, write_ask, write_resource
+from . import schema
 
 FORMAT: Final = 1
 
@@ -46,7 +47,7 @@ def write(rm_id: str, position: Position, records: Iterable[Record]) -> Iterator
 def read(rm_id: str, payload: bytes) -> tuple[Position, Iterator[Record]]:
     """Raises Unreadable."""
     try:
-        message = snapshot_pb2.Snapshot.FromString(payload)
+        message = schema.Snapshot.FromString(payload)
     except DecodeError as error:
         raise Unreadable(f"it is no snapshot: {error}") from error
     if message.format != FORMAT:
@@ -90,11 +91,11 @@ def _many(to_message: ToMessage, from_message: FromMessage) -> tuple[ToMessage, 
 def _conversion(type_name: str) -> tuple[ToMessage, FromMessage] | None:
     """None for what protobuf has as it is."""
     if type_name == "facts.Ask":
-        return _written_ask, read_ask
+        return _written_ask, read_logged_ask
     if type_name.startswith("facts."):
         return _write_fact, read_fact
     if type_name == "Resource":
-        return write_resource, read_resource
+        return write_resource, RESOURCES.__getitem__
     if type_name == "tuple[str, ...]":
         return list, tuple
     if type_name.startswith("tuple["):
