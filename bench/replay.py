@@ -3,10 +3,10 @@
     python bench/replay.py [--json] [--facts N] [--allocations N] [--nodes N] [--log FILE] [--case log|snapshot]
 
 log        A day of a cluster is written as commits, then read by a process of its own as a restarted core does: parsed,
-           applied, nothing decided. `facts_per_s` by the clock, and by the processor. How much memory the process that
-           decided the day (the leader) and the one that replays it (the follower) have after a fifth of it, when as
-           much ends as begins, and at the end: `growth_percent` is what history leaves behind. --log keeps the day in
-           a file, and takes it from there the next time.
+           found to be one chain, applied, nothing decided. `facts_per_s` by the clock, and by the processor. How much
+           memory the process that decided the day (the leader) and the one that replays it (the follower) have after a
+           fifth of it, when as much ends as begins, and at the end: `growth_percent` is what history leaves behind.
+           --log keeps the day in a file, and takes it from there the next time.
 snapshot   A full cluster. `stopped_ms`: for how long the leader stands still while it forks, and `written_s` until the
            child has written all; `restored_s`: from bytes to a state that can decide. Both without the server.
 """
@@ -32,7 +32,9 @@ from typing import Any, BinaryIO
 
 import psutil
 
-from remuda_bus.log import Position
+from remuda_bus.bus import Message
+from remuda_bus.log import START, Chain, Position
+from remuda_bus.past import digest_of
 from remuda_bus.process import GC_THRESHOLDS
 from remuda_core.check import digest
 from remuda_core.commands import (
@@ -159,9 +161,11 @@ def write_day(facts: int, file: BinaryIO) -> dict[str, float]:
     """How its memory grew."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    memory, day = Memory(facts), Day(facts)
+    memory, day, tip = Memory(facts), Day(facts), START
     for commit in day.commits():
+        commit.parent, commit.parent_hash = tip.seq, tip.hash
         payload = commit.SerializeToString()
+        tip = Position(tip.seq + 1, digest_of(payload))
         file.write(LENGTH.pack(len(payload)) + payload)
         memory.after(day.written)
     return memory.grown("leader")
@@ -176,12 +180,14 @@ def read_day(log: str, facts: int) -> dict[str, Any]:
     """In a process of its own."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    core, memory = Core(RM), Memory(facts)
+    core, memory, chain = Core(RM), Memory(facts), Chain(START, schema.Commit)
     done, busy_s, began_s = 0, 0.0, time.process_time()
     with Path(log).open("rb") as file:
-        for payload in payloads(file):
+        for seq, payload in enumerate(payloads(file), 1):
             started = time.perf_counter()
-            done += replay.apply(core, schema.Commit.FromString(payload))
+            entry = chain.accept(Message("", payload, seq=seq))
+            assert entry is not None, "the log is one chain"
+            done += replay.apply(core, entry.commit)
             busy_s += time.perf_counter() - started
             memory.after(done)
     cpu_s = time.process_time() - began_s
