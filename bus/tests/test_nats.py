@@ -253,6 +253,35 @@ async def test_a_cancellation_that_nats_py_swallows_is_heeded() -> None:
     assert task.cancelled()
 
 
+async def test_whoever_stops_waiting_for_a_flush_does_not_make_the_connection_deaf(nats_bus: NatsBus) -> None:
+    client = nats_bus._connection.client
+    flushing = asyncio.create_task(client.flush())
+    while not client._pongs:  # noqa: ASYNC110 - nothing tells when it has asked
+        await asyncio.sleep(0)
+    flushing.cancel()
+    await asyncio.wait([flushing])
+    await nats_bus.serve("remuda.api.test", echo, "test")
+    answer = await asyncio.wait_for(nats_bus.request("remuda.api.test", b"1"), 1)
+    assert (answer.payload, nats_bus.connections) == (b"1", 1)
+
+
+async def test_a_connection_that_stops_reading_is_made_anew(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def bug(data: bytes) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("a bug")
+
+    await nats_bus.serve("remuda.api.test", echo, "test")
+    monkeypatch.setattr(nats_bus._connection.client._ps, "parse", bug)
+    with pytest.raises(Unanswered):
+        await asyncio.wait_for(nats_bus.request("remuda.api.test", b"1"), 1)
+    await asyncio.wait_for(_answered(nats_bus, "remuda.api.test"), 2)
+    assert nats_bus.connections == 2
+
+
+async def echo(message: Message) -> bytes:
+    return message.payload
+
+
 async def _answered(bus: NatsBus, subject: str) -> None:
     while True:
         try:

@@ -59,6 +59,20 @@ class FastClient(Client):
         await self._send_command(PING_PROTO)
         await self._flush_pending()
 
+    async def _process_pong(self) -> None:
+        """Its own stops to read for good when nobody waits for the answer any more."""
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
+    async def _read_loop(self) -> None:
+        """Its own ends without a word at an error it does not know; then nothing would be heard until the server has
+        left two pings unanswered."""
+        await super()._read_loop()
+        task = asyncio.current_task()
+        if self.is_connected and task is not None and not task.cancelling():
+            await self._process_op_err(errors.StaleConnectionError())
+
     async def _flush_pending(self, *args: Any, **kwargs: Any) -> Any:
         return await heeded(super()._flush_pending(*args, **kwargs))
 
