@@ -78,6 +78,11 @@ DRAIN_WITHIN_S = 1.0
 
 # Of a lease: two renewals may fail before it runs out.
 RENEWALS_PER_TTL = 3
+# Who waits for a lease asks its holder so often, and twice before it believes that it is gone: half a second until it
+# takes over. Asking costs both some 0.1 ms.
+ASK_HOLDER_EVERY_S = 0.25
+# A holder that takes longer is busy, not gone; the lease says when it is.
+HOLDER_ANSWERS_WITHIN_S = 1.0
 # How long the mark stays that tells watchers of an expired entry: far longer than an outage that they would sleep
 # through without listing the bucket anew.
 MARKER_TTL_S = 60.0

@@ -205,7 +205,10 @@ DEAD_LETTERS = Stream(
 )
 STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS)
 
-LEASES = Bucket("remuda_leases", "who leads; an entry that is not renewed goes", ttl_s=2.0)
+# A holder that dies is noticed by asking it, so this is for one that hangs or is cut off; and none is to lose its lease
+# because a server of a cluster was replaced, or because the machine was too busy for seconds: where all start anew at
+# once, it is busier still.
+LEASES = Bucket("remuda_leases", "who leads; an entry that is not renewed goes", ttl_s=6.0)
 RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON of rmproxy's session.Rm")
 CONFIGURATIONS = Bucket(
     "remuda_configurations",
@@ -226,6 +229,11 @@ MEMBER = "member"
 def core_lease(rm_id: str) -> str:
     """Key in LEASES: its holder leads the RM."""
     return f"{CORE_LEASE}.{key_of(rm_id)}"
+
+
+def lease_holder(key: str) -> str:
+    """Who holds this lease answers here, with JSON {"holder", "epoch"}."""
+    return f"remuda.api.lease.{key}"
 
 
 def member(instance: str) -> str:

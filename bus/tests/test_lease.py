@@ -5,24 +5,35 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from remuda.embedded import NatsServer
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus
 from remuda_bus.lease import Lease
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
 
-TTL_S = subjects.LEASES.ttl_s
+TTL_S = 1.5
+LEASES = replace(subjects.LEASES, ttl_s=TTL_S)
+
+
+@pytest.fixture(autouse=True)
+def leases_that_soon_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subjects, "BUCKETS", (LEASES,))
+
+
+def lease(bus: Bus, holder: str) -> Lease:
+    return Lease(bus, "a", holder, LEASES)
 
 
 @pytest.fixture(params=["memory", "nats"])
 async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bus]:
     if request.param == "memory":
-        yield MemoryBus()
+        yield MemoryBus(buckets=(LEASES,))
         return
     async with NatsServer(tmp_path / "nats") as server:
         bus = await connect(server.url, "test", timeout_s=5)
@@ -32,7 +43,7 @@ async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[B
 
 
 async def test_it_is_kept_as_long_as_it_is_renewed(bus: Bus) -> None:
-    first, second = Lease(bus, "a", "one"), Lease(bus, "a", "two")
+    first, second = lease(bus, "one"), lease(bus, "two")
     await first.acquire()
     waiting = asyncio.ensure_future(second.acquire())
     await asyncio.sleep(1.5 * TTL_S)
@@ -41,7 +52,7 @@ async def test_it_is_kept_as_long_as_it_is_renewed(bus: Bus) -> None:
     released = time.monotonic()
     await first.release()
     await asyncio.wait_for(waiting, 1)
-    assert time.monotonic() - released < 0.5
+    assert time.monotonic() - released < 2 * limits.ASK_HOLDER_EVERY_S + 0.25
     assert second.epoch > first.epoch
     await asyncio.wait_for(first.lost(), 1)
     await second.release()
@@ -49,18 +60,47 @@ async def test_it_is_kept_as_long_as_it_is_renewed(bus: Bus) -> None:
 
 
 async def test_a_holder_that_died_is_followed(bus: Bus) -> None:
-    dead = Lease(bus, "a", "one")
+    dead, heir = lease(bus, "one"), lease(bus, "two")
     await dead.acquire()
     await dead._stop()
     died = time.monotonic()
-    heir = Lease(bus, "a", "two")
     await asyncio.wait_for(heir.acquire(), 3 * TTL_S)
-    assert time.monotonic() - died < 1.5 * TTL_S + 0.5
+    assert TTL_S / 2 < time.monotonic() - died < 1.5 * TTL_S + 0.5
     await heir.release()
 
 
+async def test_a_holder_that_has_answered_and_died_is_followed_at_once(bus: Bus) -> None:
+    dead, heir = lease(bus, "one"), lease(bus, "two")
+    await dead.acquire()
+    waiting = asyncio.ensure_future(heir.acquire())
+    await asyncio.sleep(2 * limits.ASK_HOLDER_EVERY_S)
+    assert not waiting.done()
+    died = time.monotonic()
+    await dead._stop()
+    await asyncio.wait_for(waiting, TTL_S / 2)
+    assert time.monotonic() - died < TTL_S / 2
+    await heir.release()
+
+
+async def test_a_process_born_again_follows_itself_at_once(bus: Bus) -> None:
+    dead, again = lease(bus, "one"), lease(bus, "one")
+    await dead.acquire()
+    await dead._stop()
+    await asyncio.wait_for(again.acquire(), TTL_S / 2)
+    await again.release()
+
+
+async def test_of_two_processes_with_one_name_the_other_is_left_in_peace(bus: Bus) -> None:
+    one, namesake = lease(bus, "one"), lease(bus, "one")
+    await one.acquire()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(namesake.acquire(), TTL_S)
+    assert one.held
+    await one.release()
+
+
 async def test_the_entry_of_a_holder_that_is_gone_is_taken_over_at_once(bus: Bus) -> None:
-    dead, heir, late = Lease(bus, "a", "one"), Lease(bus, "a", "two"), Lease(bus, "a", "three")
+    dead, heir, late = lease(bus, "one"), lease(bus, "two"), lease(bus, "three")
     assert await dead.take()
     assert not await heir.take()
     entry = await bus.get(subjects.LEASES.name, "a")
@@ -75,12 +115,12 @@ async def test_the_entry_of_a_holder_that_is_gone_is_taken_over_at_once(bus: Bus
 
 
 async def test_it_is_lost_when_another_takes_it(bus: Bus) -> None:
-    lease = Lease(bus, "a", "one")
-    await lease.acquire()
+    one = lease(bus, "one")
+    await one.acquire()
     await bus.put(subjects.LEASES.name, "a", b"usurper")
-    await asyncio.wait_for(lease.lost(), TTL_S)
-    assert not lease.held
-    await lease.release()
+    await asyncio.wait_for(one.lost(), TTL_S)
+    assert not one.held
+    await one.release()
     entry = await bus.get(subjects.LEASES.name, "a")
     assert entry is not None
     assert entry.value == b"usurper"
@@ -90,13 +130,13 @@ async def test_it_is_lost_when_it_cannot_be_renewed(tmp_path: Path) -> None:
     async with NatsServer(tmp_path / "nats") as server:
         bus = await connect(server.url, "test", timeout_s=5)
         await bus.declare()
-        lease = Lease(bus, "a", "one")
-        await lease.acquire()
+        one = lease(bus, "one")
+        await one.acquire()
         await server.stop()
-        await asyncio.wait_for(lease.lost(), 2 * TTL_S)
+        await asyncio.wait_for(one.lost(), 2 * TTL_S)
         await server.start()
-        await lease.acquire()
-        await lease.release()
+        await one.acquire()
+        await one.release()
         await bus.close()
 
 
@@ -104,12 +144,12 @@ async def test_a_short_outage_does_not_cost_it(tmp_path: Path) -> None:
     async with NatsServer(tmp_path / "nats") as server:
         bus = await connect(server.url, "test", timeout_s=5)
         await bus.declare()
-        lease = Lease(bus, "a", "one")
-        await lease.acquire()
+        one = lease(bus, "one")
+        await one.acquire()
         await server.restart()
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(lease.lost(), 1.5 * TTL_S)
-        await lease.release()
+            await asyncio.wait_for(one.lost(), 1.5 * TTL_S)
+        await one.release()
         await bus.close()
 
 

@@ -17,6 +17,7 @@ from remuda.embedded import NatsServer
 from remuda.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import NobodyListens
+from remuda_bus.limits import ASK_HOLDER_EVERY_S
 from remuda_bus.nats import NatsBus, connect
 from remuda_core import limits
 from remuda_core.shell.main import main as core_main
@@ -90,12 +91,11 @@ async def test_what_is_handed_over_under_load_is_all_there(server: NatsServer, t
     async with around_the_core(server.url) as bus, core(server.url, "one") as one, asyncio.TaskGroup() as group:
         working = [group.create_task(rm.run()) for rm in rms.values()]
         handovers = 0
-        while not all(rm.settled.is_set() for rm in rms.values()):
+        while handovers < 4 or not all(rm.settled.is_set() for rm in rms.values()):
             async with core(server.url, "two"):
                 await until(lambda: is_true(led_something(bus, "two"), True), 20)
                 handovers += 1
                 await asyncio.sleep(0.2)
-        assert handovers > 3
         for task in working:
             task.cancel()
         await until(lambda: is_true(loads(bus, "one"), [3]))
@@ -163,7 +163,7 @@ async def test_a_killed_leader_is_replaced_within_two_seconds(tmp_path: Path) ->
         await rm.submit(application("app-1", user="u", tags={"namespace": "default"}))
         for number in range(KILLS):
             await until(lambda: reachable(bus, "core-1", "core-2"))
-            await asyncio.sleep(2 * limits.ASK_LEADER_EVERY_S)
+            await asyncio.sleep(2 * ASK_HOLDER_EVERY_S)
             leader = (await leaders(bus, "core-1", "core-2"))["rm-1"]
             process = next(p for p in system.processes if p.name == leader)
             assert process.pid is not None

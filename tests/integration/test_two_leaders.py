@@ -1,10 +1,11 @@
 """Two cores that both believe they lead one resource manager, all the time: they waste work, and nobody hears of it.
 
-Each has a lease of its own, so nothing but the log keeps them apart."""
+Each has a lease of its own in each of its lives, so nothing but the log keeps them apart."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,9 @@ class Rival:
         self._fenced = fenced
 
     async def run(self) -> None:
-        while True:
+        for life in itertools.count():
             bus = await connect(self._url, self.name, timeout_s=5)
-            lease = Lease(bus, f"core.{RM}.{self.name}", self.name)
+            lease = Lease(bus, f"core.{RM}.{self.name}.{life}", self.name)
             try:
                 async with asyncio.timeout(self._chance.uniform(0, LIVES_S)):
                     await self._lead(Hesitant(bus, self._chance, self._fenced), lease)

@@ -142,9 +142,9 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$KV.{_LEASES}.member.*",
             f"$KV.{_HALTS}.*",
             *_object_store(subjects.SNAPSHOTS.name),
-            "remuda.api.core.*.*",
+            subjects.lease_holder(subjects.core_lease("*")),
         ),
-        ("remuda.api.core.*.*", "remuda.api.cores.*"),
+        ("remuda.api.core.*.*", "remuda.api.cores.*", subjects.lease_holder(subjects.core_lease("*"))),
     ),
     "rmproxy": (
         (
@@ -168,9 +168,13 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$KV.{_RMS}.*",
             f"$KV.{_HALTS}.*",
             f"$KV.{_LEASES}.{subjects.RMPROXY_LEASE}",
+            subjects.lease_holder(subjects.RMPROXY_LEASE),
             subjects.RESOLVE_CONFIGURATION,
         ),
-        tuple(f"si.v1.rm.*.{kind}" for kind in ("register", "heartbeat", "deregister")),
+        (
+            *(f"si.v1.rm.*.{kind}" for kind in ("register", "heartbeat", "deregister")),
+            subjects.lease_holder(subjects.RMPROXY_LEASE),
+        ),
     ),
     "config": (
         (
@@ -188,8 +192,9 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$KV.{_LEASES}.{subjects.EVENTS_LEASE}",
             f"$KV.{subjects.EVENT_BOOKMARKS.name}.*",
             f"$KV.{_HALTS}.*",
+            subjects.lease_holder(subjects.EVENTS_LEASE),
         ),
-        (),
+        (subjects.lease_holder(subjects.EVENTS_LEASE),),
     ),
     # Looks and asks, changes nothing.
     "operator": (

@@ -93,11 +93,6 @@ OUTSTANDING_LOOKS: Final = 10_000
 # the process leads waits meanwhile.
 COMMITS_FOLLOWED_AT_ONCE: Final = 8
 
-# A standby asks its leader so often, and twice before it believes that it is gone: half a second until it takes over.
-# Asking costs both some 0.1 ms.
-ASK_LEADER_EVERY_S: Final = 0.25
-# A leader that takes longer is busy, not gone; the lease says when it is.
-LEADER_ANSWERS_WITHIN_S: Final = 1.0
 # A lease that is free is left so long to the core whose turn it is.
 LEFT_TO_OWNER_S: Final = 1.0
 # RMs are handed over when the same cores have been ready for so long: longer than a crashing process takes to start

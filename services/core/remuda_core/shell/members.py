@@ -17,6 +17,7 @@ import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError, Entry
+from remuda_bus.lease import Holder
 
 from .. import limits
 from .sharing import shares
@@ -32,15 +33,6 @@ class Member:
 
     token: str
     ready: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds the lease of an RM. `revision` is that of the entry, and another one with every renewal."""
-
-    name: str
-    token: str
-    revision: int
 
 
 class Members:
@@ -166,8 +158,7 @@ class Members:
         if entry.value is None:
             self._free_since[rm_id] = _now()
         else:
-            said = json.loads(entry.value)
-            self._holders[rm_id] = Holder(said["holder"], said.get("token", ""), entry.revision)
+            self._holders[rm_id] = Holder.of(entry)
             self._free_since.pop(rm_id, None)
         after = self._holders.get(rm_id)
         if (before and before.token) != (after and after.token):

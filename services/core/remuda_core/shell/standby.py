@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-import msgspec
 import structlog
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, ChangedPast, Message, NobodyListens
-from remuda_bus.lease import Lease
+from remuda_bus.bus import Bus, BusError, ChangedPast, Serving
+from remuda_bus.lease import Lease, Presence
+from remuda_bus.limits import ASK_HOLDER_EVERY_S
 from remuda_bus.log import Position, check_commit, check_told
 from remuda_bus.past import witness
 
@@ -25,7 +25,7 @@ from ..core import Core
 from . import snapshots
 from .follower import Follower
 from .leader import Leader
-from .members import Holder, Members
+from .members import Members
 from .queries import Queries
 from .settings import CoreSettings
 from .snapshots import Snapshots
@@ -49,7 +49,7 @@ class Standby:
         self._settings = settings
         self._follower = Follower(bus, self._core)
         self._lease = Lease(bus, subjects.core_lease(rm_id), members.name)
-        self._heard: tuple[str, int] | None = None  # the leader that has answered, and on which connection
+        self._presence = Presence(bus, subjects.core_lease(rm_id))
 
     @property
     def leads(self) -> bool:
@@ -96,44 +96,21 @@ class Standby:
     async def _elected(self) -> None:
         """Returns with the lease."""
         while not await self._take():
-            await self._members.changed(limits.ASK_LEADER_EVERY_S)
+            await self._members.changed(ASK_HOLDER_EVERY_S)
 
     async def _take(self) -> bool:
         holder = self._members.holder(self.rm_id)
         if holder is None:
             return self._members.may_take(self.rm_id) and await self._lease.take()
         # Of two processes with one name, the other was before this one.
-        if holder.name == self._members.name or (self._members.is_heir(self.rm_id) and await self._is_gone(holder)):
+        before = holder.name == self._members.name
+        if before or (self._members.is_heir(self.rm_id) and await self._presence.is_gone(holder)):
             return await self._lease.take(holder.revision)
-        return False
-
-    async def _is_gone(self, holder: Holder) -> bool:
-        if not await self._nobody_listens(holder):
-            return False
-        await asyncio.sleep(limits.ASK_LEADER_EVERY_S)
-        now = self._members.holder(self.rm_id)
-        gone = now is not None and now.token == holder.token and await self._nobody_listens(holder)
-        if gone:
-            log.warning("the leader is gone", rm=self.rm_id, leader=holder.name)
-        return gone
-
-    async def _nobody_listens(self, holder: Holder) -> bool:
-        """Only of a leader that has answered before, on this very connection: after an outage of the bus everybody
-        needs a moment to be there again."""
-        here = (holder.token, self._bus.connections)
-        try:
-            subject = subjects.core_query(self.rm_id, "leader")
-            await self._bus.request(subject, timeout_s=limits.LEADER_ANSWERS_WITHIN_S)
-        except NobodyListens:
-            return self._heard == (holder.token, self._bus.connections)
-        except BusError:
-            return False
-        self._heard = here
         return False
 
     async def _lead(self) -> Position:
         """Returns the last commit, when the lease is lost or the RM is another's."""
-        serving = [await self._bus.serve(subjects.core_query(self.rm_id, "leader"), self._answer, "leader")]
+        serving: list[Serving] = []
         try:
             await self._follower.catch_up()
             await self._check_past()
@@ -168,6 +145,3 @@ class Standby:
                         return await check_commit(self._bus, self.rm_id, position)
                     except BusError:
                         await asyncio.sleep(limits.LOOK_BACK_RETRY_S)
-
-    async def _answer(self, message: Message) -> bytes:
-        return msgspec.json.encode({"rm": self.rm_id, "leader": self._members.name, "epoch": self._lease.epoch})
