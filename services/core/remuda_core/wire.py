@@ -45,7 +45,8 @@ def _read_entries(written: tuple[bytes, ...]) -> facts.Tags:
     return {entry.key: entry.value for entry in entries}
 
 
-# Resources and tags in the log and in snapshots: see shell/schema.py.
+# Resources and tags in the log and in snapshots: see shell/schema.py. Lists of protobuf's are sliced, which takes half as
+# long as to go through them.
 RESOURCES: Final = Shared(_read_quantities)
 TAGS: Final = Shared(_read_entries)
 NO_TAGS: Final[facts.Tags] = {}
@@ -446,11 +447,11 @@ def written_allocated(fact: facts.Allocated) -> log_pb2.Allocated:
 
 
 def read_logged_ask(message: Any) -> facts.Ask:
-    return read_ask(message, RESOURCES[message.resourceAsk], TAGS[tuple(message.tags)])
+    return read_ask(message, RESOURCES[message.resourceAsk], TAGS[tuple(message.tags[:])])
 
 
 def read_logged_allocation(message: Any) -> facts.Allocated:
-    return read_allocation(message, RESOURCES[message.resourcePerAlloc], TAGS[tuple(message.allocationTags)])
+    return read_allocation(message, RESOURCES[message.resourcePerAlloc], TAGS[tuple(message.allocationTags[:])])
 
 
 def read_allocated(message: Any) -> facts.Allocated:
@@ -463,7 +464,7 @@ def read_allocated(message: Any) -> facts.Allocated:
         a.nodeID,
         RESOURCES[a.resourcePerAlloc],
         a.priority,
-        TAGS[tuple(a.allocationTags)],
+        TAGS[tuple(a.allocationTags[:])],
         a.taskGroupName,
         a.placeholder,
         message.execution_timeout_ms,
@@ -505,7 +506,7 @@ FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
 # By the type of a fact's field: how its value is written into a keyword of the message, and how it is read from it.
 CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "Resource": (write_resource, RESOURCES.__getitem__),
-    "Tags": (lambda tags: tags, lambda entries: TAGS[tuple(entries)]),
+    "Tags": (lambda tags: tags, lambda entries: TAGS[tuple(entries[:])]),
     "tuple[str, ...]": (lambda names: names, tuple),
     "PartitionSettings": (write_partition, read_partition),
     "Timing": (write_timing, read_timing),

@@ -10,7 +10,7 @@ from ..wire import read_fact
 
 def apply(core: Core, commit: log_pb2.Commit) -> int:
     """Bring the core to the position after the commit, a `schema.Commit`. Returns the number of facts."""
-    facts = (read_fact(fact) for decision in commit.decisions for fact in decision.facts)
+    facts = (read_fact(fact) for decision in commit.decisions for fact in decision.facts[:])  # a slice is quicker
     count = core.replay(facts, commit.now_ms)
     state = core.state
     for decision in reversed(commit.decisions):
