@@ -40,15 +40,20 @@ def _read_quantities(written: bytes) -> Resource:
     return {name: quantities[name].value for name in sorted(quantities)}
 
 
-def _read_entries(written: tuple[bytes, ...]) -> facts.Tags:
-    entries = map(si.AllocationAsk.TagsEntry.FromString, written)
-    return {entry.key: entry.value for entry in entries}
+def _read_tag(written: bytes) -> tuple[str, str]:
+    entry = si.AllocationAsk.TagsEntry.FromString(written)
+    return entry.key, entry.value
+
+
+def _read_tags(written: tuple[bytes, ...]) -> facts.Tags:
+    return dict(map(TAG.__getitem__, written))
 
 
 # Resources and tags in the log and in snapshots: see shell/schema.py. Lists of protobuf's are sliced: that is twice as
 # quick as to go through them.
 RESOURCES: Final = Shared(_read_quantities)
-TAGS: Final = Shared(_read_entries)
+TAG: Final = Shared(_read_tag)
+TAGS: Final = Shared(_read_tags)
 NO_TAGS: Final[facts.Tags] = {}
 _written_shapes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 _written_allocations: dict[tuple[object, ...], si.Allocation] = {}

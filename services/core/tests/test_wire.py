@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from remuda_core import facts
 from remuda_core.commands import SubmitAsk
 from remuda_core.facts import Allocated, Ask, Fact
+from remuda_core.limits import SHAPES
 from remuda_core.rules.resource import INT64_MAX, INT64_MIN
 from remuda_core.settings import (
     ChildTemplate,
@@ -23,7 +24,7 @@ from remuda_core.settings import (
     Timing,
 )
 from remuda_core.shell import schema
-from remuda_core.wire import WRITERS, Scribe, read_fact, write_ask
+from remuda_core.wire import WRITERS, Scribe, Shared, read_fact, write_ask
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
 names = st.one_of(st.sampled_from(("", "a", "root.a", "[rm-1]default")), st.text(max_size=12))
@@ -136,3 +137,17 @@ def test_amounts_stop_at_the_bounds() -> None:
     fact = facts.NodeAdded("p", "n", {}, {"vcore": 2**70, "memory": -(2**70)}, {}, False)
     got = read_fact(written(fact))
     assert isinstance(got, facts.NodeAdded) and got.capacity == {"vcore": INT64_MAX, "memory": INT64_MIN}
+
+
+def test_equal_tags_are_one_object() -> None:
+    tags = {"zone": "a", "rack": "7"}
+    one, other = (read_fact(written(facts.NodeAdded("p", name, tags, {}, {}, False))) for name in ("n1", "n2"))
+    assert isinstance(one, facts.NodeAdded) and isinstance(other, facts.NodeAdded)
+    assert one.attributes is other.attributes and one.attributes == tags
+
+
+def test_what_is_shared_is_bounded() -> None:
+    shared = Shared(str)
+    for number in range(2 * SHAPES + 1):
+        assert shared[number] == str(number)
+        assert len(shared) <= SHAPES
