@@ -1,20 +1,21 @@
 #!/bin/sh
 # What the stack of compose.yaml needs to trust each other, in deploy/secrets: a test CA, a certificate for the NATS
-# servers, a key for each role and one for the demo's resource manager. What is there stays; run it as often as you like.
+# servers, a key for each role, one for the demo's resource manager and one for each that is named: secrets.sh [RM...].
+# What is there stays; run it as often as you like.
 set -eu
 cd "$(dirname "$0")"
 umask 077
-mkdir -p secrets
+mkdir -p secrets saved
 ./tls/make-ca.sh secrets/tls
 user=${REMUDA_UID:-10001}:${REMUDA_GID:-10001}
 mkdir -p secrets/keys
 # The containers run as that user, and nobody else has a reason to read these files.
-give() { [ "$(id -u)" != 0 ] || chown -R "$user" secrets; }
+give() { [ "$(id -u)" != 0 ] || chown -R "$user" secrets saved; }
 give
 remuda() { docker run --rm --network none --user "$user" -v "$PWD/secrets:/secrets" "remuda/cli:${TAG:-latest}" "$@"; }
 remuda keys /secrets/keys
-for rm in "${@:-demo}"; do
-  [ -f "secrets/keys/rms/$rm.pub" ] || remuda rm add "$rm" --keys /secrets/keys
+for rm in demo "$@"; do
+  [ -f "secrets/keys/rms/$(printf %s "$rm" | tr : =).pub" ] || remuda rm add "$rm" --keys /secrets/keys
 done
 chmod 755 secrets secrets/keys secrets/keys/server
 give

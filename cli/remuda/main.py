@@ -96,7 +96,12 @@ def demo(
 def load(
     nats: Annotated[
         str | None,
-        typer.Option("--nats", metavar="URL", help="A running system; without it, one is started for this."),
+        typer.Option(
+            "--nats",
+            envvar="REMUDA_NATS_URL",
+            metavar="URL",
+            help="A running system; without it, one is started for this.",
+        ),
     ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 100,
     apps: Annotated[int, typer.Option(min=1, help="How many applications.")] = 10,

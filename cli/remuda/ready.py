@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from remuda_bus.nats import Access
-from remuda_bus.nats.connection import FastClient
+from remuda_bus.nats.connection import FastClient, servers
 
 PREFIX = "remuda-"
 
@@ -41,7 +41,7 @@ class Pinger:
 
     async def __aenter__(self) -> Pinger:
         await self._client.connect(
-            self._url,
+            servers(self._url),
             name="remuda cli",
             connect_timeout=2,
             max_reconnect_attempts=-1,

@@ -42,6 +42,8 @@ async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
         assert "no node has room" in text
         assert f"go before it in {last['queue']}" in text.replace("\n", " ")
 
+        code, text = await finished("status", "--nats", f"{url}, {url}")  # of a cluster, several are named
+        assert code == 0 and "rm-1" in text, text
         code, text = await finished("applications", "rm-1", "--nats", url)
         assert code == 0, text
         assert all(f"app-000{n}" in text for n in range(3))

@@ -50,6 +50,13 @@ def test_one_line(monkeypatch, capsys, arguments: list[str], says: str) -> None:
     assert out == ""
 
 
+def test_load_drives_the_system_that_the_environment_names(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("remuda.limits.CONNECT_WITHIN_S", 0.3)
+    monkeypatch.setenv("REMUDA_NATS_URL", NOWHERE)
+    code, _, err = command(monkeypatch, capsys, "load", "--plain")
+    assert code == 1 and f"{NOWHERE}: no NATS server answers" in err
+
+
 @pytest.mark.parametrize("arguments", [["status"], ["queues", "rm"], ["explain", "rm", "app"]])
 def test_nobody_there(monkeypatch, capsys, arguments: list[str]) -> None:
     monkeypatch.setattr("remuda.limits.CONNECT_WITHIN_S", 0.3)

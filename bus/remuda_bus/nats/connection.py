@@ -32,6 +32,11 @@ FORBIDDEN = 403
 NOT_ALLOWED = re.compile(r'permissions violation for publish to "([^"]+)"')
 
 
+def servers(url: str) -> list[str]:
+    """Those that a URL names, separated by commas."""
+    return [server.strip() for server in url.split(",")]
+
+
 async def heeded(work: Awaitable[T]) -> T:
     """Await it, and raise a cancellation afterwards that it has swallowed: nats-py does so, be it because of
     asyncio.wait_for, which in Python 3.11 does when it is done at the same moment."""
@@ -116,7 +121,7 @@ class Connection:
         try:
             async with asyncio.timeout(timeout_s):
                 await self.client.connect(
-                    [server.strip() for server in self.url.split(",")],
+                    servers(self.url),
                     name=self.name,
                     error_cb=self._error,
                     disconnected_cb=self._disconnected,
