@@ -46,6 +46,13 @@ CHUNK_BYTES = 128 * 1024
 # Of each piece, on the way there and back.
 CHUNK_WITHIN_S = 5.0
 
+# Backups
+
+# The server looks through the whole stream first.
+BACKUP_BEGINS_WITHIN_S = 60.0
+# It reads all of it again, and hands it to the servers that keep it, too.
+RESTORED_WITHIN_S = 600.0
+
 # Appending
 
 # A batch takes a tenth of that on a slow disk. After this nobody knows, for a leader of the stream may have gone with

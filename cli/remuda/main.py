@@ -175,6 +175,28 @@ def rebuild(
 
 
 @cli.command()
+def backup(
+    directory: Annotated[Path, typer.Argument(help="A new one, for all streams and buckets.")],
+    nats: Nats = DEFAULT_URL,
+) -> None:
+    """Save all streams and buckets, while everything runs. Where there are roles, that is for `admin`."""
+    from .backup import backup as start
+
+    start(nats, directory)
+
+
+@cli.command()
+def restore(
+    directory: Annotated[Path, typer.Argument(help="What `remuda backup` has made.")],
+    nats: Nats = DEFAULT_URL,
+) -> None:
+    """Put a backup back, into NATS servers that hold nothing yet and before any service starts."""
+    from .backup import put_back as start
+
+    start(nats, directory)
+
+
+@cli.command()
 def queues(rm: Annotated[str, typer.Argument(help="rmID.")], nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
     """The queue trees of a resource manager: used, pending, guaranteed, maximum."""
     from .look import queues as show

@@ -248,7 +248,9 @@ class DurableConsumer:
             await self._connection.until_up()
             try:
                 await self._join()
-            except Unanswered as error:
+            except Gone:
+                raise
+            except (Unanswered, Unreadable) as error:  # a stream that is not there may be put back
                 log.warning("cannot consume yet", consumer=self._durable, error=str(error))
                 await asyncio.sleep(limits.RETRY_S)
 
