@@ -98,6 +98,8 @@ MARKER_TTL_S = 60.0
 
 # What does not end by then would not end at all: the process is ended by force.
 STOP_WITHIN_S = 10.0
+# Of a process that ends, to whoever takes traces. They may be lost; nothing may wait for them.
+LAST_SPANS_WITHIN_S = 1.0
 # Whoever asks how a process is wants to know at once; so large is no such request.
 PROBE_WITHIN_S = 2.0
 HEALTH_REQUEST_WITHIN_S = 5.0

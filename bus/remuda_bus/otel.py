@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
 
+from remuda_bus import limits
 from remuda_bus.subjects import TRACEPARENT
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -21,6 +24,8 @@ def exporting(service: str, instance: str) -> Tracer:
     # Reads the endpoint, headers and timeouts out of OTEL_* itself.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
+    # What could not be handed over after some tries is one line; each try would be another.
+    logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.ERROR)
     provider = TracerProvider(resource=_resource(service, instance))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Tracer(provider)
@@ -53,7 +58,10 @@ class Tracer:
         return OtelSpan(self._tracer.start_span(name, context, links=linked, attributes=attributes))
 
     def shutdown(self) -> None:
-        self._provider.shutdown()
+        """What is left is exported, if somebody takes it: by itself this would wait half a minute for nobody."""
+        last = threading.Thread(target=self._provider.shutdown, daemon=True)
+        last.start()
+        last.join(limits.LAST_SPANS_WITHIN_S)
 
 
 class OtelSpan:

@@ -84,7 +84,10 @@ def configure_logging(service: str, settings: Settings) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     structlog.contextvars.bind_contextvars(service=service)
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    libraries = logging.StreamHandler(sys.stderr)
+    last = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering]
+    libraries.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
+    logging.basicConfig(level=logging.WARNING, handlers=[libraries])
 
 
 async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> bool:

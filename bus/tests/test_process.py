@@ -6,17 +6,20 @@ import asyncio
 import json
 import signal
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 
 import pytest
 from nats.aio.client import Client
 
 from remuda.embedded import NatsServer
+from remuda_bus import limits
 from remuda_bus.nats import connect
 from remuda_bus.process import Settings
 
 SERVICE = """
 import asyncio, sys
+from remuda_bus import telemetry
 from remuda_bus.bus import Bus
 from remuda_bus.process import Settings, run
 
@@ -31,7 +34,8 @@ async def main(bus: Bus, settings: Own) -> None:
     if settings.greeting == "done":
         return
     try:
-        await bus.publish("greeting", settings.greeting.encode())
+        with telemetry.span("greeting"):
+            await bus.publish("greeting", settings.greeting.encode())
         await asyncio.Event().wait()
     finally:
         print("cleaned up", flush=True)
@@ -67,6 +71,22 @@ async def test_it_stops_when_asked_to(server: NatsServer, sign: signal.Signals) 
     assert (code, out) == (0, "cleaned up\n")
     assert [line["event"] for line in lines] == ["started", "stopping", "stopped"]
     assert {line["service"] for line in lines} == {"test"}
+    await client.close()
+
+
+async def test_nobody_who_takes_its_traces_is_in_its_way(server: NatsServer) -> None:
+    """It ends as fast as ever, and says so in one line, as all that it says."""
+    client = Client()
+    await client.connect(server.url)
+    greetings = await client.subscribe("greeting")
+    process = await start(server.url, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1")
+    await greetings.next_msg(10)
+    process.terminate()
+    began = time.monotonic()
+    code, _, lines = await ended(process)
+    assert code == 0 and time.monotonic() - began < limits.LAST_SPANS_WITHIN_S + 1.5
+    assert [line["event"] for line in lines][:3] == ["started", "stopping", "stopped"]
+    assert [line["level"] for line in lines[3:]] in ([], ["error"])
     await client.close()
 
 

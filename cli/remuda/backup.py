@@ -23,9 +23,9 @@ from .ready import Pinger
 from .terminal import console
 
 ABOUT, PACKED = "backup.json", "stream.tar.s2"
-# One after the other, while everything runs: what is made from something else comes before it, so that nothing in a backup
-# tells of what is not in it. Requests and registrations come last, whose numbers must not be given out twice. Leases are
-# of the moment.
+# One after the other, while everything runs: what is made from something else comes before it, so that nothing in a
+# backup tells of what is not in it. Requests and registrations come last, whose numbers must not be given out twice.
+# Leases are of the moment.
 STREAMS = (
     subjects.EVENTS.name,
     f"KV_{subjects.EVENT_BOOKMARKS.name}",
