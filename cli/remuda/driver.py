@@ -12,7 +12,16 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
+from remuda_sdk import (
+    DeadLetter,
+    RegistrationFailed,
+    ReportWanted,
+    ResourceManager,
+    Superseded,
+    application,
+    ask,
+    node,
+)
 
 from .errors import UserError
 from .ledger import Amounts, Ledger, Record, Running
@@ -57,6 +66,8 @@ class Driver:
         await self._rm.remove(*application_ids)
 
     async def ask(self, asks: Sequence[Ask]) -> None:
+        """Raises what has ended the callbacks, if they have ended."""
+        self._check_listening()
         now = time.perf_counter()
         for one in asks:
             self.ledger.asks(one.key, one.application, one.resource, now)
@@ -85,13 +96,16 @@ class Driver:
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            if self._listener.done():
-                self._listener.result()
+            self._check_listening()
             self._news.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._news.wait()
         return True
+
+    def _check_listening(self) -> None:
+        if self._listener.done():
+            self._listener.result()
 
     async def _listen(self) -> None:
         """Feeds the ledger, for ever."""
@@ -134,7 +148,8 @@ def _release(one: Running) -> si.AllocationRelease:
 async def drive(
     url: str, rm_id: str, *, config: str = "", record: Record | None = None, placed: Placed | None = None
 ) -> AsyncIterator[Driver]:
-    """Registers `rm_id`, with its own queues if `config` (text of a queues.yaml) is given. UserError when refused."""
+    """Registers `rm_id`, with its own queues if `config` (text of a queues.yaml) is given. UserError when it is
+    refused, or is not the one any more."""
     try:
         async with ResourceManager.connect(url, rm_id, config=config, version="remuda-cli") as rm:
             driver = Driver(rm, rm_id, record, placed)
@@ -144,3 +159,5 @@ async def drive(
                 await driver.close()
     except RegistrationFailed as error:
         raise UserError(f"{rm_id} could not register at {url}: {error}") from None
+    except (Superseded, ReportWanted) as error:
+        raise UserError(f"{rm_id}: {error}") from None

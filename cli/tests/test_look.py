@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -52,6 +53,23 @@ async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
         code, text = await finished("usage", "rm-1", "--nats", url)
         assert code == 0, text
         assert "user " in text
+        assert await stopped(process) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+async def test_a_load_ends_when_it_is_told_nothing_any_more(tmp_path: Path) -> None:
+    process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
+    try:
+        await Lines(process).until(r" remuda +ready:")
+        url = json.loads((tmp_path / "remuda.json").read_text())["nats"]
+        long = await remuda("load", "--nats", url, "--rm", "rm-1", "--asks", "100000", "--rate", "50", "--plain")
+        await Lines(long).until(r" placed")
+        await finished("load", "--nats", url, "--rm", "rm-1", "--apps", "1", "--asks", "1", "--plain")
+        said, _ = await asyncio.wait_for(long.communicate(), 30)
+        assert long.returncode == 1
+        assert "remuda: rm-1: another instance of 'rm-1' has registered" in said.decode()
         assert await stopped(process) == 0
     finally:
         if process.returncode is None:

@@ -66,10 +66,20 @@ class Stack:
         return ",".join(f"tls://127.0.0.1:{port}" for port in PORTS.values())
 
     def up(self, rms: Iterable[str]) -> None:
-        subprocess.run([DEPLOY / "secrets.sh", "demo", *rms], check=True, capture_output=True)
+        self.let_in(*rms)
         self.down()
         self._compose.start()
         self.until_well(*SERVICES, *SERVERS)
+
+    def let_in(self, *rms: str) -> None:
+        """They have keys from now on, for servers that read their configuration."""
+        subprocess.run([DEPLOY / "secrets.sh", *rms], check=True, capture_output=True)
+
+    def shut_out(self, rm_id: str) -> None:
+        """`remuda rm remove` as in docs/operations.md."""
+        secrets = {str(SECRETS): {"bind": "/secrets", "mode": "rw"}}
+        command = ["rm", "remove", rm_id, "--keys", "/secrets/keys"]
+        self._engine.containers.run("remuda/cli", command, volumes=secrets, network_mode="none", remove=True)
 
     def down(self) -> None:
         """What each container has said is kept in LOGS."""

@@ -21,7 +21,7 @@ from nats.aio.msg import Msg
 
 from remuda.access.permissions import ROLES
 from remuda_bus import subjects
-from remuda_bus.bus import Refused, Unanswered
+from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.nats import Access, connect
 from remuda_core.check import digest
 from remuda_core.shell.snapshots import Snapshots
@@ -286,6 +286,27 @@ async def test_keys_come_and_go_without_a_restart(server: GuardedServer) -> None
     await bus.close()
     with pytest.raises(Unanswered):
         await connect(server.url, "rm-rm-3", access=Access(ca=server.ca, seed=copy, domain="remuda"), timeout_s=1)
+
+
+async def test_an_rm_that_is_let_in_later_is_heard_and_asked(server: GuardedServer) -> None:
+    """By services that were there before. The server connects a new account to the others only when it reads for the
+    second time."""
+    proxy = await connect(server.url, "remuda-rmproxy", access=server.access("rmproxy"), timeout_s=5)
+
+    async def yes(message: Message) -> bytes:
+        return b"yes"
+
+    await proxy.serve(subjects.register("*"), yes, "register")
+    server.keys.add_rm("rm-3")
+    for _ in range(2):
+        os.kill(server.pid, signal.SIGHUP)
+        await asyncio.sleep(1)
+    rm = await connect(server.url, "rm-rm-3", access=server.access("rm-3"), timeout_s=5)
+    await rm.serve(subjects.predicates("rm-3"), yes, "predicates")
+    assert (await rm.request(subjects.register("rm-3"))).payload == b"yes"
+    assert (await proxy.request(subjects.predicates("rm-3"))).payload == b"yes"
+    for bus in (rm, proxy):
+        await bus.close()
 
 
 async def test_the_core_may_keep_snapshots_and_trim_behind_them(server: GuardedServer) -> None:

@@ -8,7 +8,8 @@ from ..errors import UserError
 from .keys import ACCOUNTS, Keys
 from .permissions import RM_DOMAIN
 
-RELOAD = "The NATS servers know it once they read it again: send each of them SIGHUP."
+# A new account is connected to the others only when it is read for the second time (nats-server 2.15).
+RELOAD = "The NATS servers know it once they have read it twice: send each of them SIGHUP, and again a second later."
 
 
 def make_keys(directory: Path) -> None:
@@ -32,4 +33,4 @@ def remove_rm(directory: Path, rm_id: str) -> None:
         Keys(directory).remove_rm(rm_id)
     except ValueError as error:
         raise UserError(str(error)) from None
-    print(f"{rm_id} has no key any more. {RELOAD} Then its connections are ended.")
+    print(f"{rm_id} has no key any more. Send each of the NATS servers SIGHUP: then its connections are ended.")
