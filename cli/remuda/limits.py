@@ -48,7 +48,7 @@ DECLARE_AGAIN_S = 1.0
 
 # Rebuilding
 
-# A core notices at once that its RM is halted; its lease expires after two seconds.
+# A core notices at once that its RM is halted; its lease expires after six seconds.
 CORE_STOPS_WITHIN_S = 10.0
 # The RM is asked every two seconds.
 REPORTS_WITHIN_S = 30.0
