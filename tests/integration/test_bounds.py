@@ -65,11 +65,8 @@ BOUNDED_BY = {
     "bus/memory.py": {"queue": "stands for a server, in tests"},
     "bus/nats/feed.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},
     "sdk/inflow.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
-    "core/cycle/index.py": {"self.unexplained": "the lines there are, each once"},
     "core/cycle/contest.py": {"self._line": "cut where it is some times longer than members are many"},
-    "core/cycle/order.py": {
-        "self.best": "the asks of an application", "asks": "the asks of an application",
-    },
+    "core/cycle/order.py": {"self.best": "the asks of an application"},
 }  # fmt: skip
 
 

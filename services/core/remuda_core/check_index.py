@@ -205,10 +205,10 @@ def _asks(line: Asks) -> Iterator[PendingAsk]:
     """In the order in which the line gives them out."""
     seen: set[int] = set()
     head = line.head()
-    over = sum(1 for asks in line.by_priority.values() for ask in asks if not ask.free)
+    over = sum(1 for _, asks in line.by_turn() for ask in asks if not ask.free)
     assert line.withdrawn == over, f"a line knows of {line.withdrawn} asks that were withdrawn, counted anew {over}"
-    for priority in sorted(line.by_priority, reverse=True):
-        for ask in line.by_priority[priority]:
+    for priority, asks in line.by_turn():
+        for ask in asks:
             assert not ask.free or ask.line is line, f"{ask.ask.allocation_key} stands in a line it has left"
             if ask.free and ask.line is line and ask.ask.priority == priority and ask.seq not in seen:
                 seen.add(ask.seq)

@@ -7,7 +7,6 @@ afresh.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
@@ -70,7 +69,7 @@ class Index:
         self._total_changed = False
         self._least: Vector | None = None
         # Lines whose waiting may have to be explained, the longest untold first.
-        self.unexplained: OrderedDict[Line, None] = OrderedDict()
+        self.unexplained: dict[Line, None] = {}
         self.claimants = Claimants() if partition.settings.preemption_enabled else None
         # Gangs for which there was no place on any node, until one may have some.
         self.blocked: dict[Gang, None] = {}
@@ -657,7 +656,7 @@ class Index:
         moving = [
             ask
             for line in lines.values()
-            for asks in line.by_priority.values()
+            for _, asks in line.by_turn()
             for ask in asks
             if ask.free and ask.line is line
         ]

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Iterator, Mapping
 from operator import neg
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import dominant_share, due_to_queue, raw_shares, share_list, weight
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from .index import Index
     from .nodes import Demand
 
+# What nearly every line has to say: one for all of them, never written to.
+NOTHING: Final[Mapping[Any, int]] = {}
 # More than any sum of amounts, and yet less than FitList's infinities.
 UNLIMITED = 2.0**200
 Rank = tuple[Any, ...]
@@ -563,53 +566,69 @@ class Lane:
 
 
 class Asks:
-    """By priority, then by age. Asks mostly come in the order of their age; those that were withdrawn stay until they
-    come to the front."""
+    """By priority, then by age. Asks mostly come in the order of their age, and all have one priority; those that were
+    withdrawn stay until they come to the front."""
 
-    __slots__ = ("best", "by_priority", "withdrawn")
+    __slots__ = ("best", "lower", "priority", "withdrawn")
 
     def __init__(self) -> None:
-        self.by_priority: dict[int, deque[PendingAsk]] = {}
-        self.best: deque[PendingAsk] = deque()  # the one of the highest priority
+        self.best: deque[PendingAsk] = deque()  # the ones of the highest priority, and which that is
+        self.priority = 0
+        self.lower: dict[int, deque[PendingAsk]] | None = None
         self.withdrawn = 0
 
     def add(self, ask: PendingAsk) -> None:
         ask.line = self
-        priority = ask.ask.priority
-        asks = self.by_priority.get(priority)
-        if asks is None:
-            asks = self.by_priority[priority] = deque()
-            self.best = self.by_priority[max(self.by_priority)]
+        asks = self.best if ask.ask.priority == self.priority else self._another(ask.ask.priority)
         if asks and asks[-1].seq > ask.seq:
             insort(asks, ask, key=lambda pending: pending.seq)
         else:
             asks.append(ask)
 
+    def _another(self, priority: int) -> deque[PendingAsk]:
+        """Those of another priority than the best had so far."""
+        lower = self.lower = self.lower or {}
+        if priority < self.priority and (self.best or lower):
+            return lower.setdefault(priority, deque())
+        if self.best:
+            lower[self.priority] = self.best
+            self.best = deque()
+        self.priority = priority
+        return self.best
+
     def remove(self, ask: PendingAsk) -> None:
         """It waits no more, or elsewhere. Mostly it is the first."""
         ask.line = None
-        if self.best and self.best[0] is ask:
-            self.best.popleft()
+        best = self.best
+        if best and best[0] is ask:
+            best.popleft()
+        elif ask.ask.priority == self.priority or self.lower is None:
+            best.remove(ask)
         else:
-            self.by_priority[ask.ask.priority].remove(ask)
+            self.lower[ask.ask.priority].remove(ask)
 
     def leave(self, moving: set[str]) -> None:
         """Those with these keys wait elsewhere from now on."""
-        for priority, asks in list(self.by_priority.items()):
-            staying = deque(ask for ask in asks if ask.free and ask.ask.allocation_key not in moving)
-            if staying:
-                self.by_priority[priority] = staying
-            else:
-                del self.by_priority[priority]
-        self.best = self.by_priority[max(self.by_priority)] if self.by_priority else deque()
+        waiting = [ask for _, asks in self.by_turn() for ask in asks if ask.free]
+        self.best = deque()
+        self.lower = None
         self.withdrawn = 0
+        for ask in waiting:
+            if ask.ask.allocation_key not in moving:
+                self.add(ask)
+
+    def by_turn(self) -> Iterator[tuple[int, deque[PendingAsk]]]:
+        """The asks of each priority, from high to low."""
+        yield self.priority, self.best
+        if self.lower:
+            yield from sorted(self.lower.items(), reverse=True)
 
     def count(self) -> int:
         """How many asks wait in it."""
-        return sum(1 for asks in self.by_priority.values() for ask in asks if ask.free)
+        return sum(1 for _, asks in self.by_turn() for ask in asks if ask.free)
 
     def oldest(self) -> PendingAsk | None:
-        first = (next((ask for ask in asks if ask.free), None) for asks in self.by_priority.values())
+        first = (next((ask for ask in asks if ask.free), None) for _, asks in self.by_turn())
         return min((ask for ask in first if ask is not None), key=lambda ask: ask.at_ms, default=None)
 
     def head(self) -> PendingAsk | None:
@@ -620,12 +639,10 @@ class Asks:
                     return asks[0]
                 asks.popleft()
                 self.withdrawn -= 1
-            priorities = self.by_priority
-            if len(priorities) < 2:
-                priorities.clear()
+            if not self.lower:
                 return None
-            del priorities[max(priorities)]
-            self.best = asks = priorities[max(priorities)]
+            self.priority = max(self.lower)
+            self.best = asks = self.lower.pop(self.priority)
 
 
 class Line(Asks):
@@ -638,9 +655,9 @@ class Line(Asks):
         self.application = application
         self.lane = lane
         # Why it waited (Constraint.key of the first), and when somebody was last told so.
-        self.told: dict[tuple[str, str, str], int] = {}
+        self.told: Mapping[tuple[str, str, str], int] = NOTHING
         # By priority: the age of the last ask that was told to be outstanding; and what there was to look at then.
-        self.announced: dict[int, int] = {}
+        self.announced: Mapping[int, int] = NOTHING
         self.looked_at: tuple[int, int] = (0, 0)
         self.version = 0
         self.dirty = False
@@ -648,9 +665,9 @@ class Line(Asks):
     def unannounced(self, most: int) -> list[PendingAsk]:
         """Of the first `most` asks those that came after the last announced; `most` counts pieces."""
         found: list[PendingAsk] = []
-        for priority in sorted(self.by_priority, reverse=True):
+        for priority, asks in self.by_turn():
             announced = self.announced.get(priority, 0)
-            for ask in self.by_priority[priority]:
+            for ask in asks:
                 if most <= 0:
                     return found
                 most -= ask.free

@@ -4,6 +4,7 @@ bounded, whatever waits."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from .. import facts
 from ..cycle.explain import OF_NODES, node_constraints, pieces_allowed, standing_constraints
@@ -28,8 +29,8 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
     untold = OUTSTANDING_PER_TICK
     # What the nodes say: the same for all asks of a demand, but for those for which nodes are kept.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
-    for _ in range(min(EXPLAIN_LINES_PER_TICK, len(index.unexplained))):
-        line, _ = index.unexplained.popitem(last=False)
+    for line in list(islice(index.unexplained, EXPLAIN_LINES_PER_TICK)):
+        del index.unexplained[line]
         ask = line.head()
         if ask is None:
             continue
@@ -64,7 +65,7 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
         first = constraints[0]
         if now_ms - line.told.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
             continue
-        line.told[first.key] = now_ms
+        line.told = {**line.told, first.key: now_ms}
         yield facts.AskWaiting(
             partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),
             ask.ask.resource, tuple(constraints),
@@ -76,14 +77,14 @@ def outstanding(partition: Partition, line: Line, head: PendingAsk, most: int) -
     knows how many are wanted."""
     allowed = pieces_allowed(head)
     looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
-    there_is = (max(asks[-1].seq for asks in line.by_priority.values() if asks), looks)
+    there_is = (max(asks[-1].seq for _, asks in line.by_turn() if asks), looks)
     if line.looked_at == there_is:
         return
     found = line.unannounced(looks)
     if len(found) <= most:
         line.looked_at = there_is
     for ask in found[:most]:
-        line.announced[ask.ask.priority] = ask.seq
+        line.announced = {**line.announced, ask.ask.priority: ask.seq}
         if not ask.waiting:
             yield facts.AskOutstanding(
                 partition.name, ask.application.id, ask.ask.allocation_key, "no node has room for it"
