@@ -44,6 +44,7 @@ from remuda_core.shell import huge_pages
 PARTITION = "[bench]default"
 Need = dict[str, int]
 NEED: Need = {"memory": 10, "vcore": 1}
+NO_TAGS: dict[str, str] = {}  # one for all asks, as they come from the wire
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def asks(case: Case) -> Iterator[Command]:
     count = case.asks // case.repeats
     for i in range(count):
         application = applications[i * len(applications) // count]
-        yield SubmitAsk(Ask(PARTITION, application, f"ask-{i:06}", NEED, case.repeats))
+        yield SubmitAsk(Ask(PARTITION, application, f"ask-{i:06}", NEED, case.repeats, tags=NO_TAGS))
 
 
 def more_asks(case: Case, key: str, count: int, need: Callable[[int], Need]) -> Iterator[Command]:
