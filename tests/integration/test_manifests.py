@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
+
+from remuda_bus import subjects
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = "1.31"  # the oldest that is meant to work
@@ -59,6 +62,33 @@ def test_every_server_has_probes_and_a_budget(name: str, pod: dict[str, Any]) ->
         assert {"livenessProbe", "readinessProbe", "startupProbe"} <= container.keys()
     budgets = [one["spec"]["selector"] for one in manifests() if one["kind"] == "PodDisruptionBudget"]
     assert {"matchLabels": {"app": name}} in budgets
+
+
+def test_a_server_has_room_for_what_streams_reserve() -> None:
+    """Or `remuda declare` is refused: insufficient storage resources."""
+    reserved = sum(one.max_bytes for one in (*subjects.STREAMS, *subjects.OBJECT_BUCKETS))
+    [server] = [one["spec"] for one in manifests() if one["kind"] == "StatefulSet"]
+    [container] = server["template"]["spec"]["containers"]
+    [store] = [one["value"] for one in container["env"] if one["name"] == "NATS_MAX_STORE"]
+    [volume] = server["volumeClaimTemplates"]
+    disk = volume["spec"]["resources"]["requests"]["storage"]
+    assert reserved < _bytes(store) < _bytes(disk)
+    [in_containers] = set(re.findall(r"NATS_MAX_STORE:-(\w+)", (DEPLOY / "compose.yaml").read_text()))
+    assert reserved < _bytes(in_containers)
+
+
+def _bytes(said: str) -> int:
+    units = {"GB": 1000**3, "Gi": 1024**3}
+    return int(said[:-2]) * units[said[-2:]]
+
+
+def test_whoever_may_come_in_may_go_out() -> None:
+    """RMs in our namespace reach the servers: where nothing is allowed, both ends need a policy."""
+    policies = [one["spec"] for one in manifests() if one["kind"] == "NetworkPolicy"]
+    let_in = [peer["podSelector"] for one in policies for rule in one.get("ingress", []) for peer in rule.get("from", [])
+              if "podSelector" in peer]  # fmt: skip
+    let_out = [one["podSelector"] for one in policies if one.get("egress")]
+    assert all(selector in let_out for selector in let_in)
 
 
 def test_what_a_pod_mounts_is_there_or_named_in_the_readme() -> None:
