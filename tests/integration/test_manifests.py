@@ -85,8 +85,8 @@ def _bytes(said: str) -> int:
 def test_whoever_may_come_in_may_go_out() -> None:
     """RMs in our namespace reach the servers: where nothing is allowed, both ends need a policy."""
     policies = [one["spec"] for one in manifests() if one["kind"] == "NetworkPolicy"]
-    let_in = [peer["podSelector"] for one in policies for rule in one.get("ingress", []) for peer in rule.get("from", [])
-              if "podSelector" in peer]  # fmt: skip
+    peers = [peer for one in policies for rule in one.get("ingress", []) for peer in rule.get("from", [])]
+    let_in = [peer["podSelector"] for peer in peers if "podSelector" in peer]
     let_out = [one["podSelector"] for one in policies if one.get("egress")]
     assert all(selector in let_out for selector in let_in)
 
