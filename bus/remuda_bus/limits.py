@@ -30,10 +30,11 @@ EXPIRES_S = 60.0
 ACK_WAIT_S = 30.0
 # A consumer is given no more before something is acknowledged: far more than any of ours holds.
 MAX_ACK_PENDING_MESSAGES = 100_000
-# The server says that it is there; twice this without a word, and the reading is begun anew: in a cluster the server of
-# a reading may go while ours stays, and nothing else tells us. (Flow control bounds what a reading holds in memory: the
-# server waits until it was taken.)
-HEARTBEAT_S = 1.0
+# The server says that it is there; two to three of these without a word, and the reading is begun anew: in a cluster
+# the server of a reading may go while ours stays, and nothing else tells us. (Flow control bounds what a reading holds
+# in memory: the server waits until it was taken.)
+HEARTBEAT_S = 0.5
+SILENT_HEARTBEATS = 3
 # Before a reading is tried again that could not be begun.
 RETRY_S = 0.2
 # Before the list of halts is asked for again that could not be had.

@@ -510,7 +510,7 @@ async def test_watch(case: Case) -> None:
 
 
 async def told(entries: AsyncIterator[object]) -> tuple[str, bytes | None]:
-    entry = await asyncio.wait_for(anext(entries), 5)
+    entry = await asyncio.wait_for(anext(entries), 2 * subjects.LEASES.ttl_s)
     return entry.key, entry.value  # type: ignore[attr-defined]
 
 

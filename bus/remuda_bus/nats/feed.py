@@ -35,12 +35,15 @@ def stream_position(reply: str) -> tuple[int, int, int]:
 
 
 class Buffer:
-    """Messages that have come and wait to be taken, and one task that may wait for the first."""
+    """Messages that have come and wait to be taken, and one task that may wait for the first. Broken when the server
+    keeps silent."""
 
     def __init__(self) -> None:
         self.messages: deque[Message] = deque()
         self.broken: str | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._silent = 0
+        self._listening: asyncio.TimerHandle | None = None
 
     async def wait(self) -> None:
         """Returns when there is a message or it is broken."""
@@ -58,7 +61,27 @@ class Buffer:
     def fail(self, why: str) -> None:
         if self.broken is None:
             self.broken = why
+        if self._listening is not None:
+            self._listening.cancel()
         self.wake()
+
+    def listen(self) -> None:
+        """From now on the server has to say that it is there."""
+        if self.broken is None:
+            self._listening = asyncio.get_running_loop().call_later(limits.HEARTBEAT_S, self._listened)
+
+    def heard(self) -> None:
+        self._silent = 0
+
+    def expects_word(self) -> bool:
+        return True
+
+    def _listened(self) -> None:
+        self._silent = self._silent + 1 if self.expects_word() else 0
+        if self._silent < limits.SILENT_HEARTBEATS:
+            self.listen()
+        else:
+            self.fail(f"{limits.SILENT_HEARTBEATS} heartbeats were missing")
 
     def take(self, max_messages: int, max_bytes: int) -> list[Message]:
         messages = self.messages
@@ -83,9 +106,7 @@ class Feed(Buffer):
         self._config = config
         self._subscription: Subscription | None = None
         self._received = 0
-        self._heard = True
         self._answer_when_empty: list[str] = []
-        self._timer: asyncio.TimerHandle | None = None
         self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
         self.pending = 0  # messages behind the last one received, as the server told with it
 
@@ -115,13 +136,11 @@ class Feed(Buffer):
             raise
         if self._received == 0:
             self.pending = int(answer["num_pending"])
-        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
+        self.listen()
 
     def close(self) -> None:
         self._forget()
         self.fail("closed")
-        if self._timer is not None:
-            self._timer.cancel()
         subscription, self._subscription = self._subscription, None
         if subscription is not None and not self._connection.closed.is_set():
             self._connection.later(subscription.unsubscribe())
@@ -135,7 +154,7 @@ class Feed(Buffer):
     async def _arrived(self, message: Msg) -> None:
         if self.broken is not None:
             return
-        self._heard = True
+        self.heard()
         reply = message.reply
         if reply.startswith("$JS.ACK."):
             sequence, number, self.pending = stream_position(reply)
@@ -166,13 +185,6 @@ class Feed(Buffer):
         answers, self._answer_when_empty = self._answer_when_empty, []
         for answer in answers:
             self._connection.later(self._connection.client.publish(answer))
-
-    def _check(self) -> None:
-        if not self._heard:
-            self.fail(f"no heartbeat for {2 * limits.HEARTBEAT_S} s")
-            return
-        self._heard = False
-        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
 
 
 class StreamReader:

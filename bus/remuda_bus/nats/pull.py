@@ -73,22 +73,18 @@ class Pull(Buffer):
         self._subscription: Subscription | None = None
         self._asked = 0
         self._delivered = delivered
-        self._heard = True
-        self._timer: asyncio.TimerHandle | None = None
         self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
         self.replies: dict[int, str] = {}  # stream sequence -> where to acknowledge
 
     async def open(self) -> None:
         self._inbox = self._connection.client.new_inbox()
         self._subscription = await self._connection.client.subscribe(self._inbox, cb=self._arrived)
-        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
+        self.listen()
         await self.ask()
 
     def close(self) -> None:
         self._forget()
         self.fail("closed")
-        if self._timer is not None:
-            self._timer.cancel()
         subscription, self._subscription = self._subscription, None
         if subscription is not None and not self._connection.closed.is_set():
             self._connection.later(subscription.unsubscribe())
@@ -112,7 +108,7 @@ class Pull(Buffer):
     async def _arrived(self, message: Msg) -> None:
         if self.broken is not None:
             return
-        self._heard = True
+        self.heard()
         reply = message.reply
         if reply.startswith("$JS.ACK."):
             self._asked -= 1
@@ -136,13 +132,9 @@ class Pull(Buffer):
         else:
             self.fail(f"{status} {headers.get('Description')}")
 
-    def _check(self) -> None:
-        # Only a waiting request makes the server send heartbeats.
-        if not self._heard and self._asked > 0:
-            self.fail(f"no heartbeat for {2 * limits.HEARTBEAT_S} s")
-            return
-        self._heard = False
-        self._timer = asyncio.get_running_loop().call_later(2 * limits.HEARTBEAT_S, self._check)
+    def expects_word(self) -> bool:
+        """Only a waiting request makes the server send heartbeats."""
+        return self._asked > 0
 
 
 class DurableConsumer:
