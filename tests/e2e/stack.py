@@ -79,7 +79,8 @@ class Stack:
         """`remuda rm remove` as in docs/operations.md."""
         secrets = {str(SECRETS): {"bind": "/secrets", "mode": "rw"}}
         command = ["rm", "remove", rm_id, "--keys", "/secrets/keys"]
-        self._engine.containers.run("remuda/cli", command, volumes=secrets, network_mode="none", remove=True)
+        user = os.environ.get("REMUDA_UID", "10001")
+        self._engine.containers.run("remuda/cli", command, user=user, volumes=secrets, network_mode="none", remove=True)
 
     def down(self) -> None:
         """What each container has said is kept in LOGS."""
