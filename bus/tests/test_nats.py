@@ -92,7 +92,7 @@ async def test_whoever_takes_from_a_consumer_of_another_takes_nothing_away(nats_
     taken: list[bytes] = []
     for number in range(100):
         if number % 10 == 0:
-            request = json.dumps({"batch": 3, "expires": 10**10}).encode()
+            request = json.dumps({"batch": 3, "expires": 2 * 10**9}).encode()
             pull = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.CALLBACKS.name}.{durable}"
             await thief._connection.send(pull, request, reply="stolen")
         await nats_bus.append(subjects.callback("a", "node"), b"%d" % number)
