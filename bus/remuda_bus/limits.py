@@ -35,6 +35,8 @@ MAX_ACK_PENDING_MESSAGES = 100_000
 # in memory: the server waits until it was taken.)
 HEARTBEAT_S = 0.5
 SILENT_HEARTBEATS = 3
+# What begins a reading is asked again soon: in a cluster whose leaders change, a question may get no answer at all.
+BEGUN_WITHIN_S = 2.0
 # Before a reading is tried again that could not be begun.
 RETRY_S = 0.2
 # Before the list of halts is asked for again that could not be had.

@@ -130,6 +130,7 @@ class Feed(Buffer):
                         "num_replicas": 1,
                     },
                 },
+                limits.BEGUN_WITHIN_S,
             )
         except BaseException:
             self.close()

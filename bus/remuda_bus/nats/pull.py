@@ -264,11 +264,13 @@ class DurableConsumer:
         return await self._jetstream.api(
             f"CONSUMER.CREATE.{self._stream}.{self._durable}.{self._subject}",
             {"stream_name": self._stream, "config": config},
+            limits.BEGUN_WITHIN_S,
         )
 
     async def _found(self, metadata: Headers) -> dict[str, Any]:
         try:
-            info = await self._jetstream.api(f"CONSUMER.INFO.{self._stream}.{self._durable}")
+            call = f"CONSUMER.INFO.{self._stream}.{self._durable}"
+            info = await self._jetstream.api(call, timeout_s=limits.BEGUN_WITHIN_S)
         except JetStreamError as error:
             if error.err_code == CONSUMER_NOT_FOUND:
                 raise Gone(f"there is no consumer {self._durable}") from None
@@ -281,7 +283,8 @@ class DurableConsumer:
     async def _set_back(self) -> dict[str, Any] | None:
         """As it is then; None where there is none."""
         try:
-            return await self._jetstream.api(f"CONSUMER.RESET.{self._stream}.{self._durable}")
+            call = f"CONSUMER.RESET.{self._stream}.{self._durable}"
+            return await self._jetstream.api(call, timeout_s=limits.BEGUN_WITHIN_S)
         except JetStreamError as error:
             if error.err_code != CONSUMER_NOT_FOUND:
                 raise
