@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects, telemetry
 from remuda_bus.bus import Bus, Full, Message, NobodyListens, Reader
@@ -135,7 +136,12 @@ class Leader:
     ) -> None:
         state = self.core.state
         state.inbox_seq = message.seq
-        command = inbox_pb2.Command.FromString(message.payload)
+        try:
+            command = inbox_pb2.Command.FromString(message.payload)
+        except DecodeError:
+            log.error("a command that cannot be read is passed over", rm=self.rm_id, inbox_seq=message.seq)
+            commit.decisions.add(inbox_seq=message.seq, command="Unreadable")
+            return
         position = (command.request_seq, command.request_part)
         if command.request_seq and position <= (state.request_seq, state.request_part):
             return  # forwarded twice: it has been handled
