@@ -253,6 +253,21 @@ async def test_a_cancellation_that_nats_py_swallows_is_heeded() -> None:
     assert task.cancelled()
 
 
+async def test_who_connects_with_a_limit_of_time_has_it(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when nats-py swallows the cancellation and tries again, as it does for ever."""
+
+    async def swallows(client: Client) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise OSError("refused") from None
+
+    monkeypatch.setattr(Client, "_process_connect_init", swallows)
+    async with asyncio.timeout(5):
+        with pytest.raises(Unanswered):
+            await connect(server.url, "test", timeout_s=0.2)
+
+
 async def test_whoever_stops_waiting_for_a_flush_does_not_make_the_connection_deaf(nats_bus: NatsBus) -> None:
     client = nats_bus._connection.client
     flushing = asyncio.create_task(client.flush())

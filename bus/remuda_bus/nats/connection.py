@@ -52,8 +52,20 @@ async def heeded(work: Awaitable[T]) -> T:
 class FastClient(Client):
     """nats-py with some things put right."""
 
+    _cancelled_before = 0
+
     async def connect(self, *args: Any, **kwargs: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._cancelled_before = task.cancelling()
         await heeded(super().connect(*args, **kwargs))
+
+    async def _select_next_server(self) -> None:
+        """Each attempt begins here, and the one before may have swallowed a cancellation: it would try for ever."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling() > self._cancelled_before:
+            raise asyncio.CancelledError
+        await super()._select_next_server()
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await heeded(super().flush(*args, **kwargs))
