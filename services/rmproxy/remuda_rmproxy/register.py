@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import structlog
@@ -196,9 +198,10 @@ class Registrar:
         metadata = {subjects.REGISTRATION: str(rm.registration) if rm.state == "registered" else NOBODY}
         there = await self._bus.consumer_state(stream, durable)
         if there is None or not metadata.items() <= there.metadata.items():
-            await self._bus.make_consumer(
-                stream, subjects.callback(rm.rm_id, "*"), durable, rm.callbacks_after, metadata
-            )
+            with _in_time(rm.rm_id):
+                await self._bus.make_consumer(
+                    stream, subjects.callback(rm.rm_id, "*"), durable, rm.callbacks_after, metadata
+                )
 
     async def _make_event_consumer(self, rm_id: str) -> None:
         """Unless it is there. It outlives registrations: the history goes on."""
@@ -222,7 +225,8 @@ class Registrar:
 
     async def _record(self, rm: Rm, revision: int) -> None:
         if self._sessions.get(rm.rm_id) != rm:
-            await self._bus.put(subjects.RMS.name, subjects.key_of(rm.rm_id), rm.encode(), revision)
+            with _in_time(rm.rm_id):
+                await self._bus.put(subjects.RMS.name, subjects.key_of(rm.rm_id), rm.encode(), revision)
             self._sessions.tell(rm.rm_id, rm.encode())
 
     async def _decision(
@@ -257,3 +261,13 @@ def refusal_in(decision: log_pb2.Decision) -> str | None:
             case "configuration_refused":
                 return fact.configuration_refused.reason
     return "the core has not registered the RM and gave no reason"
+
+
+@contextmanager
+def _in_time(rm_id: str) -> Iterator[None]:
+    """For a moment there may be two of these processes: the one that comes too late has nothing against the RM."""
+    try:
+        yield
+    except Refused as refusal:
+        reason = f"registration of {rm_id!r}: another process works on one ({refusal.reason}), try again"
+        raise Refused(reason, OUTAGE) from refusal
