@@ -61,6 +61,9 @@ RESTORED_WITHIN_S = 600.0
 # A batch takes a tenth of that on a slow disk. After this nobody knows, for a leader of the stream may have gone with
 # it: it is tried again under the same message ID.
 ANSWER_WITHIN_S = 2.0
+# The same for a commit. After this its leader dies of the doubt, and another reads in the log what became of it: a
+# server of a cluster that is replaced may take an answer with it, and everybody waits.
+COMMITTED_WITHIN_S = 3.0
 # Between tries, twice as long each time: soon enough after a moment's outage, seldom enough while a stream is full.
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0

@@ -373,7 +373,9 @@ class LogWriter:
 
     async def _write(self, payload: bytes, headers: Headers | None) -> int:
         try:
-            self._last_seq = await self._bus.append(self._subject, payload, headers, expect_last=self._last_seq)
+            self._last_seq = await self._bus.append(
+                self._subject, payload, headers, expect_last=self._last_seq, timeout_s=limits.COMMITTED_WITHIN_S
+            )
         except Refused as error:
             self._lost = f"{self._subject}: someone else has written after {self._last_seq} ({error.reason})"
             raise LostLeadership(self._lost) from error

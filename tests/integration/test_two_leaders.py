@@ -46,7 +46,7 @@ class Hesitant:
         return getattr(self._bus, name)
 
     async def append(
-        self, subject: str, payload: bytes, headers: Headers | None = None, *, expect_last: int | None = None
+        self, subject: str, payload: bytes, headers: Headers | None = None, *, expect_last: int, timeout_s: float
     ) -> int:
         await asyncio.sleep(self._chance.choice((0, 0, 0.002, 0.01)))
         if self._fenced:
