@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events cli
 READY  := $(VENV)/.ready
 # Python that is in no package: tests, benchmarks, generators.
-SCRIPTS = $(shell find proto/generate.py docs/diagram.py */tests services/*/tests bench tests -name '*.py' 2>/dev/null)
+SCRIPTS = $(shell find proto/generate.py conftest.py docs/diagram.py */tests services/*/tests bench tests -name '*.py' 2>/dev/null)
 
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance

@@ -29,14 +29,14 @@ async def appended(bus: NatsBus, subject: str, payload: bytes) -> int:
             continue
 
 
-async def test_a_reading_goes_on_after_a_restart(server: NatsServer, nats_bus: NatsBus) -> None:
-    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
+async def test_a_reading_goes_on_after_a_restart(server: NatsServer, bus: NatsBus) -> None:
+    reader = await bus.read(INBOX, subjects.inbox("a"))
     got: list[Message] = []
     for number in range(60):
         if number in (20, 40):
             await (server.restart() if number == 20 else server.kill())
             await server.start()
-        await appended(nats_bus, subjects.inbox("a"), b"%d" % number)
+        await appended(bus, subjects.inbox("a"), b"%d" % number)
         if number % 7 == 0:
             got += await reader.batch(timeout_s=0.01)
     while len(got) < 60:
@@ -45,9 +45,9 @@ async def test_a_reading_goes_on_after_a_restart(server: NatsServer, nats_bus: N
     assert [message.seq for message in got] == sorted(message.seq for message in got)
 
 
-async def test_a_reader_that_waits_through_an_outage(server: NatsServer, nats_bus: NatsBus) -> None:
-    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
-    await nats_bus.append(subjects.inbox("a"), b"1")
+async def test_a_reader_that_waits_through_an_outage(server: NatsServer, bus: NatsBus) -> None:
+    reader = await bus.read(INBOX, subjects.inbox("a"))
+    await bus.append(subjects.inbox("a"), b"1")
     assert len(await reader.batch()) == 1
     waiting = asyncio.ensure_future(reader.batch())
     await server.restart()
@@ -58,44 +58,44 @@ async def test_a_reader_that_waits_through_an_outage(server: NatsServer, nats_bu
     await other.close()
 
 
-async def test_a_consumer_goes_on_after_a_restart_in_order(server: NatsServer, nats_bus: NatsBus) -> None:
+async def test_a_consumer_goes_on_after_a_restart_in_order(server: NatsServer, bus: NatsBus) -> None:
     for number in range(10):
-        await nats_bus.append(subjects.request("a", "node"), b"%d" % number)
-    consumer = await nats_bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
+        await bus.append(subjects.request("a", "node"), b"%d" % number)
+    consumer = await bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
     held: list[Message] = []
     while len(held) < 10:
         held += await consumer.batch(timeout_s=5)
     await consumer.ack(held[:3])
     await server.restart()
-    await appended(nats_bus, subjects.request("a", "node"), b"10")
+    await appended(bus, subjects.request("a", "node"), b"10")
     again: list[Message] = []
     while len(again) < 8:
         again += await consumer.batch(timeout_s=5)
     assert [message.payload for message in again] == [b"%d" % number for number in range(3, 11)]
     await consumer.ack(again)
     await consumer.close()
-    assert await nats_bus.acknowledged(REQUESTS, "work") == 11
+    assert await bus.acknowledged(REQUESTS, "work") == 11
 
 
-async def test_whoever_takes_from_a_consumer_of_another_takes_nothing_away(nats_bus: NatsBus) -> None:
+async def test_whoever_takes_from_a_consumer_of_another_takes_nothing_away(bus: NatsBus) -> None:
     """An instance of an RM that was superseded and does not look, say."""
     durable, metadata = "rm-a", {"number": "1"}
-    await nats_bus.make_consumer(subjects.CALLBACKS.name, subjects.callback("a", "*"), durable, 0, metadata)
-    thief, stolen = await connect(nats_bus._connection.url, "thief", timeout_s=5), 0
+    await bus.make_consumer(subjects.CALLBACKS.name, subjects.callback("a", "*"), durable, 0, metadata)
+    thief, stolen = await connect(bus._connection.url, "thief", timeout_s=5), 0
 
     async def hears(message: Message) -> None:
         nonlocal stolen
         stolen += message.subject.startswith("si.v1")
 
     await thief.subscribe("stolen", hears)
-    consumer = await nats_bus.join_consumer(subjects.CALLBACKS.name, durable, metadata)
+    consumer = await bus.join_consumer(subjects.CALLBACKS.name, durable, metadata)
     taken: list[bytes] = []
     for number in range(100):
         if number % 10 == 0:
             request = json.dumps({"batch": 3, "expires": 2 * 10**9}).encode()
             pull = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.CALLBACKS.name}.{durable}"
             await thief._connection.send(pull, request, reply="stolen")
-        await nats_bus.append(subjects.callback("a", "node"), b"%d" % number)
+        await bus.append(subjects.callback("a", "node"), b"%d" % number)
         if number % 7 == 0:
             taken += await some(consumer, taken)
     while len(taken) < 100:
@@ -112,22 +112,20 @@ async def some(consumer: Consumer, taken: list[bytes]) -> list[bytes]:
     return [message.payload for message in messages if int(message.payload) >= len(taken)]
 
 
-async def test_what_is_worked_on_is_not_given_again(nats_bus: NatsBus) -> None:
-    await nats_bus.append(subjects.request("a", "node"), b"1")
-    consumer = await nats_bus.consumer(REQUESTS, "si.v1.rm.*.*", "work", ack_wait_s=0.6)
+async def test_what_is_worked_on_is_not_given_again(bus: NatsBus) -> None:
+    await bus.append(subjects.request("a", "node"), b"1")
+    consumer = await bus.consumer(REQUESTS, "si.v1.rm.*.*", "work", ack_wait_s=0.6)
     messages = await consumer.batch()
     assert await consumer.batch(timeout_s=2) == []
     await consumer.ack(messages)
     await consumer.close()
-    assert await nats_bus.acknowledged(REQUESTS, "work") == 1
+    assert await bus.acknowledged(REQUESTS, "work") == 1
 
 
-async def test_many_messages_through_one_consumer(nats_bus: NatsBus) -> None:
+async def test_many_messages_through_one_consumer(bus: NatsBus) -> None:
     count = 3_000
-    await asyncio.gather(
-        *(nats_bus.append(subjects.request("a", "node"), b"%d" % n, timeout_s=30) for n in range(count))
-    )
-    consumer = await nats_bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
+    await asyncio.gather(*(bus.append(subjects.request("a", "node"), b"%d" % n, timeout_s=30) for n in range(count)))
+    consumer = await bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
     got: list[bytes] = []
     while len(got) < count:
         messages = await consumer.batch(max_messages=700, timeout_s=5)
@@ -136,13 +134,13 @@ async def test_many_messages_through_one_consumer(nats_bus: NatsBus) -> None:
         got += [message.payload for message in messages]
     assert got == [b"%d" % number for number in range(count)]
     await consumer.close()
-    assert await nats_bus.acknowledged(REQUESTS, "work") == count
+    assert await bus.acknowledged(REQUESTS, "work") == count
 
 
-async def test_large_messages_are_read_with_flow_control(nats_bus: NatsBus) -> None:
+async def test_large_messages_are_read_with_flow_control(bus: NatsBus) -> None:
     for number in range(300):
-        await nats_bus.append(subjects.log("a"), number.to_bytes(4, "big") + bytes(250_000))
-    reader = await nats_bus.read(subjects.LOG.name, subjects.log("a"))
+        await bus.append(subjects.log("a"), number.to_bytes(4, "big") + bytes(250_000))
+    reader = await bus.read(subjects.LOG.name, subjects.log("a"))
     got = 0
     while got < 300:
         for message in await reader.batch(timeout_s=5):
@@ -150,10 +148,10 @@ async def test_large_messages_are_read_with_flow_control(nats_bus: NatsBus) -> N
             got += 1
 
 
-async def test_a_stream_that_lost_its_past(server: NatsServer, nats_bus: NatsBus) -> None:
+async def test_a_stream_that_lost_its_past(server: NatsServer, bus: NatsBus) -> None:
     for _ in range(3):
-        await nats_bus.append(subjects.inbox("a"), b"")
-    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
+        await bus.append(subjects.inbox("a"), b"")
+    reader = await bus.read(INBOX, subjects.inbox("a"))
     await reader.batch(max_messages=3)
     other = await connect(server.url, "other", timeout_s=5)
     await other._jetstream.api(f"STREAM.DELETE.{INBOX}")
@@ -164,11 +162,11 @@ async def test_a_stream_that_lost_its_past(server: NatsServer, nats_bus: NatsBus
         await reader.batch(timeout_s=10)
 
 
-async def test_a_stream_that_is_another_after_an_outage(server: NatsServer, nats_bus: NatsBus) -> None:
+async def test_a_stream_that_is_another_after_an_outage(server: NatsServer, bus: NatsBus) -> None:
     """As long as before, and longer: seen as soon as the reading goes on."""
     for payload in (b"1", b"2"):
-        await nats_bus.append(subjects.inbox("a"), payload)
-    reader = await nats_bus.read(INBOX, subjects.inbox("a"))
+        await bus.append(subjects.inbox("a"), payload)
+    reader = await bus.read(INBOX, subjects.inbox("a"))
     await reader.batch(max_messages=2)
     other = await connect(server.url, "other", timeout_s=5)
     await other._jetstream.api(f"STREAM.DELETE.{INBOX}")
@@ -181,22 +179,22 @@ async def test_a_stream_that_is_another_after_an_outage(server: NatsServer, nats
         await reader.batch(timeout_s=10)
 
 
-async def test_outages_are_unanswered(server: NatsServer, nats_bus: NatsBus) -> None:
+async def test_outages_are_unanswered(server: NatsServer, bus: NatsBus) -> None:
     await server.stop()
     with pytest.raises(Unanswered):
-        await nats_bus.append(subjects.inbox("a"), b"", timeout_s=0.2)
+        await bus.append(subjects.inbox("a"), b"", timeout_s=0.2)
     with pytest.raises(Unanswered):
-        await nats_bus.request("remuda.api.x", timeout_s=0.2)
+        await bus.request("remuda.api.x", timeout_s=0.2)
     with pytest.raises(Unanswered):
         await connect(server.url, "late", timeout_s=0.3)
     await server.start()
 
 
-async def test_a_watch_tells_what_went_during_an_outage(server: NatsServer, nats_bus: NatsBus) -> None:
+async def test_a_watch_tells_what_went_during_an_outage(server: NatsServer, bus: NatsBus) -> None:
     bucket = subjects.RMS.name
     for key in ("a", "b"):
-        await nats_bus.put(bucket, key, b"1")
-    entries = nats_bus.watch(bucket)
+        await bus.put(bucket, key, b"1")
+    entries = bus.watch(bucket)
     assert [(await anext(entries)).key for _ in range(2)] == ["a", "b"]
     next_one = asyncio.ensure_future(anext(entries))
     await server.restart()
@@ -217,21 +215,21 @@ async def test_a_watch_tells_what_went_during_an_outage(server: NatsServer, nats
     await entries.aclose()  # type: ignore[attr-defined]
 
 
-async def test_what_is_closed_during_an_outage_stays_closed(server: NatsServer, nats_bus: NatsBus) -> None:
+async def test_what_is_closed_during_an_outage_stays_closed(server: NatsServer, bus: NatsBus) -> None:
     async def handler(message: Message) -> bytes:
         return b""
 
-    kept = await nats_bus.serve("remuda.api.kept", handler, "kept")
-    serving = await nats_bus.serve("remuda.api.test", handler, "test")
-    assert nats_bus.connections == 1
+    kept = await bus.serve("remuda.api.kept", handler, "kept")
+    serving = await bus.serve("remuda.api.test", handler, "test")
+    assert bus.connections == 1
     await server.stop()
-    while nats_bus.connected:  # noqa: ASYNC110 - nothing tells when nats-py has noticed
+    while bus.connected:  # noqa: ASYNC110 - nothing tells when nats-py has noticed
         await asyncio.sleep(0.01)
     await serving.close()
     await server.start()
     other = await connect(server.url, "other", timeout_s=5)
     await asyncio.wait_for(_answered(other, "remuda.api.kept"), 10)
-    assert nats_bus.connections == 2
+    assert bus.connections == 2
     with pytest.raises(NobodyListens):
         await other.request("remuda.api.test")
     await kept.close()
@@ -268,29 +266,29 @@ async def test_who_connects_with_a_limit_of_time_has_it(server: NatsServer, monk
             await connect(server.url, "test", timeout_s=0.2)
 
 
-async def test_whoever_stops_waiting_for_a_flush_does_not_make_the_connection_deaf(nats_bus: NatsBus) -> None:
-    client = nats_bus._connection.client
+async def test_whoever_stops_waiting_for_a_flush_does_not_make_the_connection_deaf(bus: NatsBus) -> None:
+    client = bus._connection.client
     flushing = asyncio.create_task(client.flush())
     while not client._pongs:  # noqa: ASYNC110 - nothing tells when it has asked
         await asyncio.sleep(0)
     flushing.cancel()
     await asyncio.wait([flushing])
-    await nats_bus.serve("remuda.api.test", echo, "test")
-    answer = await asyncio.wait_for(nats_bus.request("remuda.api.test", b"1"), 1)
-    assert (answer.payload, nats_bus.connections) == (b"1", 1)
+    await bus.serve("remuda.api.test", echo, "test")
+    answer = await asyncio.wait_for(bus.request("remuda.api.test", b"1"), 1)
+    assert (answer.payload, bus.connections) == (b"1", 1)
 
 
-async def test_a_connection_that_stops_reading_is_made_anew(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_stops_reading_is_made_anew(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     async def bug(data: bytes) -> None:
         monkeypatch.undo()
         raise RuntimeError("a bug")
 
-    await nats_bus.serve("remuda.api.test", echo, "test")
-    monkeypatch.setattr(nats_bus._connection.client._ps, "parse", bug)
+    await bus.serve("remuda.api.test", echo, "test")
+    monkeypatch.setattr(bus._connection.client._ps, "parse", bug)
     with pytest.raises(Unanswered):
-        await asyncio.wait_for(nats_bus.request("remuda.api.test", b"1"), 1)
-    await asyncio.wait_for(_answered(nats_bus, "remuda.api.test"), 2)
-    assert nats_bus.connections == 2
+        await asyncio.wait_for(bus.request("remuda.api.test", b"1"), 1)
+    await asyncio.wait_for(_answered(bus, "remuda.api.test"), 2)
+    assert bus.connections == 2
 
 
 async def echo(message: Message) -> bytes:
@@ -306,7 +304,7 @@ async def _answered(bus: NatsBus, subject: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_more_requests_than_can_be_answered_at_once(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_requests_than_can_be_answered_at_once(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Are refused at once, and the others are answered."""
     monkeypatch.setattr(limits, "REQUESTS_AT_ONCE", 3)
     go_on, all_are_there = asyncio.Event(), asyncio.Barrier(4)
@@ -316,41 +314,41 @@ async def test_more_requests_than_can_be_answered_at_once(nats_bus: NatsBus, mon
         await go_on.wait()
         return b"answered"
 
-    await nats_bus.serve("remuda.api.slow", handler, "slow")
-    waiting = [asyncio.ensure_future(nats_bus.request("remuda.api.slow")) for _ in range(3)]
+    await bus.serve("remuda.api.slow", handler, "slow")
+    waiting = [asyncio.ensure_future(bus.request("remuda.api.slow")) for _ in range(3)]
     await asyncio.wait_for(all_are_there.wait(), 5)
     with pytest.raises(Refused, match="3 requests are being answered, try again") as refused:
-        await nats_bus.request("remuda.api.slow")
+        await bus.request("remuda.api.slow")
     assert refused.value.code == 503
     go_on.set()
     assert [message.payload for message in await asyncio.gather(*waiting)] == [b"answered"] * 3
 
 
-async def test_declare_updates_what_may_be_updated(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_declare_updates_what_may_be_updated(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     async def config(name: str) -> dict[str, object]:
-        return (await nats_bus._jetstream.api(f"STREAM.INFO.{name}"))["config"]
+        return (await bus._jetstream.api(f"STREAM.INFO.{name}"))["config"]
 
     before = await config("LOG")
     larger = dataclasses.replace(subjects.LOG, max_bytes=2 * subjects.LOG.max_bytes, why="another reason")
     monkeypatch.setattr(subjects, "STREAMS", (larger,))
-    await asyncio.gather(*(nats_bus.declare() for _ in range(3)))
+    await asyncio.gather(*(bus.declare() for _ in range(3)))
     after = await config("LOG")
     assert after == {**before, "max_bytes": larger.max_bytes, "description": "another reason"}
-    await nats_bus.declare()
+    await bus.declare()
     assert await config("LOG") == after
 
 
-async def test_declare_says_what_cannot_be_changed(nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_declare_says_what_cannot_be_changed(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subjects, "STREAMS", (dataclasses.replace(subjects.LOG, subjects=subjects.INBOX.subjects),))
     with pytest.raises(Refused, match="LOG"):
-        await nats_bus.declare()
+        await bus.declare()
 
 
-async def test_the_process_is_a_micro_service(server: NatsServer, nats_bus: NatsBus) -> None:
+async def test_the_process_is_a_micro_service(server: NatsServer, bus: NatsBus) -> None:
     async def handler(message: Message) -> bytes:
         return b"pong"
 
-    await nats_bus.serve("remuda.api.test", handler, "test-endpoint")
+    await bus.serve("remuda.api.test", handler, "test-endpoint")
     client = Client()
     await client.connect(server.url)
     ping = await client.request("$SRV.PING.test", timeout=5)
@@ -368,10 +366,10 @@ def test_a_message_that_is_on_its_way_already_is_no_refusal():
 
 
 async def test_a_flush_speaks_for_all_that_was_sent_before(
-    server: NatsServer, nats_bus: NatsBus, monkeypatch: pytest.MonkeyPatch
+    server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who serves is there when `serve` returns, however late it is written to the server."""
-    client = nats_bus._connection.client
+    client = bus._connection.client
     other = await connect(server.url, "other", timeout_s=5)
     written = client._flush_pending
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import nats
 import pytest
 
-from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Unreadable
-from remuda_bus.nats import NatsBus, connect
+from remuda_bus.nats import NatsBus
 
 BUCKET = subjects.SNAPSHOTS.name
-
-
-@pytest.fixture
-async def bus(tmp_path: Path) -> AsyncIterator[NatsBus]:
-    async with NatsServer(tmp_path / "nats") as server:
-        bus = await connect(server.url, "one", timeout_s=5)
-        await bus.declare()
-        yield bus
-        await bus.close()
 
 
 async def parts_of(*parts: bytes) -> AsyncIterator[bytes]:

@@ -77,12 +77,12 @@ def test_batches_are_bounded() -> None:
     assert [len(batch) for batch in large] == [1, 1, 1]
 
 
-async def test_the_server_knows_what_it_has(nats_bus: NatsBus) -> None:
+async def test_the_server_knows_what_it_has(bus: NatsBus) -> None:
     """A part of the batch is there already: the rest follows it, and nothing is there twice."""
     batch = messages(10)
-    await append_in_order(nats_bus, batch[:4])
-    assert await append_in_order(nats_bus, batch) == 10
-    reader = await nats_bus.read("INBOX", subjects.inbox("rm-1"))
+    await append_in_order(bus, batch[:4])
+    assert await append_in_order(bus, batch) == 10
+    reader = await bus.read("INBOX", subjects.inbox("rm-1"))
     there: list[Message] = []
     while len(there) < len(batch):
         there += await reader.batch(timeout_s=5)

@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -151,6 +152,14 @@ class Stack:
             "REMUDA_NATS_SEED": str(access.seed),
             "REMUDA_NATS_DOMAIN": access.domain,
         }
+
+    async def load(self, rm_id: str, *options: str, **environment: str) -> asyncio.subprocess.Process:
+        """`remuda load` from outside, as this RM; its output is one pipe."""
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "remuda", "load", "--nats", self.url, "--rm", rm_id, "--plain", *options,
+            env={**os.environ, **self.environment(rm_id), **environment},
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
 
     def access_of_rm(self, rm_id: str) -> Access:
         return Access(ca=SECRETS / "tls/ca.pem", seed=SECRETS / "keys/rms" / f"{rm_id}.seed", domain="remuda")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,13 +14,10 @@ RM = "e2e-latecomer"
 pytestmark = pytest.mark.timeout(200)
 
 
-async def worked(stack: Stack, environment: dict[str, str]) -> tuple[int, str]:
+async def worked(stack: Stack, **environment: str) -> tuple[int, str]:
     """A few asks of that RM."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "remuda", "load", "--nats", stack.url, "--rm", RM, "--plain",
-        "--nodes", "1", "--apps", "1", "--asks", "5", "--duration", "0.1",
-        env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    few = ("--nodes", "1", "--apps", "1", "--asks", "5", "--duration", "0.1")
+    process = await stack.load(RM, *few, **environment)
     said, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode is not None
     return process.returncode, said.decode()
@@ -39,12 +33,11 @@ async def reloaded(stack: Stack, times: int) -> None:
 async def test_a_key_comes_and_goes_while_everything_runs(stack: Stack, tmp_path: Path) -> None:
     await asyncio.to_thread(stack.let_in, RM)
     await reloaded(stack, times=2)
-    code, said = await worked(stack, stack.environment(RM))
+    code, said = await worked(stack)
     assert code == 0 and "5 of 5 asks" in said, said
     copy = tmp_path / "seed"
     copy.write_bytes((SECRETS / "keys/rms" / f"{RM}.seed").read_bytes())
-    environment = {**stack.environment(RM), "REMUDA_NATS_SEED": str(copy)}
     await asyncio.to_thread(stack.shut_out, RM)
     await reloaded(stack, times=1)
-    code, said = await worked(stack, environment)
+    code, said = await worked(stack, REMUDA_NATS_SEED=str(copy))
     assert code == 1 and "no NATS server answers" in said, said

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import statistics
-import sys
 
 import pytest
 
@@ -27,12 +26,10 @@ pytestmark = pytest.mark.timeout(SOAK_S + 180)
 
 
 async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> None:
-    load = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "remuda", "load", "--nats", stack.url, "--rm", RM, "--plain",
-        "--nodes", "200", "--apps", str(APPLICATIONS), "--asks", str(int(RATE * (SOAK_S + 30) / APPLICATIONS)),
-        "--rate", str(RATE), "--duration", "2",
-        env={**os.environ, **stack.environment(RM)}, stdout=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    asks = int(RATE * (SOAK_S + 30) / APPLICATIONS)
+    load = await stack.load(
+        RM, "--nodes", "200", "--apps", str(APPLICATIONS), "--asks", str(asks), "--rate", str(RATE), "--duration", "2"
+    )
     loop = asyncio.get_running_loop()
     began = loop.time()
     memory: dict[str, list[tuple[float, int]]] = {name: [] for name in (*SERVICES, *SERVERS)}
@@ -44,7 +41,7 @@ async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> 
         await asyncio.sleep(SAMPLE_S)
     assert load.returncode is None, "the load ended too early"
     load.terminate()
-    await load.wait()
+    await load.communicate()
     growth = {name: grown(samples) for name, samples in memory.items()}
     print({name: f"{samples[-1][1] / 1e6:.0f} MB {growth[name]:+.1%}" for name, samples in memory.items()}, pending)
     watched = (*SERVICES, *SERVERS) if subjects.CALLBACKS.duplicate_window_s < WARM_UP * SOAK_S else SERVICES

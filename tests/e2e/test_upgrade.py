@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,12 +30,9 @@ async def test_rolling_upgrade_of_everything(stack: Stack, tmp_path: Path) -> No
 
 async def replaced(stack: Stack, tag: str, report: Path) -> float:
     """The p99 latency in seconds while everything was replaced by what has this tag."""
-    rm = RMS[tag]
-    load = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "remuda", "load", "--nats", stack.url, "--rm", rm, "--plain", "--json", str(report),
-        "--nodes", "400", "--apps", str(APPLICATIONS), "--asks", str(RATE * SECONDS // APPLICATIONS),
-        "--rate", str(RATE), "--duration", "2",
-        env={**os.environ, **stack.environment(rm)}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    load = await stack.load(
+        RMS[tag], "--json", str(report), "--nodes", "400", "--apps", str(APPLICATIONS),
+        "--asks", str(RATE * SECONDS // APPLICATIONS), "--rate", str(RATE), "--duration", "2",
     )  # fmt: skip
     await asyncio.sleep(5)
     for name in (*SERVICES, *SERVERS):

@@ -9,8 +9,6 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
-
 from remuda import queries
 from remuda.backup import STREAMS
 from remuda.embedded import NatsServer
@@ -19,12 +17,6 @@ from remuda_bus import subjects
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer, remuda
 from tests.forgotten.services import Services
 from tests.integration.running import until
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with NatsServer(tmp_path / "nats") as server:
-        yield server
 
 
 def test_all_that_outlives_a_moment_is_in_a_backup() -> None:
@@ -47,12 +39,19 @@ async def put_back(server: NatsServer, directory: Path) -> None:
     assert "restored." in said, said
 
 
-async def test_an_rm_that_was_quiet_goes_on(server: NatsServer, tmp_path: Path) -> None:
+@contextlib.asynccontextmanager
+async def with_a_backup(server: NatsServer, directory: Path) -> AsyncIterator[tuple[Services, Books]]:
+    """Of three allocations."""
     async with Services(server.url) as services, connected(server) as rm:
         books = Books(rm)
         await books.report()
         await books.run("a", "b", "c")
-        await saved(server, tmp_path / "backup")
+        await saved(server, directory)
+        yield services, books
+
+
+async def test_an_rm_that_was_quiet_goes_on(server: NatsServer, tmp_path: Path) -> None:
+    async with with_a_backup(server, tmp_path / "backup") as (services, books):
         await services.stop()
         await put_back(server, tmp_path / "backup")
         services.start()
@@ -65,11 +64,7 @@ async def test_an_rm_that_was_quiet_goes_on(server: NatsServer, tmp_path: Path) 
 
 
 async def test_an_rm_that_knows_more_is_halted_and_rebuilt(server: NatsServer, tmp_path: Path) -> None:
-    async with Services(server.url) as services, connected(server) as rm:
-        books = Books(rm)
-        await books.report()
-        await books.run("a", "b", "c")
-        await saved(server, tmp_path / "backup")
+    async with with_a_backup(server, tmp_path / "backup") as (services, books):
         await books.run("d", "e")
         await services.stop()
         await put_back(server, tmp_path / "backup")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,12 +19,6 @@ from tests.forgotten import damage
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer
 from tests.forgotten.services import SERVICES, Services
 from tests.integration.running import until
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with NatsServer(tmp_path / "nats") as server:
-        yield server
 
 
 async def end_of_log(bus: NatsBus) -> int:

@@ -27,20 +27,6 @@ from services.config.tests.config_texts import queues
 WITHIN_S = 10.0
 
 
-@pytest.fixture
-async def server(tmp_path) -> AsyncIterator[NatsServer]:
-    async with NatsServer(tmp_path / "nats") as server:
-        yield server
-
-
-@pytest.fixture
-async def bus(server) -> AsyncIterator[NatsBus]:
-    bus = await connect(server.url, "test")
-    await bus.declare()
-    yield bus
-    await bus.close()
-
-
 @contextlib.asynccontextmanager
 async def service(server: NatsServer, file: Path | None = None, compatibility: str = "none") -> AsyncIterator[None]:
     """The service with a connection of its own, as in a process; answering when the block begins, gone after it."""

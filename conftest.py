@@ -1,4 +1,5 @@
-"""A real nats-server per test."""
+"""For all tests: a real nats-server of their own, up within a tenth of a second, and a connection to it with all
+streams declared."""
 
 from __future__ import annotations
 
