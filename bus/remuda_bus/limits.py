@@ -24,8 +24,9 @@ REMEMBERED_COMMITS = 1_000
 # at most this many, or four times the largest message.
 ASK_FOR_MESSAGES = 1_000
 ASK_BELOW_MESSAGES = 500
-# A request for more ends by itself, should the one who asked be gone.
-EXPIRES_S = 60.0
+# A request for more ends by itself. Those of a connection that is gone are still answered, to nobody, and what they
+# were given is missing: nothing is asked for anew before they are over. At least two heartbeats, says the server.
+EXPIRES_S = 1.0
 # What is not acknowledged by then is given to whoever asks; a third of it is the interval of "still at it".
 ACK_WAIT_S = 30.0
 # A consumer is given no more before something is acknowledged: far more than any of ours holds.
@@ -59,11 +60,9 @@ RESTORED_WITHIN_S = 600.0
 # Appending
 
 # A batch takes a tenth of that on a slow disk. After this nobody knows, for a leader of the stream may have gone with
-# it: it is tried again under the same message ID.
+# it: it is tried again under the same message ID. A commit is not: its core dies of the doubt, and another one reads in
+# the log what became of it.
 ANSWER_WITHIN_S = 2.0
-# The same for a commit. After this its leader dies of the doubt, and another reads in the log what became of it: a
-# server of a cluster that is replaced may take an answer with it, and everybody waits.
-COMMITTED_WITHIN_S = 3.0
 # Between tries, twice as long each time: soon enough after a moment's outage, seldom enough while a stream is full.
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0

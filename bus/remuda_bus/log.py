@@ -374,7 +374,7 @@ class LogWriter:
     async def _write(self, payload: bytes, headers: Headers | None) -> int:
         try:
             self._last_seq = await self._bus.append(
-                self._subject, payload, headers, expect_last=self._last_seq, timeout_s=limits.COMMITTED_WITHIN_S
+                self._subject, payload, headers, expect_last=self._last_seq, timeout_s=limits.ANSWER_WITHIN_S
             )
         except Refused as error:
             self._lost = f"{self._subject}: someone else has written after {self._last_seq} ({error.reason})"

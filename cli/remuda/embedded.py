@@ -82,7 +82,7 @@ class NatsServer:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         deadline = time.monotonic() + limits.SERVER_READY_WITHIN_S
         await self._take_lock(deadline)
-        self.port = self.port or _free_port(self.host)
+        self.port = self.port or free_port(self.host)
         config = self.data_dir / "nats.conf"
         config.write_text(json.dumps(self._config(), indent=2) + "\n")
         self._process = self._spawn(config)
@@ -229,7 +229,7 @@ def _binary() -> str:
     return found
 
 
-def _free_port(host: str) -> int:
+def free_port(host: str) -> int:
     """Below the ports that outgoing connections get: of those, one may be taken before the server is up, and a client
     that reconnects to a server that is down may even be connected to itself."""
     lowest = int(EPHEMERAL_PORTS.read_text().split()[0]) if EPHEMERAL_PORTS.exists() else 32_768

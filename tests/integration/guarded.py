@@ -1,4 +1,5 @@
-"""A nats-server under the configuration shipped in deploy/: TLS, an account for each RM, a key for each role."""
+"""nats-server, one or three, under the configuration shipped in deploy/: TLS, an account for each RM, a key for each
+role."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import asyncio
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from remuda.access.keys import ACCOUNTS, Keys
-from remuda.embedded import NatsServer
-from remuda_bus.nats import Access
+from remuda.embedded import NatsServer, free_port
+from remuda_bus.nats import Access, NatsBus, connect
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VALID_DAYS, EXPIRED = 2, -1
@@ -19,8 +23,13 @@ VALID_DAYS, EXPIRED = 2, -1
 class GuardedServer(NatsServer):
     """`days` is how long the certificate is good for."""
 
-    def __init__(self, data_dir: Path, rms: tuple[str, ...] = ("rm-1", "rm-2"), days: int = VALID_DAYS) -> None:
-        super().__init__(data_dir)
+    routes: Sequence[int] = ()  # ports of all servers of its cluster
+    route_port = 0
+
+    def __init__(
+        self, data_dir: Path, rms: tuple[str, ...] = ("rm-1", "rm-2"), days: int = VALID_DAYS, name: str = "remuda"
+    ) -> None:
+        super().__init__(data_dir, name=name)
         self.secrets = self.data_dir / "secrets"
         make_certificates(self.secrets, days)
         self.keys = Keys(self.data_dir / "keys")
@@ -42,13 +51,18 @@ class GuardedServer(NatsServer):
     def _spawn(self, config: Path) -> subprocess.Popen[bytes]:
         """As shipped, but for the places: here it is no container."""
         text = (DEPLOY / "nats" / "nats.conf").read_text()
+        keys = os.path.relpath(self.keys.directory, self.data_dir)  # what is included is named from here
+        if self.routes:
+            text += (DEPLOY / "nats" / "cluster.conf").read_text().replace("include ./nats.conf", "")
+            routes = [f"nats://{self.host}:{port}" for port in self.routes]
+            text = text.replace("$NATS_ROUTES", json.dumps(routes))
+            text = text.replace("0.0.0.0:6222", f"{self.host}:{self.route_port}")
         for place, here in (
             ("0.0.0.0:4222", f"{self.host}:{self.port}"),
             ("http: 127.0.0.1:8222", f'log_file: "{self.log_file}"'),
-            ("./keys/", f"./{self.keys.directory.name}/{ACCOUNTS.parent}/"),
+            ("./keys/", f"./{keys}/{ACCOUNTS.parent}/"),
             ("/data", f'"{self.data_dir}"'),
-            ("/run/secrets/server.pem", f'"{self.secrets / "server.pem"}"'),
-            ("/run/secrets/server.key", f'"{self.secrets / "server.key"}"'),
+            ("/run/secrets", str(self.secrets)),
             ("$NATS_NAME", self.name),
             ("$NATS_MAX_STORE", "1TB"),
         ):
@@ -66,6 +80,33 @@ class GuardedServer(NatsServer):
         info = json.loads((await reader.readline()).partition(b" ")[2] or b"{}")
         writer.close()
         return info.get("server_name") == self.name and bool(info.get("jetstream"))
+
+
+class GuardedCluster:
+    """Three of them: `async with GuardedCluster(directory) as cluster`. They have the same keys and certificates."""
+
+    def __init__(self, directory: Path) -> None:
+        self.servers = [GuardedServer(directory / name, name=name) for name in ("nats-1", "nats-2", "nats-3")]
+        first = self.servers[0]
+        ports: list[int] = []
+        for server in self.servers:
+            server.secrets, server.keys, server.routes = first.secrets, first.keys, ports
+            server.route_port = free_port(server.host)
+            ports.append(server.route_port)
+
+    async def connect(self, name: str, role: str, but: str = "") -> NatsBus:
+        """To any of them but one."""
+        urls = ",".join(server.url for server in self.servers if server.name != but)
+        return await connect(urls, name, replicas=3, access=self.servers[0].access(role), timeout_s=10)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.gather(*(server.start() for server in self.servers))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(server.stop() for server in self.servers))
 
 
 def make_certificates(directory: Path, days: int = VALID_DAYS) -> None:

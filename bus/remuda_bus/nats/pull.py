@@ -72,6 +72,7 @@ class Pull(Buffer):
         self._inbox = ""
         self._subscription: Subscription | None = None
         self._asked = 0
+        self.over_at = 0.0  # the loop's time when the server has forgotten all that it was asked for
         self._delivered = delivered
         self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
         self.replies: dict[int, str] = {}  # stream sequence -> where to acknowledge
@@ -103,6 +104,7 @@ class Pull(Buffer):
             "expires": int(limits.EXPIRES_S * NANOSECOND),
             "idle_heartbeat": int(limits.HEARTBEAT_S * NANOSECOND),
         }
+        self.over_at = asyncio.get_running_loop().time() + limits.EXPIRES_S
         await self._connection.send(self._next, json.dumps(request).encode(), reply=self._inbox)
 
     async def _arrived(self, message: Msg) -> None:
@@ -130,6 +132,7 @@ class Pull(Buffer):
             self._asked -= int(left)
             await self.ask()
         else:
+            self.over_at = 0.0  # with the consumer, or its leader
             self.fail(f"{status} {headers.get('Description')}")
 
     def expects_word(self) -> bool:
@@ -159,6 +162,7 @@ class DurableConsumer:
         self._ack_wait_s = ack_wait_s
         self._metadata = metadata
         self._pull: Pull | None = None
+        self._over_at = 0.0  # what earlier lives have asked for
         self._joining: asyncio.Task[None] | None = None
         self._closed = False
         self._seen_before: set[int] = set()
@@ -220,7 +224,7 @@ class DurableConsumer:
             elif self._pull.broken is not None:
                 log.info("joining the consumer anew", consumer=self._durable, because=self._pull.broken)
                 self._pull.close()
-                self._pull = None
+                self._over_at, self._pull = self._pull.over_at, None
             else:
                 await self._pull.ask()
                 await self._pull.wait()
@@ -237,6 +241,7 @@ class DurableConsumer:
 
     async def _join_at_last(self) -> None:
         while self._pull is None:
+            await asyncio.sleep(self._over_at - asyncio.get_running_loop().time())
             await self._connection.until_up()
             try:
                 await self._join()
