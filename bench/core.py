@@ -39,7 +39,6 @@ from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Ask
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
-from remuda_core.shell import huge_pages
 
 PARTITION = "[bench]default"
 Need = dict[str, int]
@@ -246,7 +245,6 @@ def measure(case: Case, repeat: int) -> dict[str, object]:
 
 
 def main() -> None:
-    huge_pages.restart()  # as the core does
     parser = argparse.ArgumentParser(description="measure the core alone")
     parser.add_argument("--json", action="store_true", help="one JSON object per case")
     parser.add_argument("--case", action="append", choices=CASES, help="only this one; may be given several times")

@@ -53,7 +53,7 @@ from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Allocated, Ask, Fact
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, Timing
-from remuda_core.shell import huge_pages, replay, schema, snapshot_format
+from remuda_core.shell import replay, schema, snapshot_format
 from remuda_core.shell.child import Child
 from remuda_core.snapshot import restore, save
 from remuda_core.wire import Scribe
@@ -261,7 +261,6 @@ async def measure_snapshot(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    huge_pages.restart()  # as the core does
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--facts", type=int, default=5_000_000)

@@ -31,9 +31,6 @@ def run(service: str, url: str, file: Path | None) -> None:
 def _service(service: str, file: Path | None) -> tuple[Main, type[Settings]]:
     """Its `main` and settings. Imports only the service that runs: the others, and their memory, stay out of it."""
     if service == "core":
-        from remuda_core.shell import huge_pages
-
-        huge_pages.restart()
         from remuda_core.shell.main import main as core
         from remuda_core.shell.settings import CoreSettings
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from remuda_core.shell import huge_pages
-
 from . import limits
 from .embedded import NatsServer, ServerError
 from .errors import UserError
@@ -114,8 +112,6 @@ class System:
         if service == "config" and self.layout.config is not None:
             argv += ["--file", str(self.layout.config.resolve())]
         env = {"REMUDA_INSTANCE": name, "REMUDA_LOG_LEVEL": self.layout.log_level, "PYTHONUNBUFFERED": "1"}
-        if service == "core":
-            env |= huge_pages.ENVIRONMENT  # else it would start twice
         return Program(name, tuple(argv), self.log_dir / f"{name}.log", env)
 
     async def _watch_nats(self) -> None:
