@@ -1,4 +1,4 @@
-"""The whole system, some hundred times, each time with other disasters."""
+"""The whole system, again and again, each time with other disasters. `make sim` does it for longer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from .loop import Stuck, VirtualLoop
 from .simulation import run
 
-SEEDS = 200
+SEEDS = 60
 TOGETHER = 20
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,10 @@ import pytest
 from remuda_core import commands
 from remuda_core.check import check, check_decision, digest, dump
 from remuda_core.core import Core
+from remuda_core.cycle.index import Index
 from remuda_core.cycle.order import LeafOrder, ParentOrder
-from remuda_core.facts import Allocated, Ask
+from remuda_core.evolve import BY_FACT
+from remuda_core.facts import Allocated, Ask, NodeReserved
 from remuda_core.rules import lifecycle
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import Allocation, Application, Node, Partition, Queue, State, Timers
@@ -254,6 +256,22 @@ def test_decision_above_a_maximum(core: Core) -> None:
     above.settings = QueueSettings("p", max={"gpu": 0})
     above.allocated["gpu"] = 3
     check_decision(core.state, [made(core)])
+
+
+# The index of a follower
+
+
+def test_an_index_made_anew_knows_nothing_of_the_one_before(core: Core) -> None:
+    """A leader that follows drops it, and a reservation of all that was free comes meanwhile."""
+    partition = the(core.state)
+    asked = partition.applications["app-3"].asks["big"]
+    assert asked.line is not None
+    partition.index = None
+    BY_FACT[NodeReserved](core.state, NodeReserved(PARTITION, "app-3", "big", "n1", asked.ask.resource))
+    partition.index = Index(partition)
+    check(core.state)
+    core.handle(commands.ReleaseAsk(PARTITION, "app-3", "big"), NOW_MS)
+    check(core.state)
 
 
 # Dump and digest

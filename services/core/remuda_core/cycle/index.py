@@ -84,6 +84,7 @@ class Index:
                 if group.awaited:
                     self._gang(application).waiting[group.name] = {}
             for ask in application.asks.values():
+                ask.line = None  # of an index before this one
                 self.ask_added(ask)
         for node in partition.nodes.values():
             if node.reservation is not None:
