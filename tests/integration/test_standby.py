@@ -116,10 +116,10 @@ async def test_a_leader_that_keeps_still_survives_an_outage(server: NatsServer, 
         for _ in range(2):
             await server.restart()
             await until(lambda: reachable(bus, "one", "two"))
-        await asyncio.sleep(2 * subjects.LEASES.ttl_s)
+        await asyncio.sleep(1.2 * subjects.LEASES.ttl_s)
         assert await leaders(bus, "one", "two") == before
         await server.stop()
-        await asyncio.sleep(1.5 * subjects.LEASES.ttl_s)  # longer than leases last
+        await asyncio.sleep(1.1 * subjects.LEASES.ttl_s)  # longer than leases last
         await server.start()
         await until(lambda: is_true(total(bus, "one", "two"), 2))
         assert not one.done() and not two.done()

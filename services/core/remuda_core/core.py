@@ -42,12 +42,9 @@ class Core:
                 facts.append(fact)
         return facts
 
-    def replay(self, facts: Iterable[Fact], now_ms: int) -> int:
-        """Follow what a leader decided. Returns the number of facts."""
+    def replay(self, facts: Iterable[Fact], now_ms: int) -> None:
+        """Follow what a leader decided."""
         state = self.state
         state.now_ms = now_ms
-        count = 0
         for fact in facts:
             BY_FACT[type(fact)](state, fact)  # evolve
-            count += 1
-        return count

@@ -600,7 +600,7 @@ def _allocation_goes(state: State, partition: Partition, uuid: str) -> Allocatio
         del of_key[uuid]
         if not of_key:
             del application.by_key[fact.allocation_key]
-    book_allocated(application, allocation.node, fact.resource, -1, placeholder=fact.placeholder)
+    book_allocated(application, allocation.node, fact.resource, -1, fact.placeholder)
     if fact.placeholder:
         application.placeholders -= 1
         if not application.placeholders:
@@ -612,7 +612,7 @@ def _allocation_goes(state: State, partition: Partition, uuid: str) -> Allocatio
 
 
 def book_allocated(
-    application: Application, node: Node, resource: Resource, times: int, *, placeholder: bool = False
+    application: Application, node: Node, resource: Resource, times: int, placeholder: bool = False
 ) -> None:
     held = application.allocated_placeholder if placeholder else application.allocated
     on_node, books = node.allocated, application.queue.books

@@ -16,6 +16,7 @@ from remuda_bus.nats import NatsBus
 
 from .story import commit_of, expected, register, told, write, writer_of
 
+COMMITS = 6  # in each life
 START = """
 from remuda_bus.process import Settings, run
 from remuda_events.shell import main
@@ -42,13 +43,13 @@ async def test_killed_again_and_again_it_tells_everything_once(bus: NatsBus, ser
     writer = await writer_of(bus)
     for life in range(3):
         with events_process(server):
-            for number in range(12):
+            for number in range(COMMITS):
                 await writer.append(commit_of(800, 100 * life + number))
             written = len(await told(bus, written + moments.randrange(1, 3_000)))  # and is cut off at whatever follows
-    assert 0 < written < 3 * 12 * 1_600
+    assert 0 < written < 3 * COMMITS * 1_600
     with events_process(server) as last:
         whole = await expected(bus)
-        assert len(whole) == 3 * 12 * 1_600
+        assert len(whole) == 3 * COMMITS * 1_600
         assert await told(bus, len(whole)) == whole
         last.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(last.wait, 10) == 0

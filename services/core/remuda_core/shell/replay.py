@@ -10,12 +10,13 @@ from ..wire import read_fact
 
 def apply(core: Core, commit: log_pb2.Commit) -> int:
     """Bring the core to the position after the commit, a `schema.Commit`. Returns the number of facts."""
-    facts = (read_fact(fact) for decision in commit.decisions for fact in decision.facts[:])  # a slice is quicker
-    count = core.replay(facts, commit.now_ms)
+    # Lists are quicker than what makes one after the other, and slices than what they are of.
+    facts = [read_fact(fact) for decision in commit.decisions for fact in decision.facts[:]]
+    core.replay(facts, commit.now_ms)
     state = core.state
     for decision in reversed(commit.decisions):
         if decision.request_seq:
             state.request_seq, state.request_part = decision.request_seq, decision.request_part
             break
     state.inbox_seq = commit.inbox_seq
-    return count
+    return len(facts)
