@@ -95,8 +95,8 @@ class Day:
         for command in (*asked, Schedule(ALLOCATIONS_PER_PASS)):
             facts = self.core.handle(command, self.now_ms)
             decision = commit.decisions.add(command=type(command).__name__)
+            scribe.write(facts, decision)
             for fact in facts:
-                scribe.write(fact, decision.facts.add())
                 self.note(fact)
                 self.written += 1
         commit.now_ms = self.now_ms

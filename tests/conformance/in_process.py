@@ -217,8 +217,7 @@ class InProcess:
         self._watch.look(self.core.state)
         commit = log_pb2.Commit(now_ms=self.core.state.now_ms)
         decision = commit.decisions.add(command=name)
-        for fact in facts:
-            scribe.write(fact, decision.facts.add())
+        scribe.write(facts, decision)
         replay.apply(self.standby, schema.Commit.FromString(commit.SerializeToString()))
         self._hear(commit)
         return list(decision.facts)

@@ -75,8 +75,7 @@ async def record(world: World) -> Recording:
     for number, (now_ms, facts) in enumerate(world.log, 1):
         commit = log_pb2.Commit(inbox_seq=number, now_ms=now_ms, epoch=7)
         decision = commit.decisions.add(command="Storm", inbox_seq=number, request_seq=number)
-        for fact in facts:
-            Scribe().write(fact, decision.facts.add())
+        Scribe().write(facts, decision)
         core.replay(facts, now_ms)
         core.state.inbox_seq = core.state.request_seq = number
         position = await writer.append(commit)

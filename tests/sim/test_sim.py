@@ -12,8 +12,8 @@ import pytest
 from .loop import Stuck, VirtualLoop
 from .simulation import run
 
-SEEDS = 60
-TOGETHER = 20
+SEEDS = 20
+TOGETHER = 10
 ROOT = Path(__file__).parents[2]
 
 

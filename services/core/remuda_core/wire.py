@@ -98,12 +98,15 @@ class Scribe:
                 self._asks[id(command.ask)] = (command.ask, ask)
         return name, asked
 
-    def write(self, fact: facts.Fact, message: log_pb2.Fact) -> None:
-        """Into an empty message."""
-        if type(fact) is facts.AskAccepted and (original := self._asks.get(id(fact.ask))) is not None:
-            message.ask_accepted.ask.CopyFrom(original[1])
-        else:
-            WRITERS[type(fact)](fact, message)
+    def write(self, decided: Iterable[facts.Fact], decision: log_pb2.Decision) -> None:
+        """Behind what the decision has."""
+        add, asks = decision.facts.add, self._asks
+        for fact in decided:
+            kind = type(fact)
+            if kind is facts.AskAccepted and (original := asks.get(id(fact.ask))) is not None:  # type: ignore[attr-defined]
+                add().ask_accepted.ask.CopyFrom(original[1])
+            else:
+                WRITERS[kind](fact, add())
 
 
 # Commands, out of the inbox
@@ -154,27 +157,34 @@ def read_application_request(message: si.ApplicationRequest) -> Iterable[command
 
 def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
     """In the order in which the parts of one request take effect: what is reported, what is asked, what is released."""
-    for allocation in message.allocations:
-        yield commands.RecoverAllocation(read_reported(allocation))
-    for ask in message.asks:
-        yield commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
-    for release in message.releases.allocationsToRelease:
-        yield commands.ReleaseAllocation(
-            release.partitionName,
-            release.applicationID,
-            release.UUID,
-            release.terminationType,
-            release.message,
-            release.allocationKey,
-        )
-    for ask_release in message.releases.allocationAsksToRelease:
-        yield commands.ReleaseAsk(
-            ask_release.partitionName,
-            ask_release.applicationID,
-            ask_release.allocationKey,
-            ask_release.terminationType,
-            ask_release.message,
-        )
+    return [
+        *[commands.RecoverAllocation(read_reported(allocation)) for allocation in message.allocations],
+        *[
+            commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
+            for ask in message.asks
+        ],
+        *[
+            commands.ReleaseAllocation(
+                release.partitionName,
+                release.applicationID,
+                release.UUID,
+                release.terminationType,
+                release.message,
+                release.allocationKey,
+            )
+            for release in message.releases.allocationsToRelease
+        ],
+        *[
+            commands.ReleaseAsk(
+                release.partitionName,
+                release.applicationID,
+                release.allocationKey,
+                release.terminationType,
+                release.message,
+            )
+            for release in message.releases.allocationAsksToRelease
+        ],
+    ]
 
 
 def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[commands.Command]:

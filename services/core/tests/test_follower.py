@@ -35,8 +35,7 @@ class Process:
         writer: LogWriter = await self.follower.close()
         commit = log_pb2.Commit(now_ms=now_ms)
         decision = commit.decisions.add(command="Test")
-        for fact in self.core.handle_all((*asked, commands.Schedule(10)), now_ms):
-            Scribe().write(fact, decision.facts.add())
+        Scribe().write(self.core.handle_all((*asked, commands.Schedule(10)), now_ms), decision)
         return await writer.append(commit)
 
 

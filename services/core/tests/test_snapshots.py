@@ -63,8 +63,7 @@ class Lead:
         self.core.state.inbox_seq = await self.bus.append(subjects.inbox(RM), b"a command")
         commit = log_pb2.Commit(inbox_seq=self.core.state.inbox_seq, now_ms=self.now_ms)
         decision = commit.decisions.add(command="Test", inbox_seq=commit.inbox_seq)
-        for fact in self.core.handle_all(asked, self.now_ms):
-            Scribe().write(fact, decision.facts.add())
+        Scribe().write(self.core.handle_all(asked, self.now_ms), decision)
         self.snapshots.count(len(decision.facts))
         return await self.writer.append(commit)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from remuda_core.settings import (
     Timing,
 )
 from remuda_core.shell import schema
-from remuda_core.wire import WRITERS, Scribe, Shared, read_fact, write_ask
+from remuda_core.wire import Scribe, Shared, read_fact, write_ask
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
 names = st.one_of(st.sampled_from(("", "a", "root.a", "[rm-1]default")), st.text(max_size=12))
@@ -101,10 +100,10 @@ def values_of(kind: type[Fact]) -> st.SearchStrategy[Fact]:
     return st.builds(kind, **chosen)
 
 
-def written(fact: Fact, write: Callable[[Fact, log_pb2.Fact], None] | None = None) -> log_pb2.Fact:
-    message = log_pb2.Fact()
-    (write or WRITERS[type(fact)])(fact, message)
-    return schema.Fact.FromString(message.SerializeToString())
+def written(fact: Fact, scribe: Scribe | None = None) -> log_pb2.Fact:
+    decision = log_pb2.Decision()
+    (scribe or Scribe()).write([fact], decision)
+    return schema.Fact.FromString(decision.facts[0].SerializeToString())
 
 
 @pytest.mark.parametrize("kind", facts.kinds().values(), ids=list(facts.kinds()))
@@ -125,7 +124,7 @@ def test_an_accepted_ask_is_copied_as_it_came(sent: list[Ask]) -> None:
     for command, ask in zip(read, sent, strict=True):
         assert isinstance(command, SubmitAsk) and command.ask == ask
         fact = facts.AskAccepted(command.ask)
-        assert read_fact(written(fact, scribe.write)) == fact
+        assert read_fact(written(fact, scribe)) == fact
 
 
 def test_a_fact_nobody_knows() -> None:

@@ -156,14 +156,12 @@ class Leader:
         )
         if command.request_seq:
             state.request_seq, state.request_part = position
-        for fact in self.core.handle_all(asked, now_ms):
-            scribe.write(fact, decision.facts.add())
+        scribe.write(self.core.handle_all(asked, now_ms), decision)
 
     def _own(self, scribe: Scribe, commit: log_pb2.Commit, name: str, facts: list[Fact], trace: dict[str, str]) -> None:
         if facts:
             decision = commit.decisions.add(command=name, traceparent=trace.get(subjects.TRACEPARENT, ""))
-            for fact in facts:
-                scribe.write(fact, decision.facts.add())
+            scribe.write(facts, decision)
 
     async def _append(self, commit: log_pb2.Commit, trace: dict[str, str]) -> None:
         with telemetry.span("core.commit", trace, rm=self.rm_id, inbox_seq=commit.inbox_seq) as span:
