@@ -533,7 +533,11 @@ def allocated(state: State, fact: facts.Allocated) -> None:
             del application.asks[fact.allocation_key]
             if partition.refused:
                 partition.refused.pop(pending, None)
-        prioritise(application, fact.priority, -1)
+        priorities, priority = application.priorities, fact.priority
+        if priorities[priority] > 1:  # prioritise(), without the call
+            priorities[priority] -= 1
+        else:
+            prioritise(application, priority, -1)
     if pending.preemption is not None:
         _allocated_by_preemption(partition, pending, allocation)
     if fact.execution_timeout_ms > 0:

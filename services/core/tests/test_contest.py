@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 import weakref
 
-from remuda_core.cycle.contest import Contest
+from remuda_core.cycle.contest import Contest, Entry
 
 
 class Runner:
     def __init__(self, speed: int) -> None:
         self.speed = speed
-        self.version = 0
+        self.entry: Entry | None = None
         self.dirty = False
 
     def rank(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_core.cycle.contest import Contest
+from remuda_core.cycle.contest import Contest, Entry
 from remuda_core.cycle.fit_list import HIDDEN, FitList, Rank, Vector, covers
 from remuda_core.cycle.nodes import Demand, NodeGroup, NodeIndex
 from remuda_core.rules.resource import items_of
@@ -84,7 +84,7 @@ def test_fit_list_knows_ties(rooms: list[Vector], need: Vector) -> None:
 class Member:
     name: str
     value: int = 0
-    version: int = 0
+    entry: Entry | None = None
     dirty: bool = field(default=False)
 
     def rank(self) -> tuple[int, str]:

@@ -2,9 +2,8 @@
 
 Put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those members are
 computed again when the first is asked for. An entry that belongs behind all others, as that of whoever has just had his
-turn among equals, joins a line; the others go into a heap. Old entries of a member stay behind, recognised by their
-version, or because it has left (for another contest, maybe), until they come up or become too many. A member alone is
-first without being ranked at all.
+turn among equals, joins a line; the others go into a heap. Old entries of a member, that it does not have any more,
+stay behind until they come up or become too many. A member alone is first without being ranked at all.
 """
 
 from __future__ import annotations
@@ -16,27 +15,29 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Member(Protocol):
-    version: int  # of its entry; 0: not in the contest
+    entry: Entry | None  # the last that was made for it; None: not in the contest
     dirty: bool  # its rank has to be computed again
 
     def rank(self) -> tuple[Any, ...]: ...
 
 
+# Rank (no two members have the same), a number that grows, the member.
+Entry = tuple[Any, ...]
 M = TypeVar("M", bound=Member)
 
 
 class Contest(Generic[M]):
-    __slots__ = ("_dirty", "_heap", "_line", "_version", "leader", "members")
+    __slots__ = ("_dirty", "_heap", "_line", "_number", "_tidy_at", "leader", "members")
 
     def __init__(self) -> None:
         self.members: dict[M, None] = {}
         # Who is first, where that is known: a member alone, or since nothing has changed. Otherwise ask `first`.
         self.leader: M | None = None
-        # Entries: rank (no two members have the same), version, member.
-        self._line: deque[tuple[Any, ...]] = deque()
-        self._heap: list[tuple[Any, ...]] = []
+        self._line: deque[Entry] = deque()
+        self._heap: list[Entry] = []
         self._dirty: list[M] = []
-        self._version = 0
+        self._number = 0
+        self._tidy_at = 64  # see there
 
     def enter(self, member: M) -> None:
         """Take part, or have the rank computed again if it already does."""
@@ -60,19 +61,20 @@ class Contest(Generic[M]):
             if not member.dirty:
                 member.dirty = True
                 self._dirty.append(member)
-                if len(self._dirty) > 4 * len(members) + 64:
-                    self._dirty = [each for each in dict.fromkeys(self._dirty) if each in members]
 
     def leave(self, member: M) -> None:
         members = self.members
         if member in members:
             del members[member]
-            member.version = 0
+            member.entry = None
             member.dirty = False  # if it enters another contest, that one has to rank it
             if len(members) < 2:
                 self._forget()
-            elif member is self.leader:
+                return
+            if member is self.leader:
                 self.leader = None
+            if len(self._dirty) > 4 * len(members) + 64:  # those that have left, and maybe came back
+                self._dirty = [each for each in dict.fromkeys(self._dirty) if each in members]
 
     def _forget(self) -> None:
         """Nobody is to be ranked. Who looks in only at such times would never put anything right, and what has left
@@ -94,7 +96,7 @@ class Contest(Generic[M]):
             in_line = not heap or (line and line[0] < heap[0])
             entry = line[0] if in_line else heap[0]
             member: M = entry[-1]
-            if member.version == entry[-2] and member in self.members:
+            if member.entry is entry:
                 self.leader = member
                 return member
             if in_line:
@@ -103,13 +105,12 @@ class Contest(Generic[M]):
                 heappop(heap)
 
     def _settle(self) -> None:
-        members, line, version = self.members, self._line, self._version
+        members, line, number = self.members, self._line, self._number
         for member in self._dirty:
             if member in members:
                 member.dirty = False
-                version += 1
-                member.version = version
-                entry = member.rank() + (version, member)  # noqa: RUF005 - half the time of unpacking
+                number += 1
+                entry = member.entry = member.rank() + (number, member)  # noqa: RUF005 - half the time of unpacking
                 if line and line[0][-1] is member:
                     line.popleft()
                 if not line or line[-1] < entry:
@@ -117,13 +118,20 @@ class Contest(Generic[M]):
                 else:
                     heappush(self._heap, entry)
         self._dirty.clear()
-        self._version = version
-        if len(line) + len(self._heap) > 4 * len(members) + 64:
-            self._line, self._heap = deque(sorted(self._valid())), []
+        self._number = number
+        if number >= self._tidy_at:
+            self._tidy()
 
-    def _valid(self) -> Iterator[tuple[Any, ...]]:
+    def _tidy(self) -> None:
+        """A ranking adds one entry, so it is known how many there may be before there can be too many."""
+        most = 4 * len(self.members) + 64
+        if len(self._line) + len(self._heap) > most:
+            self._line, self._heap = deque(sorted(self._valid())), []
+        self._tidy_at = self._number + most - len(self._line) - len(self._heap)
+
+    def _valid(self) -> Iterator[Entry]:
         for entry in (*self._line, *self._heap):
-            if entry[-1].version == entry[-2] and entry[-1] in self.members:
+            if entry[-1].entry is entry:
                 yield entry
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:

@@ -21,6 +21,7 @@ from ..facts import (
 from ..limits import ANSWER_WITHIN_MS
 from ..rules.lifecycle import RESUMING
 from ..rules.resource import Items, Resource, items_of, show
+from .contest import Entry
 from .order import Asks, LeafOrder, ParentOrder, Rank, Serving
 from .place import allocate
 from .release import release_requested
@@ -49,7 +50,7 @@ Want = tuple[Items, str, frozenset[str]]
 class Gang:
     """What of an application waits for places, by task group and by what it wants."""
 
-    __slots__ = ("application", "dirty", "leaf", "ready", "version", "waiting")
+    __slots__ = ("application", "dirty", "entry", "leaf", "ready", "waiting")
 
     def __init__(self, application: Application, leaf: LeafOrder) -> None:
         self.application = application
@@ -57,7 +58,7 @@ class Gang:
         self.waiting: dict[str, dict[Want, Awaiting]] = {}
         # Task groups with an ask and a place.
         self.ready: dict[str, None] = {}
-        self.version = 0
+        self.entry: Entry | None = None
         self.dirty = False
 
     def rank(self) -> Rank:

@@ -97,11 +97,8 @@ class Demand:
         self.ways: list[NodeGroup] = []  # groups that remember where it leads
         self.writings: list[tuple[object, ...]] = []  # keys under which the index finds it
 
-    def known(self) -> NodeGroup | None:
-        """The best group, without a search; None if that takes one."""
-        group = self.group
-        if group is None or group.size:
-            return group
+    def next_best(self) -> NodeGroup | None:
+        """The best group is used up: which is the best now. None if that takes a search."""
         group, self.runner_up = self.runner_up, None
         self.group = group if group is not None and group.size else None
         if self.group is not None and self.group.rank is not None:
@@ -284,8 +281,12 @@ class NodeIndex:
         """The node on which the demand is placed: the best score, then the smallest ID, of those it fits."""
         if demand.choosy:
             return self._best_but_refused(demand)
-        if demand.seen == self._filled_ever and (known := demand.known()) is not None:
-            return known.first()  # nothing better came
+        if demand.seen == self._filled_ever:
+            best = demand.group
+            if best is not None and not best.size:
+                best = demand.next_best()
+            if best is not None:
+                return best.first()  # nothing better came
         order, need = self._order, demand.need
         start = demand.start if demand.seen == self._filled_ever else self._start(demand)
         while (group := order.first(need, start)) is not None:

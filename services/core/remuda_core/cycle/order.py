@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import dominant_share, due_to_queue, raw_shares, share_list, weight
 from .admission import in_the_way
-from .contest import Contest
+from .contest import Contest, Entry
 from .fit_list import HIDDEN, FitList, Vector, covers
 from .turns import Turns
 
@@ -52,6 +52,7 @@ class QueueOrder:
         "by_parents_priority",
         "dirty",
         "due",
+        "entry",
         "index",
         "limited",
         "maxima",
@@ -59,7 +60,6 @@ class QueueOrder:
         "queue",
         "serving",
         "stalled",
-        "version",
         "weight",
     )
 
@@ -69,7 +69,7 @@ class QueueOrder:
         self.index = index
         self.by_parents_priority = above is not None and above.by_priority
         self.weight = 0  # of all that is pending below
-        self.version = 0
+        self.entry: Entry | None = None
         self.dirty = False
         self.limited = bool(queue.settings.max)
         # (place in a vector, name, amount)
@@ -171,11 +171,11 @@ class QueueOrder:
 class Serving:
     """The part of a queue in the contest of those with gangs to serve."""
 
-    __slots__ = ("dirty", "order", "version")
+    __slots__ = ("dirty", "entry", "order")
 
     def __init__(self, order: ParentOrder | LeafOrder) -> None:
         self.order = order
-        self.version = 0
+        self.entry: Entry | None = None
         self.dirty = False
 
     def rank(self) -> Rank:
@@ -648,7 +648,7 @@ class Asks:
 class Line(Asks):
     """One application's asks in a lane."""
 
-    __slots__ = ("announced", "application", "dirty", "lane", "looked_at", "told", "version")
+    __slots__ = ("announced", "application", "dirty", "entry", "lane", "looked_at", "told")
 
     def __init__(self, application: Application, lane: Lane) -> None:
         super().__init__()
@@ -659,7 +659,7 @@ class Line(Asks):
         # By priority: the age of the last ask that was told to be outstanding; and what there was to look at then.
         self.announced: Mapping[int, int] = NOTHING
         self.looked_at: tuple[int, int] = (0, 0)
-        self.version = 0
+        self.entry: Entry | None = None
         self.dirty = False
 
     def unannounced(self, most: int) -> list[PendingAsk]:
