@@ -7,7 +7,7 @@ import pytest
 from remuda_bus.bus import Bus
 from tests.e2e.stack import Stack, why_not
 
-RMS = ("e2e-core", "e2e-nats", "e2e-nats-leader", "e2e-rmproxy", "e2e-upgrade", "e2e-back", "e2e-soak", "rm-trace")
+RMS = ("e2e-core", "e2e-nats", "e2e-nats-leader", "e2e-rmproxy", "e2e-upgrade", "e2e-soak", "rm-trace")
 
 
 @pytest.fixture(scope="session")

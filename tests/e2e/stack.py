@@ -153,12 +153,16 @@ class Stack:
             "REMUDA_NATS_DOMAIN": access.domain,
         }
 
-    async def load(self, rm_id: str, *options: str, **environment: str) -> asyncio.subprocess.Process:
-        """`remuda load` from outside, as this RM; its output is one pipe."""
+    async def load(
+        self, rm_id: str, *options: str, seed: Path | None = None, output: int = asyncio.subprocess.PIPE
+    ) -> asyncio.subprocess.Process:
+        """`remuda load` from outside, as this RM. `seed`: not the key it has in SECRETS."""
+        environment = {**os.environ, **self.environment(rm_id)}
+        if seed is not None:
+            environment["REMUDA_NATS_SEED"] = str(seed)
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", "remuda", "load", "--nats", self.url, "--rm", rm_id, "--plain", *options,
-            env={**os.environ, **self.environment(rm_id), **environment},
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env=environment, stdout=output, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
 
     def access_of_rm(self, rm_id: str) -> Access:

@@ -14,10 +14,10 @@ RM = "e2e-latecomer"
 pytestmark = pytest.mark.timeout(200)
 
 
-async def worked(stack: Stack, **environment: str) -> tuple[int, str]:
+async def worked(stack: Stack, seed: Path | None = None) -> tuple[int, str]:
     """A few asks of that RM."""
     few = ("--nodes", "1", "--apps", "1", "--asks", "5", "--duration", "0.1")
-    process = await stack.load(RM, *few, **environment)
+    process = await stack.load(RM, *few, seed=seed)
     said, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode is not None
     return process.returncode, said.decode()
@@ -39,5 +39,5 @@ async def test_a_key_comes_and_goes_while_everything_runs(stack: Stack, tmp_path
     copy.write_bytes((SECRETS / "keys/rms" / f"{RM}.seed").read_bytes())
     await asyncio.to_thread(stack.shut_out, RM)
     await reloaded(stack, times=1)
-    code, said = await worked(stack, REMUDA_NATS_SEED=str(copy))
+    code, said = await worked(stack, copy)
     assert code == 1 and "no NATS server answers" in said, said

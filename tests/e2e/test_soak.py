@@ -28,8 +28,9 @@ pytestmark = pytest.mark.timeout(SOAK_S + 180)
 async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> None:
     asks = int(RATE * (SOAK_S + 30) / APPLICATIONS)
     load = await stack.load(
-        RM, "--nodes", "200", "--apps", str(APPLICATIONS), "--asks", str(asks), "--rate", str(RATE), "--duration", "2"
-    )
+        RM, "--nodes", "200", "--apps", str(APPLICATIONS), "--asks", str(asks), "--rate", str(RATE), "--duration", "2",
+        output=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
     loop = asyncio.get_running_loop()
     began = loop.time()
     memory: dict[str, list[tuple[float, int]]] = {name: [] for name in (*SERVICES, *SERVERS)}
@@ -41,7 +42,7 @@ async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> 
         await asyncio.sleep(SAMPLE_S)
     assert load.returncode is None, "the load ended too early"
     load.terminate()
-    await load.communicate()
+    await load.wait()
     growth = {name: grown(samples) for name, samples in memory.items()}
     print({name: f"{samples[-1][1] / 1e6:.0f} MB {growth[name]:+.1%}" for name, samples in memory.items()}, pending)
     watched = (*SERVICES, *SERVERS) if subjects.CALLBACKS.duplicate_window_s < WARM_UP * SOAK_S else SERVICES

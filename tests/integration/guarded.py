@@ -21,15 +21,24 @@ VALID_DAYS, EXPIRED = 2, -1
 
 
 class GuardedServer(NatsServer):
-    """`days` is how long the certificate is good for."""
+    """`days` is how long the certificate is good for. `like`: with the certificates and keys of that one."""
 
-    routes: Sequence[int] = ()  # ports of all servers of its cluster
-    route_port = 0
+    secrets: Path
+    keys: Keys
+    routes: Sequence[int] = ()  # ports of all servers of its cluster, its own first
 
     def __init__(
-        self, data_dir: Path, rms: tuple[str, ...] = ("rm-1", "rm-2"), days: int = VALID_DAYS, name: str = "remuda"
+        self,
+        data_dir: Path,
+        rms: tuple[str, ...] = ("rm-1", "rm-2"),
+        days: int = VALID_DAYS,
+        name: str = "remuda",
+        like: GuardedServer | None = None,
     ) -> None:
         super().__init__(data_dir, name=name)
+        if like is not None:
+            self.secrets, self.keys = like.secrets, like.keys
+            return
         self.secrets = self.data_dir / "secrets"
         make_certificates(self.secrets, days)
         self.keys = Keys(self.data_dir / "keys")
@@ -56,7 +65,7 @@ class GuardedServer(NatsServer):
             text += (DEPLOY / "nats" / "cluster.conf").read_text().replace("include ./nats.conf", "")
             routes = [f"nats://{self.host}:{port}" for port in self.routes]
             text = text.replace("$NATS_ROUTES", json.dumps(routes))
-            text = text.replace("0.0.0.0:6222", f"{self.host}:{self.route_port}")
+            text = text.replace("0.0.0.0:6222", f"{self.host}:{self.routes[0]}")
         for place, here in (
             ("0.0.0.0:4222", f"{self.host}:{self.port}"),
             ("http: 127.0.0.1:8222", f'log_file: "{self.log_file}"'),
@@ -86,13 +95,12 @@ class GuardedCluster:
     """Three of them: `async with GuardedCluster(directory) as cluster`. They have the same keys and certificates."""
 
     def __init__(self, directory: Path) -> None:
-        self.servers = [GuardedServer(directory / name, name=name) for name in ("nats-1", "nats-2", "nats-3")]
-        first = self.servers[0]
-        ports: list[int] = []
-        for server in self.servers:
-            server.secrets, server.keys, server.routes = first.secrets, first.keys, ports
-            server.route_port = free_port(server.host)
-            ports.append(server.route_port)
+        first = GuardedServer(directory / "nats-1", name="nats-1")
+        others = [GuardedServer(directory / name, name=name, like=first) for name in ("nats-2", "nats-3")]
+        self.servers = [first, *others]
+        ports = [free_port(first.host) for _ in self.servers]
+        for place, server in enumerate(self.servers):
+            server.routes = (*ports[place:], *ports[:place])
 
     async def connect(self, name: str, role: str, but: str = "") -> NatsBus:
         """To any of them but one."""

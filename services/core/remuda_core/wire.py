@@ -102,11 +102,10 @@ class Scribe:
         """Behind what the decision has."""
         add, asks = decision.facts.add, self._asks
         for fact in decided:
-            kind = type(fact)
-            if kind is facts.AskAccepted and (original := asks.get(id(fact.ask))) is not None:  # type: ignore[attr-defined]
+            if type(fact) is facts.AskAccepted and (original := asks.get(id(fact.ask))) is not None:
                 add().ask_accepted.ask.CopyFrom(original[1])
             else:
-                WRITERS[kind](fact, add())
+                WRITERS[type(fact)](fact, add())
 
 
 # Commands, out of the inbox
