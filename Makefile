@@ -10,6 +10,9 @@ SCRIPTS = $(shell find proto/generate.py conftest.py docs/diagram.py */tests ser
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance
 
+# Tests mostly wait, so two files at a time; 0: one process, for a debugger.
+WORKERS ?= 2
+
 # Chaos: how long, how many kills, how many asks, and which run of chance (default: a new one).
 chaos: SECONDS ?= 100
 KILLS ?= 40
@@ -29,7 +32,7 @@ demo: $(READY)          ## the scheduler at work on an embedded NATS server, abo
 	@$(BIN)/remuda demo $(ARGS)
 
 test: $(READY)          ## unit, golden, property and integration tests; what .ci/run does besides takes longer
-	@$(BIN)/python -m pytest --deselect tests/sim/test_mutants.py $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --deselect tests/sim/test_mutants.py $(ARGS)
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
