@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,9 @@ async def test_a_run_adds_up_and_a_false_book_does_not(tmp_path: Path) -> None:
         await asyncio.wait([working])
         bus = await connect(system.url, "observer")
         try:
+            core = next(process for process in system.processes if process.name.startswith("core"))
+            assert core.pid is not None
+            os.kill(core.pid, signal.SIGKILL)  # a moment ago, and nobody leads
             assert await verify(bus, "rm-1", books) == []
             uuid = next(iter(books.running))
             books.ends([uuid], "STOPPED_BY_RM")

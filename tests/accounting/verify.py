@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from remuda.errors import UserError
 from remuda.queries import Place, ask_core, nodes, pages_of, queues
 from remuda_bus.bus import Bus
 from remuda_bus.log import START, LogReader, Position
@@ -56,12 +57,20 @@ async def verify(bus: Bus, rm_id: str, books: Books, within_s: float = 20.0) -> 
 
 
 async def caught_up(bus: Bus, rm_id: str, running: int, within_s: float) -> None:
-    """Confirmations are not answered: the core may not have read the last of them yet. If it is not that, the
-    differences will be told."""
+    """Confirmations are not answered: the core may not have read the last of them yet. Or it was killed a moment ago,
+    and nobody leads. If it is not that, the differences will be told."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
-            while (await ask_core(bus, "stats", Stats, rm=rm_id)).allocations != running:  # noqa: ASYNC110
+            while await allocations_of(bus, rm_id) != running:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
+
+
+async def allocations_of(bus: Bus, rm_id: str) -> int | None:
+    """How many the core has; None while nobody answers."""
+    try:
+        return (await ask_core(bus, "stats", Stats, rm=rm_id)).allocations
+    except UserError:
+        return None
 
 
 def views_of_rm(books: Books) -> dict[str, tuple[str, str]]:
