@@ -1,9 +1,10 @@
 """For all tests: a real nats-server of their own, up within a tenth of a second, and a connection to it with all
-streams declared. What a command has configured for its logs does not outlive the test."""
+streams declared. What a command has configured for its logs does not outlive the test. And what work costs."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import structlog
 
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus, connect
+from remuda_proto.si.v1 import si_pb2 as si
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +33,32 @@ async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
     await connected.declare()
     yield connected
     await connected.close()
+
+
+Cost = Callable[[Callable[[], object]], float]
+
+
+@pytest.fixture
+def cost() -> Cost:
+    """CPU that work takes, as a multiple of writing and reading a thousand plain allocations. A slow or busy host slows
+    both, so they are measured in turn, and the best of each counts."""
+
+    def of(work: Callable[[], object]) -> float:
+        pairs = [(_cpu_s(_plain_allocations), _cpu_s(work)) for _ in range(15)]
+        plain_s, work_s = (min(times) for times in zip(*pairs, strict=True))
+        return work_s / plain_s
+
+    return of
+
+
+def _plain_allocations() -> None:
+    size = si.Resource(resources={"vcore": si.Quantity(value=100), "memory": si.Quantity(value=2**30)})
+    new = [si.Allocation(allocationKey=f"k{n}", UUID=f"u{n}", resourcePerAlloc=size) for n in range(1_000)]
+    written = si.AllocationResponse(new=new).SerializeToString()
+    assert len([one.UUID for one in si.AllocationResponse.FromString(written).new]) == 1_000
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started

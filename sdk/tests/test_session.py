@@ -1,4 +1,3 @@
-import time
 from collections.abc import Callable
 
 import pytest
@@ -133,33 +132,19 @@ def test_removals() -> None:
     assert [(one.applicationID, one.partitionName) for one in removed] == [("a", "gpu"), ("b", "gpu")]
 
 
-def least_cpu_s(work: Callable[[], object]) -> float:
-    """Of three tries: a busy host slows one down, seldom all of them."""
-    tries = []
-    for _ in range(3):
-        started = time.process_time()
-        work()
-        tries.append(time.process_time() - started)
-    return min(tries)
-
-
-def test_fifty_thousand_asks_and_allocations_cost_little() -> None:
-    """Half a second of CPU is for all of it; here is what needs no bus."""
+def test_asks_and_allocations_cost_little(cost: Callable[[Callable[[], object]], float]) -> None:
+    """Half a second of CPU is for 50,000 of both; here is what needs no bus, for 1,000: some 3 and 0.2 ms."""
     session = Session("rm-1")
 
     def publish() -> None:
-        asks = (ask("app-1", f"key-{number}", vcore=100, memory=2**30) for number in range(50_000))
-        assert len(list(session.asks(asks, LIMIT))) == 50
+        asks = (ask("app-1", f"key-{number}", vcore=100, memory=2**30) for number in range(1_000))
+        assert len(list(session.asks(asks, LIMIT))) == 1
 
-    assert least_cpu_s(publish) < 0.5
+    assert cost(publish) < 2.5
     size = ask("app-1", "key", vcore=100, memory=2**30).resourceAsk
     response = si.AllocationResponse(
         new=[si.Allocation(allocationKey=f"k{n}", UUID=f"u{n}", resourcePerAlloc=size) for n in range(1_000)]
     )
     message = Message(subjects.callback("rm-1", "allocation"), response.SerializeToString())
 
-    def hear() -> None:
-        for _ in range(50):
-            session.confirmations(read(message))
-
-    assert least_cpu_s(hear) < 0.25
+    assert cost(lambda: session.confirmations(read(message))) < 0.2

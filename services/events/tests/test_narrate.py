@@ -1,6 +1,6 @@
 """What every kind of fact reads like, and how long a thousand allocations take."""
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -293,7 +293,8 @@ def test_silent_facts_have_no_records():
         assert list(records(fact, 0)) == []
 
 
-def test_a_thousand_allocations_are_told_in_12_ms():
+def test_a_thousand_allocations_are_told_at_little_cost(cost: Callable[[Callable[[], object]], float]):
+    """Some 4 ms."""
     commit = log_pb2.Commit(now_ms=NOW_MS)
     facts = commit.decisions.add().facts
     for number in range(1_000):
@@ -303,11 +304,5 @@ def test_a_thousand_allocations_are_told_in_12_ms():
         )  # fmt: skip
         facts.add(allocated=log_pb2.Allocated(allocation=allocation))
     commit = log_pb2.Commit.FromString(commit.SerializeToString())
-    best_s = min(_cpu_s(commit) for _ in range(15))
-    assert best_s <= 0.012
-
-
-def _cpu_s(commit: log_pb2.Commit) -> float:
-    started = time.process_time()
     assert len(narrate(commit)) == 2_000
-    return time.process_time() - started
+    assert cost(lambda: narrate(commit)) < 3

@@ -1,4 +1,4 @@
-import time
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given
@@ -213,13 +213,8 @@ def test_a_message_above_the_limit_is_cut_in_halves() -> None:
     assert keys == [f"k{number}" for number in range(100)]
 
 
-def test_a_thousand_allocations_take_at_most_three_milliseconds() -> None:
+def test_a_thousand_allocations_cost_little(cost: Callable[[Callable[[], object]], float]) -> None:
+    """Some 1.5 ms."""
     whole = commit(*(allocated(f"key-{number}") for number in range(1_000)))
-    best = min(_seconds(whole) for _ in range(20))
-    assert best <= 0.003
-
-
-def _seconds(whole: log_pb2.Commit) -> float:
-    started = time.perf_counter()
-    [_] = callbacks_of(whole, "rm-1", LIMIT)
-    return time.perf_counter() - started
+    assert len(list(callbacks_of(whole, "rm-1", LIMIT))) == 1
+    assert cost(lambda: list(callbacks_of(whole, "rm-1", LIMIT))) < 1.2

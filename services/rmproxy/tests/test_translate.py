@@ -1,4 +1,4 @@
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -137,18 +137,12 @@ def test_an_element_that_fits_nowhere_is_unacceptable() -> None:
         commands_of(request("allocation", si.AllocationRequest(rmID="rm-1", asks=asks)), "rm-1", 2_000)
 
 
-def test_a_thousand_asks_take_at_most_three_milliseconds() -> None:
+def test_a_thousand_asks_cost_little(cost: Callable[[Callable[[], object]], float]) -> None:
+    """Some 0.5 ms."""
     size = si.Resource(resources={"vcore": si.Quantity(value=100), "memory": si.Quantity(value=2**30)})
     asks = [
         si.AllocationAsk(allocationKey=f"key-{number}", applicationID="app-1", resourceAsk=size, maxAllocations=1)
         for number in range(1_000)
     ]
     message = request("allocation", si.AllocationRequest(rmID="rm-1", asks=asks))
-    best = min(_seconds(message) for _ in range(20))
-    assert best <= 0.003
-
-
-def _seconds(message: Message) -> float:
-    started = time.perf_counter()
-    commands_of(message, "rm-1", LIMIT)
-    return time.perf_counter() - started
+    assert cost(lambda: commands_of(message, "rm-1", LIMIT)) < 0.5
