@@ -37,7 +37,7 @@ class Contest(Generic[M]):
         self._heap: list[Entry] = []
         self._dirty: list[M] = []
         self._number = 0
-        self._tidy_at = 64  # see there
+        self._tidy_at = 64  # at which number to look whether there are too many entries
 
     def enter(self, member: M) -> None:
         """Take part, or have the rank computed again if it already does."""

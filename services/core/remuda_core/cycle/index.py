@@ -432,7 +432,7 @@ class Index:
 
     def state_changed(self, application: Application) -> None:
         leaf = application.queue.order
-        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+        if isinstance(leaf, LeafOrder):
             leaf.state_changed(application)
         if self.claimants is not None and not application.asks:
             self.claimants.wake_application(application)

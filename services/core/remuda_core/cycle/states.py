@@ -34,7 +34,7 @@ def start(partition: Partition, application: Application, now_ms: int, ask: Ask 
     if ask.placeholder:
         if not is_last_placeholder(application, ask.resource):
             return ()
-    elif application.placeholder_ask and application.reserving:
+    elif application.reserving:
         return ()
     if application.tags and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true":
         return _at_once(partition, application, now_ms)
