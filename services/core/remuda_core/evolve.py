@@ -277,23 +277,22 @@ def rejection_forgotten(state: State, fact: facts.RejectionForgotten) -> None:
 def application_state_changed(state: State, fact: facts.ApplicationStateChanged) -> None:
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]
-    application.state = fact.state
+    became = application.state = fact.state
     application.state_at_ms = fact.at_ms
-    application.log.append((fact.at_ms, fact.state))
-    has_ended = fact.state in lifecycle.TERMINAL
-    if fact.state == lifecycle.RESUMING:
-        application.resumed = True
+    application.log.append((fact.at_ms, became))
     if application.runs:
-        if has_ended or fact.state == lifecycle.COMPLETING:
+        if became in lifecycle.TERMINAL or became == lifecycle.COMPLETING:
             _ends_running(partition, application)
-    elif application.placeholders and fact.state != lifecycle.COMPLETING:
+    elif application.placeholders and became != lifecycle.COMPLETING:
         _begins_running(partition, application)  # it was completing and held placeholders all the same
-    if has_ended:
+    if became == lifecycle.RESUMING:
+        application.resumed = True
+    elif became in lifecycle.TERMINAL:
         _leave_queue(application)
     if partition.index is not None:
         partition.index.state_changed(application)
     _set_state_alarm(state, fact.partition, application)
-    if fact.state == lifecycle.RUNNING and application.execution_limit_ms:
+    if became == lifecycle.RUNNING and application.execution_limit_ms:
         state.timers.set(fact.at_ms + application.execution_limit_ms, "execution", fact.partition, application.id)
 
 
@@ -445,20 +444,24 @@ def book_pending(application: Application, resource: Resource, times: int) -> No
 
 def prioritise(application: Application, priority: int, by: int) -> None:
     """A pending ask of this priority came (by=1) or went (by=-1); the highest is known all the way up."""
-    counts = application.priorities
-    count = counts.get(priority, 0) + by
-    if count > 1 or (count == 1 and by < 0):  # others have it too: nothing changes above
-        counts[priority] = count
+    highest, lower = application.priority, application.lower
+    before = highest if application.foremost else None
+    if priority == before:
+        application.foremost += by
+        if application.foremost:
+            return
+        application.priority = max(lower, default=0)
+        application.foremost = lower.pop(application.priority, 0)
+    elif before is not None and priority < before:
+        lower[priority] = lower.get(priority, 0) + by
+        if not lower[priority]:
+            del lower[priority]
         return
-    highest = application.priority
-    before = highest if counts else None
-    if count:
-        counts[priority] = count
     else:
-        del counts[priority]
-    now = max(counts) if counts else None
-    application.priority = now or 0
-    _prioritise_queue(application.queue, before, now)
+        if before is not None:
+            lower[before] = application.foremost
+        application.priority, application.foremost = priority, by
+    _prioritise_queue(application.queue, before, application.priority if application.foremost else None)
     order = application.queue.order
     if application.priority != highest and isinstance(order, LeafOrder):
         order.application_changed(application)
@@ -533,11 +536,10 @@ def allocated(state: State, fact: facts.Allocated) -> None:
             del application.asks[fact.allocation_key]
             if partition.refused:
                 partition.refused.pop(pending, None)
-        priorities, priority = application.priorities, fact.priority
-        if priorities[priority] > 1:  # prioritise(), without the call
-            priorities[priority] -= 1
+        if fact.priority == application.priority and application.foremost > 1:  # prioritise(), without the call
+            application.foremost -= 1
         else:
-            prioritise(application, priority, -1)
+            prioritise(application, fact.priority, -1)
     if pending.preemption is not None:
         _allocated_by_preemption(partition, pending, allocation)
     if fact.execution_timeout_ms > 0:

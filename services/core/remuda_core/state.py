@@ -214,9 +214,10 @@ class Application:
     # A gang that did not come together in time and goes on as a normal application.
     resumed: bool = False
     gang: Gang | None = None
-    # Priority -> how many pending asks have it.
-    priorities: dict[int, int] = field(default_factory=dict)
+    # The highest priority of its pending asks, and how many have it; 0 without any. Of lower ones: how many have them.
     priority: int = 0
+    foremost: int = 0
+    lower: dict[int, int] = field(default_factory=dict)
     # It counts as a running application: from its first allocation until it is Completing, or has ended. `claims`: as
     # many nodes are reserved for it, and questions to the RM open; they count like allocations.
     runs: bool = False
@@ -233,6 +234,11 @@ class Application:
     def pending(self) -> dict[str, int]:
         """What it asks for and has not got."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
+
+    @property
+    def priorities(self) -> dict[int, int]:
+        """Priority -> how many pending asks have it."""
+        return {self.priority: self.foremost, **self.lower} if self.foremost else {}
 
     @property
     def reserving(self) -> bool:

@@ -193,8 +193,8 @@ BROKEN: list[tuple[str, Callable[[State], object]]] = [
     ("queue root: allocated", lambda s: queue(s, "root").allocated.update(vcore=1)),
     ("asked {", lambda s: queue(s).asked.update(vcore=1)),
     # priorities
-    ("application app-1: priorities", lambda s: application(s).priorities.update({7: 1})),
-    ("application app-2: priority", lambda s: setattr(application(s, "app-2"), "priority", 7)),
+    ("application app-1: priorities", lambda s: application(s).lower.update({7: 1})),
+    ("application app-2: priorities {7: 2}", lambda s: setattr(application(s, "app-2"), "priority", 7)),
     ("queue root.p: priorities", lambda s: queue(s, "root.p").priorities.update({7: 1})),
     ("queue root: priority", lambda s: setattr(queue(s, "root"), "priority", 7)),
     # the index: nodes

@@ -406,8 +406,13 @@ class Index:
         leaf = lane.leaf
         self.nodes.book(node, lane.demand)
         if not ask.free:
-            line.remove(ask)
-            if leaf.fair or not lane.open or not line.best or line.withdrawn:
+            best = line.best
+            if best and best[0] is ask:  # line.remove(ask), without the call
+                best.popleft()
+                ask.line = None
+            else:
+                line.remove(ask)
+            if leaf.fair or not lane.open or not best or line.withdrawn:
                 leaf.taken(line)
             elif leaf.only is None:  # the same, where another ask of the line follows
                 lane.touch()
@@ -432,14 +437,16 @@ class Index:
 
     def state_changed(self, application: Application) -> None:
         leaf = application.queue.order
-        if isinstance(leaf, LeafOrder):
-            leaf.state_changed(application)
+        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+            leaf.state_changed(application, leaf.turns)
         if self.claimants is not None and not application.asks:
             self.claimants.wake_application(application)
 
     def stopped_asking(self, application: Application) -> None:
         """For now it asks for nothing any more."""
-        self._leaf(application).settle_turns()
+        leaf = application.queue.order
+        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+            leaf.settle_turns()
 
     def _leaf(self, application: Application) -> LeafOrder:
         leaf = application.queue.order

@@ -15,10 +15,11 @@ STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
 def occasion(partition: Partition, application: Application, what: str, now_ms: int, reason: str = "") -> list[Fact]:
     """The application's next state, where the occasion leads to one. `reason`: when the occasion's name does not say
     it."""
-    state = lifecycle.after(application.state, what)
+    state = lifecycle.TRANSITIONS.get((application.state, what))
     if state is None:
         return []
-    allocated = {name: amount for name, amount in application.allocated.items() if amount}
+    held = application.allocated
+    allocated = {name: amount for name, amount in held.items() if amount} if held else {}
     return [
         ApplicationStateChanged(
             partition.name, application.id, state, reason or what, now_ms, application.queue.path, allocated
@@ -34,7 +35,7 @@ def start(partition: Partition, application: Application, now_ms: int, ask: Ask 
     if ask.placeholder:
         if not is_last_placeholder(application, ask.resource):
             return ()
-    elif application.reserving:
+    elif application.placeholder_ask and application.reserving:
         return ()
     if application.tags and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true":
         return _at_once(partition, application, now_ms)

@@ -67,8 +67,3 @@ TIMEOUTS: Final[dict[str, tuple[str, str]]] = {
 def lasts_ms(state: str, timing: Timing) -> int:
     """Of a state that is in TIMEOUTS."""
     return int(getattr(timing, TIMEOUTS[state][0]))
-
-
-def after(state: str, occasion: str) -> str | None:
-    """The next state, or None where the occasion means nothing in this state."""
-    return TRANSITIONS.get((state, occasion))
