@@ -406,13 +406,8 @@ class Index:
         leaf = lane.leaf
         self.nodes.book(node, lane.demand)
         if not ask.free:
-            best = line.best
-            if best and best[0] is ask:  # line.remove(ask), without the call
-                best.popleft()
-                ask.line = None
-            else:
-                line.remove(ask)
-            if leaf.fair or not lane.open or not best or line.withdrawn:
+            line.remove(ask)
+            if leaf.fair or not lane.open or not line.best or line.withdrawn:
                 leaf.taken(line)
             elif leaf.only is None:  # the same, where another ask of the line follows
                 lane.touch()

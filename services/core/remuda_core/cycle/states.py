@@ -18,8 +18,7 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
     state = lifecycle.TRANSITIONS.get((application.state, what))
     if state is None:
         return []
-    held = application.allocated
-    allocated = {name: amount for name, amount in held.items() if amount} if held else {}
+    allocated = {name: amount for name, amount in application.allocated.items() if amount}
     return [
         ApplicationStateChanged(
             partition.name, application.id, state, reason or what, now_ms, application.queue.path, allocated
@@ -35,7 +34,7 @@ def start(partition: Partition, application: Application, now_ms: int, ask: Ask 
     if ask.placeholder:
         if not is_last_placeholder(application, ask.resource):
             return ()
-    elif application.placeholder_ask and application.reserving:
+    elif application.reserving:
         return ()
     if application.tags and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true":
         return _at_once(partition, application, now_ms)
