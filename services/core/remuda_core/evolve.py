@@ -95,7 +95,8 @@ def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> Non
         state.timing = fact.timing
         for partition in state.partitions.values():
             for application in partition.applications.values():
-                _set_state_alarm(state, partition.name, application)
+                if application.state in lifecycle.TIMEOUTS:
+                    _set_state_alarm(state, partition.name, application)
 
 
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:
@@ -260,7 +261,6 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
     track(application)
-    _set_state_alarm(state, fact.partition, application)
 
 
 def application_rejected(state: State, fact: facts.ApplicationRejected) -> None:
@@ -280,27 +280,27 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     became = application.state = fact.state
     application.state_at_ms = fact.at_ms
     application.log.append((fact.at_ms, became))
-    if application.runs:
-        if became in lifecycle.TERMINAL or became == lifecycle.COMPLETING:
+    if became in lifecycle.OVER:
+        if application.runs:
             _ends_running(partition, application)
-    elif application.placeholders and became != lifecycle.COMPLETING:
+        if became != lifecycle.COMPLETING:
+            _leave_queue(application)
+    elif application.placeholders and not application.runs:
         _begins_running(partition, application)  # it was completing and held placeholders all the same
     if became == lifecycle.RESUMING:
         application.resumed = True
-    elif became in lifecycle.TERMINAL:
-        _leave_queue(application)
     if partition.index is not None:
         partition.index.state_changed(application)
-    _set_state_alarm(state, fact.partition, application)
-    if became == lifecycle.RUNNING and application.execution_limit_ms:
+    if became in lifecycle.TIMEOUTS:
+        _set_state_alarm(state, fact.partition, application)
+    elif became == lifecycle.RUNNING and application.execution_limit_ms:
         state.timers.set(fact.at_ms + application.execution_limit_ms, "execution", fact.partition, application.id)
 
 
 def _set_state_alarm(state: State, partition: str, application: Application) -> None:
-    """The application has come into a state that may last only so long."""
-    if application.state in lifecycle.TIMEOUTS:
-        after_ms = lifecycle.lasts_ms(application.state, state.timing)
-        state.timers.set(application.state_at_ms + after_ms, "state", partition, application.id)
+    """Its state, one of TIMEOUTS, may last only so long."""
+    at_ms = application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing)
+    state.timers.set(at_ms, "state", partition, application.id)
 
 
 def application_removed(state: State, fact: facts.ApplicationRemoved) -> None:
@@ -450,8 +450,11 @@ def prioritise(application: Application, priority: int, by: int) -> None:
         application.foremost += by
         if application.foremost:
             return
-        application.priority = max(lower, default=0)
-        application.foremost = lower.pop(application.priority, 0)
+        if lower:
+            application.priority = max(lower)
+            application.foremost = lower.pop(application.priority)
+        else:
+            application.priority = 0
     elif before is not None and priority < before:
         lower[priority] = lower.get(priority, 0) + by
         if not lower[priority]:

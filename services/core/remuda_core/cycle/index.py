@@ -432,14 +432,16 @@ class Index:
 
     def state_changed(self, application: Application) -> None:
         leaf = application.queue.order
-        if isinstance(leaf, LeafOrder):
-            leaf.state_changed(application)
+        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+            leaf.state_changed(application, leaf.turns)
         if self.claimants is not None and not application.asks:
             self.claimants.wake_application(application)
 
     def stopped_asking(self, application: Application) -> None:
         """For now it asks for nothing any more."""
-        self._leaf(application).settle_turns()
+        leaf = application.queue.order
+        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+            leaf.settle_turns()
 
     def _leaf(self, application: Application) -> LeafOrder:
         leaf = application.queue.order

@@ -391,11 +391,10 @@ class LeafOrder(QueueOrder):
 
     # What stands in an application's way
 
-    def state_changed(self, application: Application) -> None:
-        if self.turns is not None:
-            self.turns.state_changed(application)
-            self.regroup(application)
-            self.settle_turns()
+    def state_changed(self, application: Application, turns: Turns) -> None:
+        turns.state_changed(application)
+        self.regroup(application)
+        self.settle_turns()
 
     def regroup(self, application: Application) -> None:
         """Its standing is another: so are the lanes of its lines."""

@@ -15,10 +15,11 @@ STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
 def occasion(partition: Partition, application: Application, what: str, now_ms: int, reason: str = "") -> list[Fact]:
     """The application's next state, where the occasion leads to one. `reason`: when the occasion's name does not say
     it."""
-    state = lifecycle.TRANSITIONS.get((application.state, what))
+    state = lifecycle.TRANSITIONS[what].get(application.state)
     if state is None:
         return []
-    allocated = {name: amount for name, amount in application.allocated.items() if amount}
+    held = application.allocated
+    allocated = {name: amount for name, amount in held.items() if amount} if held else {}
     return [
         ApplicationStateChanged(
             partition.name, application.id, state, reason or what, now_ms, application.queue.path, allocated
@@ -29,16 +30,18 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
 def start(partition: Partition, application: Application, now_ms: int, ask: Ask | Allocated) -> Iterable[Fact]:
     """The first allocation makes an application Starting, the second Running; both at once where its tag says so. A
     gang starts with the last of its placeholders and with nothing else; while it resumes nothing starts it."""
-    if application.state == lifecycle.RESUMING:
-        return ()
-    if ask.placeholder:
-        if not is_last_placeholder(application, ask.resource):
-            return ()
-    elif application.reserving:
+    in_gang = ask.placeholder or application.placeholder_ask or application.state == lifecycle.RESUMING
+    if in_gang and not _starts_gang(application, ask):
         return ()
     if application.tags and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true":
         return _at_once(partition, application, now_ms)
     return occasion(partition, application, lifecycle.RUN, now_ms)
+
+
+def _starts_gang(application: Application, ask: Ask | Allocated) -> bool:
+    if application.state == lifecycle.RESUMING:
+        return False
+    return is_last_placeholder(application, ask.resource) if ask.placeholder else not application.reserving
 
 
 def is_last_placeholder(application: Application, resource: Resource) -> bool:

@@ -1,6 +1,6 @@
 """The life of an application (semantics section 7): one table, nothing else changes a state.
 
-Read a row as: in this state, on this occasion, become that. What is not in the table does not happen.
+Read a row as: on this occasion, in this state, become that. What is not in the table does not happen.
 """
 
 from __future__ import annotations
@@ -28,31 +28,24 @@ REJECT: Final = "rejectApplication"
 RESUME: Final = "resumeApplication"
 EXPIRE: Final = "expireApplication"
 
-TRANSITIONS: Final[dict[tuple[str, str], str]] = {
-    (NEW, RUN): ACCEPTED,
-    (ACCEPTED, RUN): STARTING,
-    (STARTING, RUN): RUNNING,
-    (COMPLETING, RUN): RUNNING,
-    (RESUMING, RUN): ACCEPTED,
-    (NEW, COMPLETE): COMPLETING,
-    (ACCEPTED, COMPLETE): COMPLETING,
-    (STARTING, COMPLETE): COMPLETING,
-    (RUNNING, COMPLETE): COMPLETING,
-    (COMPLETING, COMPLETE): COMPLETED,
-    (NEW, REJECT): REJECTED,
-    (NEW, FAIL): FAILING,
-    (ACCEPTED, FAIL): FAILING,
-    (STARTING, FAIL): FAILING,
-    (RUNNING, FAIL): FAILING,
-    (FAILING, FAIL): FAILED,
-    (NEW, RESUME): RESUMING,
-    (ACCEPTED, RESUME): RESUMING,
-    (COMPLETED, EXPIRE): EXPIRED,
-    (FAILED, EXPIRE): EXPIRED,
-    (REJECTED, EXPIRE): EXPIRED,
+TRANSITIONS: Final[dict[str, dict[str, str]]] = {
+    RUN: {NEW: ACCEPTED, ACCEPTED: STARTING, STARTING: RUNNING, COMPLETING: RUNNING, RESUMING: ACCEPTED},
+    COMPLETE: {
+        NEW: COMPLETING,
+        ACCEPTED: COMPLETING,
+        STARTING: COMPLETING,
+        RUNNING: COMPLETING,
+        COMPLETING: COMPLETED,
+    },
+    REJECT: {NEW: REJECTED},
+    FAIL: {NEW: FAILING, ACCEPTED: FAILING, STARTING: FAILING, RUNNING: FAILING, FAILING: FAILED},
+    RESUME: {NEW: RESUMING, ACCEPTED: RESUMING},
+    EXPIRE: {COMPLETED: EXPIRED, FAILED: EXPIRED, REJECTED: EXPIRED},
 }
 
 TERMINAL: Final = frozenset({COMPLETED, REJECTED, FAILED, EXPIRED})
+# In which an application does not count as a running one.
+OVER: Final = TERMINAL | {COMPLETING}
 
 # Which states end by themselves: the time they last (a field of settings.Timing), and what happens then.
 TIMEOUTS: Final[dict[str, tuple[str, str]]] = {
@@ -66,4 +59,5 @@ TIMEOUTS: Final[dict[str, tuple[str, str]]] = {
 
 def lasts_ms(state: str, timing: Timing) -> int:
     """Of a state that is in TIMEOUTS."""
-    return int(getattr(timing, TIMEOUTS[state][0]))
+    time_ms: int = getattr(timing, TIMEOUTS[state][0])
+    return time_ms
