@@ -433,7 +433,9 @@ class Index:
     def state_changed(self, application: Application) -> None:
         leaf = application.queue.order
         if isinstance(leaf, LeafOrder) and leaf.turns is not None:
-            leaf.state_changed(application, leaf.turns)
+            leaf.turns.state_changed(application)
+            leaf.regroup(application)
+            leaf.take_turns(leaf.turns)
         if self.claimants is not None and not application.asks:
             self.claimants.wake_application(application)
 
@@ -441,7 +443,7 @@ class Index:
         """For now it asks for nothing any more."""
         leaf = application.queue.order
         if isinstance(leaf, LeafOrder) and leaf.turns is not None:
-            leaf.settle_turns()
+            leaf.take_turns(leaf.turns)
 
     def _leaf(self, application: Application) -> LeafOrder:
         leaf = application.queue.order

@@ -44,7 +44,7 @@ TRANSITIONS: Final[dict[str, dict[str, str]]] = {
 }
 
 TERMINAL: Final = frozenset({COMPLETED, REJECTED, FAILED, EXPIRED})
-# In which an application does not count as a running one.
+# Whoever comes into one of these counts as a running application no more.
 OVER: Final = TERMINAL | {COMPLETING}
 
 # Which states end by themselves: the time they last (a field of settings.Timing), and what happens then.
