@@ -154,14 +154,10 @@ class Auditor:
         decided = {seq for seq, _ in self._handled}
         letters = await everything(self._server, subjects.DEAD_LETTERS.name, subjects.dead_letter(self.rm_id))
         buried = {int(letter.headers[subjects.ORIGIN_SEQ]) for letter in letters}
-        # What was handled already may look superseded to whoever forwards it again.
-        late = {
-            int(one.headers[subjects.ORIGIN_SEQ]) for one in letters if "superseded" in one.headers[subjects.REASON]
-        }
         for seq, subject in self._requests.items():
             if seq not in decided | buried:
                 raise Violation(f"{self.rm_id}: request {seq} is lost")
-            if seq in decided & (buried - late) and not subject.endswith(".configuration"):  # that, the core may refuse
+            if seq in decided & buried and not subject.endswith(".configuration"):  # that, the core may refuse
                 raise Violation(f"{self.rm_id}: request {seq} is handled, and a dead letter")
 
     async def _events_in_order(self) -> None:

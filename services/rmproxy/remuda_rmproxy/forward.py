@@ -78,10 +78,14 @@ class Forwarder:
                     log.info("requests not trimmed this time", error=str(error))
 
     async def until_forwarded(self, rm_id: str) -> None:
-        """Returns once everything is in the inbox that the RM has asked until now."""
+        """Returns once everything is in the inbox that the RM has asked until now, and is not there any more to be
+        forwarded again: in its next registration, or without one, it would not be accepted. Raises BusError."""
         newest = await self._bus.last(subjects.REQUESTS.name, subjects.request(rm_id, "*"))
-        while newest is not None and newest.seq > self._done_seq:
+        if newest is None:
+            return
+        while newest.seq > self._done_seq:
             await self._progress.wait()
+        await self._bus.trim(subjects.REQUESTS.name, subjects.request(rm_id, "*"), newest.seq + 1)
 
     async def _forward(self, message: Message) -> None:
         rm_id = subjects.rm_of(message.subject)

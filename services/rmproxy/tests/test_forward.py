@@ -1,0 +1,48 @@
+"""From REQUESTS to the inbox, once: also where the process dies that has just forwarded."""
+
+from __future__ import annotations
+
+import asyncio
+
+from remuda_bus import subjects
+from remuda_bus.halts import Halts
+from remuda_bus.memory import MemoryBus
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy.dead_letters import DeadLetters
+from remuda_rmproxy.forward import Forwarder
+from remuda_rmproxy.session import Rm, Sessions
+
+RM = "rm-1"
+REGISTERED = Rm(RM, state="registered", registration=1)
+
+
+async def ask(bus: MemoryBus) -> None:
+    request = si.NodeRequest(rmID=RM, nodes=[si.NodeInfo(nodeID="n1", action=si.NodeInfo.CREATE)])
+    await bus.append(subjects.request(RM, "node"), request.SerializeToString())
+
+
+async def forwarded(bus: MemoryBus) -> None:
+    """What a process does that dies as soon as everything is forwarded."""
+    forwarder = Forwarder(bus, Sessions(), DeadLetters(bus), Halts(bus, "test", lambda: 0))
+    running = asyncio.create_task(forwarder.run())
+    try:
+        async with asyncio.timeout(5):
+            await forwarder.until_forwarded(RM)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_was_forwarded_is_no_dead_letter_when_the_rm_has_deregistered_since() -> None:
+    bus = MemoryBus()
+    await bus.put(subjects.RMS.name, subjects.key_of(RM), REGISTERED.encode())
+    await ask(bus)
+    await forwarded(bus)
+    await bus.put(subjects.RMS.name, subjects.key_of(RM), REGISTERED.deregistered(0).encode())
+    await ask(bus)
+    await forwarded(bus)
+    letters = await (await bus.read(subjects.DEAD_LETTERS.name, subjects.dead_letter(RM))).batch(timeout_s=0)
+    commands = await (await bus.read(subjects.INBOX.name, subjects.inbox(RM))).batch(timeout_s=0)
+    assert [letter.headers[subjects.ORIGIN_SEQ] for letter in letters] == ["2"]
+    assert len(commands) == 1
+    await bus.close()
