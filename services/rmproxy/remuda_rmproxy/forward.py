@@ -77,9 +77,9 @@ class Forwarder:
                 except BusError as error:
                     log.info("requests not trimmed this time", error=str(error))
 
-    async def until_forwarded(self, rm_id: str) -> None:
-        """Returns once everything is in the inbox that the RM has asked until now, and is not there any more to be
-        forwarded again: in its next registration, or without one, it would not be accepted. Raises BusError."""
+    async def until_taken_over(self, rm_id: str) -> None:
+        """Returns once everything that the RM has asked until now is in the inbox, and in REQUESTS no more: forwarded
+        again in its next registration, or without one, it would not be accepted. Raises BusError."""
         newest = await self._bus.last(subjects.REQUESTS.name, subjects.request(rm_id, "*"))
         if newest is None:
             return

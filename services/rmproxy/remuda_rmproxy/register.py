@@ -237,7 +237,7 @@ class Registrar:
         self._waiting[rm_id, correlation] = waiting
         try:
             async with asyncio.timeout(self._core_within_s):
-                await self._forwarder.until_forwarded(rm_id)
+                await self._forwarder.until_taken_over(rm_id)
                 await self._bus.append(subjects.inbox(rm_id), command, headers, msg_id=f"{rm_id}.{correlation}")
                 return await waiting
         except TimeoutError:

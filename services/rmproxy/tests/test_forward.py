@@ -27,7 +27,7 @@ async def forwarded(bus: MemoryBus) -> None:
     running = asyncio.create_task(forwarder.run())
     try:
         async with asyncio.timeout(5):
-            await forwarder.until_forwarded(RM)
+            await forwarder.until_taken_over(RM)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

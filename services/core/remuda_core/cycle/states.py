@@ -18,8 +18,7 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
     state = lifecycle.TRANSITIONS[what].get(application.state)
     if state is None:
         return []
-    held = application.allocated
-    allocated = {name: amount for name, amount in held.items() if amount} if held else {}
+    allocated = {name: amount for name, amount in application.allocated.items() if amount}
     return [
         ApplicationStateChanged(
             partition.name, application.id, state, reason or what, now_ms, application.queue.path, allocated
@@ -30,18 +29,16 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
 def start(partition: Partition, application: Application, now_ms: int, ask: Ask | Allocated) -> Iterable[Fact]:
     """The first allocation makes an application Starting, the second Running; both at once where its tag says so. A
     gang starts with the last of its placeholders and with nothing else; while it resumes nothing starts it."""
-    in_gang = ask.placeholder or application.placeholder_ask or application.state == lifecycle.RESUMING
-    if in_gang and not _starts_gang(application, ask):
+    if application.state == lifecycle.RESUMING:
+        return ()
+    if ask.placeholder:
+        if not is_last_placeholder(application, ask.resource):
+            return ()
+    elif application.reserving:
         return ()
     if application.tags and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true":
         return _at_once(partition, application, now_ms)
     return occasion(partition, application, lifecycle.RUN, now_ms)
-
-
-def _starts_gang(application: Application, ask: Ask | Allocated) -> bool:
-    if application.state == lifecycle.RESUMING:
-        return False
-    return is_last_placeholder(application, ask.resource) if ask.placeholder else not application.reserving
 
 
 def is_last_placeholder(application: Application, resource: Resource) -> bool:

@@ -59,5 +59,4 @@ TIMEOUTS: Final[dict[str, tuple[str, str]]] = {
 
 def lasts_ms(state: str, timing: Timing) -> int:
     """Of a state that is in TIMEOUTS."""
-    time_ms: int = getattr(timing, TIMEOUTS[state][0])
-    return time_ms
+    return int(getattr(timing, TIMEOUTS[state][0]))
