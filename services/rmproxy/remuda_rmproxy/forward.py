@@ -97,6 +97,8 @@ class Forwarder:
         try:
             commands = await self._commands(message, rm_id)
         except Unacceptable as problem:
+            if await self._is_taken_over(message):
+                return
             span.set(dead_letter=str(problem))
             await self._dead_letters.write(message, rm_id, str(problem), span.headers())
             return
@@ -107,6 +109,10 @@ class Forwarder:
             headers = {subjects.MSG_ID: f"{message_id}.{part}", **span.headers()}
             self._batch.append(Outgoing(subjects.inbox(rm_id), command, headers))
             self._bytes += len(command)
+
+    async def _is_taken_over(self, message: Message) -> bool:
+        """By another process, which holds the lease by now. The registration it was asked in may have ended since."""
+        return await self._bus.message(subjects.REQUESTS.name, message.seq) is None
 
     async def _commands(self, message: Message, rm_id: str) -> list[bytes]:
         translate.check_rm_id(rm_id)

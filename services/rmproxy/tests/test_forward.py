@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from remuda_bus import subjects
+from remuda_bus.bus import Entry
 from remuda_bus.halts import Halts
 from remuda_bus.memory import MemoryBus
 from remuda_proto.si.v1 import si_pb2 as si
@@ -33,6 +36,13 @@ async def forwarded(bus: MemoryBus) -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def letters_and_commands(bus: MemoryBus) -> tuple[list[str], int]:
+    """Of which requests there are dead letters, and how many commands."""
+    letters = await (await bus.read(subjects.DEAD_LETTERS.name, subjects.dead_letter(RM))).batch(timeout_s=0)
+    commands = await (await bus.read(subjects.INBOX.name, subjects.inbox(RM))).batch(timeout_s=0)
+    return [letter.headers[subjects.ORIGIN_SEQ] for letter in letters], len(commands)
+
+
 async def test_what_was_forwarded_is_no_dead_letter_when_the_rm_has_deregistered_since() -> None:
     bus = MemoryBus()
     await bus.put(subjects.RMS.name, subjects.key_of(RM), REGISTERED.encode())
@@ -41,8 +51,28 @@ async def test_what_was_forwarded_is_no_dead_letter_when_the_rm_has_deregistered
     await bus.put(subjects.RMS.name, subjects.key_of(RM), REGISTERED.deregistered(0).encode())
     await ask(bus)
     await forwarded(bus)
-    letters = await (await bus.read(subjects.DEAD_LETTERS.name, subjects.dead_letter(RM))).batch(timeout_s=0)
-    commands = await (await bus.read(subjects.INBOX.name, subjects.inbox(RM))).batch(timeout_s=0)
-    assert [letter.headers[subjects.ORIGIN_SEQ] for letter in letters] == ["2"]
-    assert len(commands) == 1
+    assert await letters_and_commands(bus) == (["2"], 1)
+    await bus.close()
+
+
+async def test_nor_for_a_process_that_had_read_it_and_judges_it_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = MemoryBus()
+    await bus.put(subjects.RMS.name, subjects.key_of(RM), REGISTERED.encode())
+    await ask(bus)
+    look_up, has_read, may_go_on = bus.get, asyncio.Event(), asyncio.Event()
+
+    async def late(bucket: str, key: str) -> Entry | None:
+        has_read.set()
+        await may_go_on.wait()
+        return await look_up(bucket, key)
+
+    monkeypatch.setattr(bus, "get", late)
+    slow = asyncio.create_task(forwarded(bus))
+    await has_read.wait()
+    monkeypatch.setattr(bus, "get", look_up)
+    await forwarded(bus)
+    await bus.put(subjects.RMS.name, subjects.key_of(RM), REGISTERED.deregistered(0).encode())
+    may_go_on.set()
+    await slow
+    assert await letters_and_commands(bus) == ([], 1)
     await bus.close()
