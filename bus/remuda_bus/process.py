@@ -106,8 +106,10 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
     if error is None:
         log.info("stopped")
         return False
-    expected = isinstance(error, BusError | ValueError | OSError)
-    log.error("failed", error=f"{type(error).__name__}: {error}", exc_info=None if expected else error)
+    notes: list[str] = getattr(error, "__notes__", [])  # whom it is about: then it is a fault of ours
+    expected = isinstance(error, BusError | ValueError | OSError) and not notes
+    said = "; ".join((f"{type(error).__name__}: {error}", *notes))
+    log.error("failed", error=said, exc_info=None if expected else error)
     return True
 
 

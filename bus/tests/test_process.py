@@ -31,6 +31,10 @@ async def main(bus: Bus, settings: Own) -> None:
         raise KeyError("a bug")
     if settings.greeting == "bad":
         raise ValueError("greeting: 'bad', expected something nicer")
+    if settings.greeting == "bad for one":
+        fault = ValueError("no such place")
+        fault.add_note("of rm-1")
+        raise fault
     if settings.greeting == "done":
         return
     try:
@@ -99,7 +103,11 @@ async def test_it_declares_streams(server: NatsServer) -> None:
 
 @pytest.mark.parametrize(
     ("greeting", "error", "traced"),
-    [("bad", "ValueError: greeting: 'bad', expected something nicer", False), ("bug", "KeyError: 'a bug'", True)],
+    [
+        ("bad", "ValueError: greeting: 'bad', expected something nicer", False),
+        ("bug", "KeyError: 'a bug'", True),
+        ("bad for one", "ValueError: no such place; of rm-1", True),
+    ],
 )
 async def test_it_says_why_it_failed(server: NatsServer, greeting: str, error: str, traced: bool) -> None:
     code, _, lines = await ended(await start(server.url, greeting))

@@ -35,7 +35,8 @@ log = structlog.get_logger()
 
 class Standby:
     """`run` raises LostLeadership or an outage of the bus: whatever it was, the process has to die and be born again
-    from the log. Or ChangedPast: then the RM has to be halted."""
+    from the log. So it does for a fault of ours, which says whom it is about. Or ChangedPast: then the RM has to be
+    halted."""
 
     def __init__(
         self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int], settings: CoreSettings
@@ -76,6 +77,12 @@ class Standby:
                 await self._follower.open(position)
         except BusError:
             await self._look_back(self.position)
+            raise
+        except ChangedPast:
+            raise
+        except Exception as fault:
+            seq = self._core.state.inbox_seq
+            fault.add_note(f"rm {self.rm_id}, log_seq {self.position.seq}, message {seq} of its inbox or what follows")
             raise
         finally:
             await self._lease.release()
