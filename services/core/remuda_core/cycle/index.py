@@ -432,18 +432,14 @@ class Index:
 
     def state_changed(self, application: Application) -> None:
         leaf = application.queue.order
-        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
-            leaf.turns.state_changed(application)
-            leaf.regroup(application)
-            leaf.take_turns(leaf.turns)
+        if isinstance(leaf, LeafOrder):
+            leaf.state_changed(application)
         if self.claimants is not None and not application.asks:
             self.claimants.wake_application(application)
 
     def stopped_asking(self, application: Application) -> None:
         """For now it asks for nothing any more."""
-        leaf = self._leaf(application)
-        if leaf.turns is not None:
-            leaf.take_turns(leaf.turns)
+        self._leaf(application).settle_turns()
 
     def _leaf(self, application: Application) -> LeafOrder:
         leaf = application.queue.order
