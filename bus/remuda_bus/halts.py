@@ -87,7 +87,8 @@ class Halts:
 
     async def guard(self, rm_id: str, work: Callable[[], Awaitable[None]]) -> None:
         """Does the work whenever the RM is not halted, from the start each time, and cancels it when it is. Halts it
-        when the work raises ChangedPast. Returns when the work does, and raises what else it raises."""
+        when the work raises ChangedPast. Returns when the work does, and raises what else it raises; a fault of ours
+        says then whom it is about."""
         await self.look(rm_id)
         while True:
             while self.get(rm_id) is not None:
@@ -100,6 +101,11 @@ class Halts:
                     return working.result()
             except ChangedPast as error:
                 await self.halt(rm_id, str(error))
+            except BusError:
+                raise
+            except Exception as fault:
+                fault.add_note(f"rm {rm_id}")
+                raise
             finally:
                 working.cancel()
                 halted.cancel()

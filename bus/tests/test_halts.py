@@ -74,6 +74,7 @@ async def test_other_failures_are_the_callers() -> None:
     guard = asyncio.create_task(Halts(bus, "here", lambda: 7).guard("a", work))
     await turns()
     work.fails.set_exception(ZeroDivisionError())
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as failed:
         await guard
+    assert failed.value.__notes__ == ["rm a"], "whom it is about"
     assert await bus.get(subjects.HALTS.name, "a") is None

@@ -11,9 +11,13 @@ from remuda_bus.bus import Bus
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
+from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy_main
+from remuda_sdk import ResourceManager
 
 Main = Callable[[Bus, Any], Awaitable[None]]
+# One leaf queue, open to all.
+QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
 
 
 @asynccontextmanager
@@ -57,3 +61,15 @@ async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) ->
     async with asyncio.timeout(within_s):
         while not await holds():  # noqa: ASYNC110 - nothing tells a test when a server has done its work
             await asyncio.sleep(0.02)
+
+
+async def placed(rm: ResourceManager, *keys: str) -> list[si.Allocation]:
+    """Waits until all of them are; callbacks are moved on from."""
+    found: dict[str, si.Allocation] = {}
+    async with asyncio.timeout(10):
+        async for callback in rm.callbacks():
+            if isinstance(callback, si.AllocationResponse):
+                found |= {one.allocationKey: one for one in callback.new}
+            if found.keys() >= set(keys):
+                break
+    return [found[key] for key in keys]

@@ -20,11 +20,7 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_core.state import State
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_sdk import ResourceManager, application, ask, node
-from tests.integration.running import around_the_core, running
-
-QUEUES = """
-partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]
-"""
+from tests.integration.running import QUEUES, around_the_core, placed, running
 
 
 @pytest.fixture
@@ -52,14 +48,19 @@ async def keep_a_core(url: str, deaths: asyncio.Queue[KeyError]) -> None:
             await asyncio.sleep(0.1)
 
 
-async def placed(rm: ResourceManager, key: str) -> None:
+def message_named(death: KeyError) -> int:
+    where, whom = death.__notes__
+    named = re.fullmatch(r"log_seq \d+, message (\d+) of its inbox or what follows", where)
+    assert whom == "rm rm-1" and named is not None
+    return int(named[1])
+
+
+async def place(rm: ResourceManager, key: str) -> None:
     """On a node of its own."""
-    told = asyncio.Event()
-    rm.on_allocation(lambda response: told.set() if any(one.allocationKey == key for one in response.new) else None)
     await rm.submit(application(f"app-{key}", queue="root.a", user="u"))
     await rm.report_nodes([node(f"node-{key}", vcore=1)])
     await rm.ask([ask(f"app-{key}", key, vcore=1)])
-    await told.wait()
+    await placed(rm, key)
 
 
 async def test_it_names_the_rm_which_can_be_rebuilt(server: NatsServer, tmp_path: Path, fault: None) -> None:
@@ -71,16 +72,14 @@ async def test_it_names_the_rm_which_can_be_rebuilt(server: NatsServer, tmp_path
         one.on_report_wanted(reports.set)
         async with one, two:
             await one.report_nodes([node("odd", vcore=1)])
-            notes = {note for _ in range(2) for note in (await deaths.get()).__notes__}
+            first, second = [message_named(await deaths.get()) for _ in range(2)]
             path = await begin_anew(bus, "rm-1", tmp_path)
-            assert len(notes) == 1, "always the same"
-            named = re.fullmatch(r"rm rm-1, log_seq \d+, message (\d+) of its inbox or what follows", notes.pop())
-            assert named is not None
+            assert first == second
             saved = {message.seq: message for stream, message in read(path) if stream == subjects.INBOX.name}
-            command = inbox_pb2.Command.FromString(saved[int(named[1])].payload)
+            command = inbox_pb2.Command.FromString(saved[first].payload)
             assert [one.nodeID for one in command.node.nodes] == ["odd"]
             await reports.wait()
-            await placed(one, "a")
-            await placed(two, "b")
+            await place(one, "a")
+            await place(two, "b")
         core.cancel()
         await asyncio.wait([core])

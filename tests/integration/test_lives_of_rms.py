@@ -20,9 +20,7 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, Superseded, application, ask, node
-from tests.integration.running import running, until
-
-QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
+from tests.integration.running import QUEUES, placed, running, until
 
 
 @pytest.fixture
@@ -56,18 +54,6 @@ async def becomes(bus: NatsBus, state: str) -> None:
         return await state_of(bus) == state
 
     await until(holds)
-
-
-async def placed(rm: ResourceManager, *keys: str) -> list[si.Allocation]:
-    """Waits until all of them are; callbacks are moved on from."""
-    found: dict[str, si.Allocation] = {}
-    async with asyncio.timeout(10):
-        async for callback in rm.callbacks():
-            if isinstance(callback, si.AllocationResponse):
-                found |= {one.allocationKey: one for one in callback.new}
-            if found.keys() >= set(keys):
-                break
-    return [found[key] for key in keys]
 
 
 async def begin(rm: ResourceManager) -> None:

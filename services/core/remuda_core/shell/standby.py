@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 class Standby:
     """`run` raises LostLeadership or an outage of the bus: whatever it was, the process has to die and be born again
-    from the log. So it does for a fault of ours, which says whom it is about. Or ChangedPast: then the RM has to be
+    from the log. So it does for a fault of ours, which says where it was met. Or ChangedPast: then the RM has to be
     halted."""
 
     def __init__(
@@ -81,8 +81,8 @@ class Standby:
         except ChangedPast:
             raise
         except Exception as fault:
-            seq = self._core.state.inbox_seq
-            fault.add_note(f"rm {self.rm_id}, log_seq {self.position.seq}, message {seq} of its inbox or what follows")
+            inbox_seq = self._core.state.inbox_seq
+            fault.add_note(f"log_seq {self.position.seq}, message {inbox_seq} of its inbox or what follows")
             raise
         finally:
             await self._lease.release()
