@@ -15,14 +15,11 @@ from remuda_bus.halts import Halt
 from remuda_bus.nats import NatsBus, connect
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
-from tests.integration.running import until
+from tests.integration.running import QUEUES, until
 
 RM = "rm:1"
 SLOTS = 1_000
 WITHIN_S = 60.0  # twenty processes share two cores
-QUEUES = """
-partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]
-"""
 
 
 class Books:

@@ -20,9 +20,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import tell
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
-from tests.integration.running import running, until
-
-QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
+from tests.integration.running import QUEUES, running, until
 
 
 @asynccontextmanager

@@ -13,11 +13,10 @@ from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import RegistrationFailed, ResourceManager, application, ask, node
-from tests.integration.running import running
+from tests.integration.running import QUEUES, running
 
 ASKS = 20_000
 KILLS = 3
-QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
 
 
 async def start(url: str) -> asyncio.subprocess.Process:

@@ -16,8 +16,7 @@ from remuda_bus import subjects
 from remuda_bus.nats import connect
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-
-QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
+from tests.integration.running import QUEUES
 
 
 @pytest.fixture
