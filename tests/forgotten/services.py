@@ -13,10 +13,8 @@ from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events_serve
-from remuda_rmproxy.session import OUTAGE
 from remuda_rmproxy.shell import main as rmproxy_main
-from remuda_sdk import RegistrationFailed, ResourceManager
-from tests.integration.running import Main, running, until
+from tests.integration.running import Main, running, serves, until
 
 log = structlog.get_logger()
 
@@ -51,19 +49,11 @@ class Services:
 
     async def __aenter__(self) -> Services:
         self.start()
-        await until(self._serves, within_s=60)
+        await until(lambda: serves(self._url), within_s=60)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
-
-    async def _serves(self) -> bool:
-        """Whether an rmproxy and a config service answer: they say that this configuration is no good."""
-        try:
-            async with ResourceManager.connect(self._url, "probe", config="odd: 1"):
-                return True
-        except RegistrationFailed as failure:
-            return failure.code != OUTAGE
 
     def start(self, *names: str) -> None:
         for name in names or SERVICES:

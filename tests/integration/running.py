@@ -12,8 +12,9 @@ from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy.session import OUTAGE
 from remuda_rmproxy.shell import main as rmproxy_main
-from remuda_sdk import ResourceManager
+from remuda_sdk import RegistrationFailed, ResourceManager
 
 Main = Callable[[Bus, Any], Awaitable[None]]
 # One leaf queue, open to all.
@@ -46,14 +47,24 @@ async def running(
 
 @asynccontextmanager
 async def around_the_core(url: str) -> AsyncIterator[NatsBus]:
-    """The configuration service and rmproxy; yields a connection of the test's own."""
+    """The configuration service and rmproxy; yields a connection of the test's own when they answer."""
     async with (
         running(url, "config", lambda bus, settings: config_main(bus, settings, None)),
         running(url, "rmproxy", rmproxy_main),
     ):
+        await until(lambda: serves(url))
         bus = await connect(url, "test", timeout_s=5)
         yield bus
         await bus.close()
+
+
+async def serves(url: str) -> bool:
+    """Whether an rmproxy and a config service answer: they say that this configuration is no good."""
+    try:
+        async with ResourceManager.connect(url, "probe", config="odd: 1"):
+            return True
+    except RegistrationFailed as failure:
+        return failure.code != OUTAGE
 
 
 async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) -> None:

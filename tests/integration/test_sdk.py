@@ -27,7 +27,7 @@ from remuda_sdk import (
     node,
 )
 from remuda_sdk.session import Callback
-from tests.integration.running import running, until
+from tests.integration.running import running, serves, until
 from tests.integration.scripted_core import Command, Fact, ScriptedCore, allocated, release_requested, scripted_core
 
 
@@ -38,17 +38,8 @@ async def core(server: NatsServer, bus: NatsBus) -> AsyncIterator[ScriptedCore]:
         running(server.url, "rmproxy", rmproxy_main),
         scripted_core(server.url, "rm-1") as core,
     ):
-        await until(lambda: _serves(server.url))
+        await until(lambda: serves(server.url))
         yield core
-
-
-async def _serves(url: str) -> bool:
-    """Whether an rmproxy answers: it says that this rmID is no good."""
-    try:
-        async with ResourceManager.connect(url, "probe", config="odd: 1"):
-            return True
-    except RegistrationFailed as failure:
-        return failure.code != 503
 
 
 async def heard(rm: ResourceManager, count: int) -> list[Callback]:

@@ -12,18 +12,9 @@ from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_rmproxy.shell import main as rmproxy_main
-from remuda_sdk import RegistrationFailed, ResourceManager
-from tests.integration.running import running, until
+from tests.integration.running import running, serves, until
 
 README = Path(__file__).parents[2] / "sdk" / "README.md"
-
-
-async def _serves(url: str) -> bool:
-    try:
-        async with ResourceManager.connect(url, "probe", config="odd: 1"):
-            return True
-    except RegistrationFailed as failure:
-        return failure.code != 503
 
 
 async def test_a_resource_manager_in_20_lines(tmp_path: Path) -> None:
@@ -37,7 +28,7 @@ async def test_a_resource_manager_in_20_lines(tmp_path: Path) -> None:
         running(server.url, "rmproxy", rmproxy_main),
         running(server.url, "core", core_main, CoreSettings),
     ):
-        await until(lambda: _serves(server.url))
+        await until(lambda: serves(server.url))
         rm = await asyncio.create_subprocess_exec(
             sys.executable, str(program), server.url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
