@@ -147,7 +147,8 @@ class Connection:
                     **self.access.options(),
                 )
         except TimeoutError:
-            raise Unanswered(f"no NATS server at {self.url} within {timeout_s} s") from None
+            why = f": {self.client.last_error}" if self.client.last_error is not None else ""
+            raise Unanswered(f"no connection to a NATS server at {self.url} within {timeout_s} s{why}") from None
         self.count = 1
         self._prefix = self.client.new_inbox() + "."
         await self.client.subscribe(self._prefix + "*", cb=self._reply)
