@@ -17,7 +17,7 @@ from remuda.embedded import NatsServer, free_port
 from remuda_bus.nats import Access, NatsBus, connect
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-VALID_DAYS, EXPIRED = 2, -1
+VALID_DAYS, EXPIRED = 2, 0
 
 
 class GuardedServer(NatsServer):

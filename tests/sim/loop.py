@@ -126,9 +126,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         """Nobody waits in `select`."""
 
-    def _make_task(self, _: Any, coroutine: Any, context: Context | None = None) -> NumberedTask:
-        task = NumberedTask(coroutine, loop=self, context=context)
-        self._on_task(task, context)
+    def _make_task(self, _: Any, coroutine: Any, **options: Any) -> NumberedTask:
+        """`options`: the context, if any; since Python 3.13.3 all that a task is made with, its name too."""
+        task = NumberedTask(coroutine, loop=self, **options)
+        self._on_task(task, options.get("context"))
         return task
 
     def _tasks(self) -> str:

@@ -4,6 +4,7 @@ again, with a failure at each call of the bus in turn."""
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -44,7 +45,7 @@ class Failing:
 
     def __getattr__(self, verb: str) -> Any:
         found = getattr(self._bus, verb)
-        return self._wrapped(found) if asyncio.iscoroutinefunction(found) else found
+        return self._wrapped(found) if inspect.iscoroutinefunction(found) else found
 
     def _wrapped(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def wrapped(*args: Any, **options: Any) -> Any:
