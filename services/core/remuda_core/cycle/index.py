@@ -406,7 +406,12 @@ class Index:
         leaf = lane.leaf
         self.nodes.book(node, lane.demand)
         if not ask.free:
-            line.remove(ask)
+            best = line.best
+            if best and best[0] is ask:  # line.remove(), without the call
+                ask.line = None
+                best.popleft()
+            else:
+                line.remove(ask)
             if leaf.fair or not lane.open or not line.best or line.withdrawn:
                 leaf.taken(line)
             elif leaf.only is None:  # the same, where another ask of the line follows
@@ -432,14 +437,18 @@ class Index:
 
     def state_changed(self, application: Application) -> None:
         leaf = application.queue.order
-        if isinstance(leaf, LeafOrder):
-            leaf.state_changed(application)
+        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+            leaf.turns.state_changed(application)
+            leaf.regroup(application)
+            leaf.take_turns(leaf.turns)
         if self.claimants is not None and not application.asks:
             self.claimants.wake_application(application)
 
     def stopped_asking(self, application: Application) -> None:
         """For now it asks for nothing any more."""
-        self._leaf(application).settle_turns()
+        leaf = application.queue.order
+        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+            leaf.take_turns(leaf.turns)
 
     def _leaf(self, application: Application) -> LeafOrder:
         leaf = application.queue.order

@@ -391,12 +391,6 @@ class LeafOrder(QueueOrder):
 
     # What stands in an application's way
 
-    def state_changed(self, application: Application) -> None:
-        if self.turns is not None:
-            self.turns.state_changed(application)
-            self.regroup(application)
-            self.settle_turns()
-
     def regroup(self, application: Application) -> None:
         """Its standing is another: so are the lanes of its lines."""
         if self.index.claimants is not None:
@@ -422,12 +416,12 @@ class LeafOrder(QueueOrder):
         """It asks for something, maybe for the first time or again."""
         if self.turns is not None:
             self.turns.asks(application)
-            self.settle_turns()
+            self.take_turns(self.turns)
 
-    def settle_turns(self) -> None:
-        if self.turns is not None:
-            for application in self.turns.settle():
-                self.regroup(application)
+    def take_turns(self, turns: Turns) -> None:
+        """It may be another's turn to start."""
+        for application in turns.settle():
+            self.regroup(application)
 
     def holds_back(self, application: Application) -> bool:
         """It is another's turn to start."""

@@ -29,16 +29,19 @@ def occasion(partition: Partition, application: Application, what: str, now_ms: 
 def start(partition: Partition, application: Application, now_ms: int, ask: Ask | Allocated) -> Iterable[Fact]:
     """The first allocation makes an application Starting, the second Running; both at once where its tag says so. A
     gang starts with the last of its placeholders and with nothing else; while it resumes nothing starts it."""
-    if application.state == lifecycle.RESUMING:
-        return ()
-    if ask.placeholder:
-        if not is_last_placeholder(application, ask.resource):
-            return ()
-    elif application.reserving:
+    in_gang = ask.placeholder or application.placeholder_ask or application.state == lifecycle.RESUMING
+    if in_gang and not _starts_gang(application, ask):
         return ()
     if application.tags and application.tags.get(STATE_AWARE_DISABLE_TAG, "").lower() == "true":
         return _at_once(partition, application, now_ms)
     return occasion(partition, application, lifecycle.RUN, now_ms)
+
+
+def _starts_gang(application: Application, ask: Ask | Allocated) -> bool:
+    """Of one that is or was a gang."""
+    if application.state == lifecycle.RESUMING:
+        return False
+    return is_last_placeholder(application, ask.resource) if ask.placeholder else not application.reserving
 
 
 def is_last_placeholder(application: Application, resource: Resource) -> bool:
