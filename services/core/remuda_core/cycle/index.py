@@ -406,12 +406,7 @@ class Index:
         leaf = lane.leaf
         self.nodes.book(node, lane.demand)
         if not ask.free:
-            best = line.best
-            if best and best[0] is ask:  # line.remove(), without the call
-                ask.line = None
-                best.popleft()
-            else:
-                line.remove(ask)
+            line.remove(ask)
             if leaf.fair or not lane.open or not line.best or line.withdrawn:
                 leaf.taken(line)
             elif leaf.only is None:  # the same, where another ask of the line follows
