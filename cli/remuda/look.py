@@ -60,6 +60,12 @@ def explain(url: str, rm: str, application: str | None, key: str | None, as_json
         _show_explanation(application, key, found)
 
 
+# For whoever has no connection.
+OTHERWISE = (
+    "`remuda up` starts one, --nats names another; one that is guarded wants REMUDA_NATS_CA and REMUDA_NATS_SEED"
+)
+
+
 async def _with_bus(url: str, question: Callable[[Bus], Awaitable[Any]]) -> Any:
     async with bus_at(url) as bus:
         return await question(bus)
@@ -70,8 +76,8 @@ async def bus_at(url: str) -> AsyncIterator[Bus]:
     """A connection to a system that should be there; UserError when it is not."""
     try:
         bus = await connect(url, "remuda-cli", timeout_s=limits.CONNECT_WITHIN_S)
-    except (Unanswered, OSError):
-        raise UserError(f"{url}: no NATS server answers. Start one with `remuda up`, or name it with --nats") from None
+    except (Unanswered, OSError) as error:
+        raise UserError(f"{error}. {OTHERWISE}") from None
     try:
         yield bus
     except BusError as error:

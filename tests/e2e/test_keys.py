@@ -40,4 +40,4 @@ async def test_a_key_comes_and_goes_while_everything_runs(stack: Stack, tmp_path
     await asyncio.to_thread(stack.shut_out, RM)
     await reloaded(stack, times=1)
     code, said = await worked(stack, copy)
-    assert code == 1 and "no NATS server answers" in said, said
+    assert code == 1 and "no connection to a NATS server" in said, said
