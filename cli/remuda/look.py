@@ -60,12 +60,6 @@ def explain(url: str, rm: str, application: str | None, key: str | None, as_json
         _show_explanation(application, key, found)
 
 
-# For whoever has no connection.
-OTHERWISE = (
-    "`remuda up` starts one, --nats names another; one that is guarded wants REMUDA_NATS_CA and REMUDA_NATS_SEED"
-)
-
-
 async def _with_bus(url: str, question: Callable[[Bus], Awaitable[Any]]) -> Any:
     async with bus_at(url) as bus:
         return await question(bus)
@@ -77,7 +71,10 @@ async def bus_at(url: str) -> AsyncIterator[Bus]:
     try:
         bus = await connect(url, "remuda-cli", timeout_s=limits.CONNECT_WITHIN_S)
     except (Unanswered, OSError) as error:
-        raise UserError(f"{error}. {OTHERWISE}") from None
+        raise UserError(
+            f"{error}. `remuda up` starts one, --nats names another; one that is guarded wants REMUDA_NATS_CA and "
+            "REMUDA_NATS_SEED"
+        ) from None
     try:
         yield bus
     except BusError as error:
