@@ -95,8 +95,7 @@ def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> Non
         state.timing = fact.timing
         for partition in state.partitions.values():
             for application in partition.applications.values():
-                if application.state in lifecycle.TIMEOUTS:
-                    _set_state_alarm(state, partition.name, application)
+                _set_state_alarm(state, partition.name, application)
 
 
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:
@@ -291,16 +290,16 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
         application.resumed = True
     if partition.index is not None:
         partition.index.state_changed(application)
-    if became in lifecycle.TIMEOUTS:
-        _set_state_alarm(state, fact.partition, application)
-    elif became == lifecycle.RUNNING and application.execution_limit_ms:
+    _set_state_alarm(state, fact.partition, application)
+    if became == lifecycle.RUNNING and application.execution_limit_ms:
         state.timers.set(fact.at_ms + application.execution_limit_ms, "execution", fact.partition, application.id)
 
 
 def _set_state_alarm(state: State, partition: str, application: Application) -> None:
-    """Its state, one of TIMEOUTS, may last only so long."""
-    at_ms = application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing)
-    state.timers.set(at_ms, "state", partition, application.id)
+    """To look at it again when its state ends by itself, if it does."""
+    if application.state in lifecycle.TIMEOUTS:
+        after_ms = lifecycle.lasts_ms(application.state, state.timing)
+        state.timers.set(application.state_at_ms + after_ms, "state", partition, application.id)
 
 
 def application_removed(state: State, fact: facts.ApplicationRemoved) -> None:

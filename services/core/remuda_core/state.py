@@ -257,7 +257,7 @@ class Application:
     def execution_limit_ms(self) -> int:
         """How long it may be Running; 0: for ever. Of a gang the same field is how long it may take to come
         together."""
-        return self.execution_timeout_ms if self.execution_timeout_ms > 0 and not self.placeholder_ask else 0
+        return 0 if self.placeholder_ask else max(0, self.execution_timeout_ms)
 
 
 class RejectedApplication(msgspec.Struct):

@@ -441,8 +441,8 @@ class Index:
 
     def stopped_asking(self, application: Application) -> None:
         """For now it asks for nothing any more."""
-        leaf = application.queue.order
-        if isinstance(leaf, LeafOrder) and leaf.turns is not None:
+        leaf = self._leaf(application)
+        if leaf.turns is not None:
             leaf.take_turns(leaf.turns)
 
     def _leaf(self, application: Application) -> LeafOrder:
