@@ -4,11 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events cli
 READY  := $(VENV)/.ready
+DOCS   := .venv-docs
 # Python that is in no package: tests, benchmarks, generators.
-SCRIPTS = $(shell find proto/generate.py conftest.py docs/diagram.py */tests services/*/tests bench tests -name '*.py' 2>/dev/null)
+SCRIPTS = $(shell find proto/generate.py conftest.py docs/diagram.py docs/bounds.py docs/pages.py */tests services/*/tests bench tests release/metadata.py -name '*.py' 2>/dev/null)
 
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance
+
+# Where `make dist` puts the wheels.
+DIST   ?= dist
 
 # Tests mostly wait, so two files at a time; 0: one process, for a debugger.
 WORKERS ?= 2
@@ -19,10 +23,11 @@ KILLS ?= 40
 ASKS  ?= 100000
 SEED  ?=
 sim: SECONDS ?= 60
+fuzz: SECONDS ?= 60
 
-.PHONY: demo test chaos images e2e sim docs lint bench conformance conformance-config proto fmt lock clean
+.PHONY: demo test chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config proto fmt lock clean
 
-$(READY): requirements.lock $(addsuffix /pyproject.toml,$(ROOMS))
+$(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(ROOMS))
@@ -32,13 +37,29 @@ demo: $(READY)          ## the scheduler at work on an embedded NATS server, abo
 	@$(BIN)/remuda demo $(ARGS)
 
 test: $(READY)          ## unit, golden, property and integration tests; what .ci/run does besides takes longer
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --deselect tests/sim/test_mutants.py $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --deselect tests/sim/test_mutants.py \
+	  --deselect tests/attacks --deselect tests/fuzz/test_fuzz.py --deselect release/tests/test_install.py $(ARGS)
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
 	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+fuzz: $(READY)          ## hostile RMs against a running system: SECONDS= SEED=
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+attacks: $(READY)       ## what one RM could do to others, on real systems; they measure time, so nothing else may run
+	@$(BIN)/python -m pytest tests/attacks tests/fuzz/test_fuzz.py $(ARGS)
+
+dist: $(READY)          ## a wheel of each room in DIST=dist; `pip install dist/*.whl` installs them
+	@rm -f '$(DIST)'/remuda*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation \
+	  --wheel-dir '$(DIST)' $(addprefix ./,$(ROOMS))
+	@ls '$(DIST)'/remuda*.whl
+
+test-dist: $(READY)     ## build the wheels, install them in an empty environment outside of the repository, use them
+	@$(BIN)/python -m pytest release/tests/test_install.py $(ARGS)
 
 images: $(READY)        ## every container image, without a registry; installs and starts Docker where there is none (root)
 	@deploy/offline/engine.sh
@@ -54,6 +75,9 @@ conformance: $(READY)   ## play the reference's recordings and compare: DIR=... 
 conformance-config: $(READY)  ## the same for the reference's configurations: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance.configurations --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)
 
+mutants: $(READY)       ## break one rule of scheduling after the other; a golden scenario or a law has to notice
+	@$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ONLY),--only '$(ONLY)') $(ARGS)
+
 lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -61,9 +85,20 @@ lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/mypy --cache-dir .mypy_cache/scripts $(SCRIPTS)
 	@$(BIN)/lint-imports
 	@$(BIN)/python docs/diagram.py --check
+	@$(BIN)/python docs/bounds.py --check
 
-docs: $(READY)          ## draw the diagrams in docs/ anew
+docs: $(READY)          ## write the diagrams and tables in docs/ anew
 	@$(BIN)/python docs/diagram.py
+	@$(BIN)/python docs/bounds.py
+
+site: $(DOCS)/.ready    ## the documentation as a site, in site/
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+	@echo "site/index.html"
+
+$(DOCS)/.ready: requirements-docs.lock
+	@test -x $(DOCS)/bin/python || { echo "setting up $(DOCS) ..."; $(PYTHON) -m venv $(DOCS); }
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
 
 fmt: $(READY)
 	@$(BIN)/ruff check --fix-only --quiet .
@@ -77,9 +112,11 @@ bench: $(READY)         ## measure: the core alone, the whole system, what a sta
 	@$(BIN)/python bench/e2e.py
 	@$(BIN)/python bench/replay.py
 
-lock:                   ## resolve requirements.in again (needs uv)
-	uv pip compile requirements.in --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' -o requirements.lock
+lock:                   ## resolve requirements.in and requirements-docs.in again (needs uv)
+	for name in requirements requirements-docs; do \
+	  uv pip compile $$name.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-emit-find-links --custom-compile-command 'make lock' -o $$name.lock || exit 1; \
+	done
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 import uvloop
 
-from remuda.system import Layout, System
+from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.nats import connect
 from remuda_bus.process import GC_THRESHOLDS
@@ -117,10 +117,10 @@ async def events_are_through(url: str) -> None:
     """Waits until the event history speaks of the last commit."""
     bus = await connect(url, "bench-observer")
     try:
-        head = await bus.last(subjects.LOG.name, subjects.log(RM))
+        head = await bus.last_message(subjects.LOG.name, subjects.log(RM))
         assert head is not None
         while True:
-            newest = await bus.last(subjects.EVENTS.name, subjects.event(RM))
+            newest = await bus.last_message(subjects.EVENTS.name, subjects.event(RM))
             if newest is not None and int(newest.headers[subjects.LOG_SEQ]) >= head.seq:
                 return
             await asyncio.sleep(0.05)

@@ -24,9 +24,10 @@ from typing import Any
 
 import uvloop
 
-from remuda.system import Layout, System
+from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.lease.leaders import leader_of
 from remuda_bus.nats import connect
 from remuda_bus.process import GC_THRESHOLDS
 from remuda_proto.si.v1 import si_pb2 as si
@@ -91,9 +92,7 @@ class Run:
         return seconds
 
     async def leader(self) -> list[int]:
-        entry = await self._bus.get(subjects.LEASES.name, subjects.core_lease(RM))
-        assert entry is not None and entry.value is not None
-        name = json.loads(entry.value)["holder"]
+        name = await leader_of(self._bus, RM)
         return [process.pid for process in self._system.processes if process.name == name and process.pid]
 
     def everyone(self) -> list[int]:
@@ -101,7 +100,7 @@ class Run:
 
     async def everybody_follows(self) -> None:
         """Until every core is where the log ended when this was called."""
-        head = await self._bus.last(subjects.LOG.name, subjects.log(RM))
+        head = await self._bus.last_message(subjects.LOG.name, subjects.log(RM))
         assert head is not None
         async with asyncio.timeout(STANDBY_WITHIN_S):
             for name in ("core-1", "core-2"):

@@ -34,8 +34,8 @@ import psutil
 
 from remuda_bus.bus import Message
 from remuda_bus.log import START, Chain, Position
-from remuda_bus.past import digest_of
 from remuda_bus.process import GC_THRESHOLDS
+from remuda_bus.streams.history_check import digest_of
 from remuda_core.check import digest
 from remuda_core.commands import (
     CleanQueues,

@@ -21,12 +21,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from remuda.story import lines
-from remuda.supervise import Program, Supervisor
-from remuda.system import Layout, System
+from remuda.local.supervisor import Program, Supervisor
+from remuda.local.system import Layout, System
+from remuda.show.story import lines
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
-from remuda_events.story import Sought
+from remuda_events.stories.story import StoryTarget
 from tests.accounting import Books, Plan, verify
 
 RMS = 3
@@ -37,7 +37,9 @@ SETTLE_S = 240.0  # after the last kill; most of it is for slow machines
 STORIES = 3  # told of what does not add up
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 # A service that a kill has thrown into doubt dies of it; these are deaths of another kind.
-BUG = re.compile(r"\b(AssertionError|TypeError|KeyError|AttributeError|IndexError|ValueError|ChangedPast|Unreadable)\b")
+BUG = re.compile(
+    r"\b(AssertionError|TypeError|KeyError|AttributeError|IndexError|ValueError|HistoryChanged|Unreadable)\b"
+)
 
 
 class Chaos:
@@ -158,7 +160,7 @@ async def stories(bus: Bus, rm: str, problems: list[str]) -> list[str]:
     return [
         f"    at {line.at_ms} {line.text} [{line.cause}]"
         for uuid in list(named)[:STORIES]
-        async for line in lines(bus, rm, Sought(uuid))
+        async for line in lines(bus, rm, StoryTarget(uuid))
     ]
 
 

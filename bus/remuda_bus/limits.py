@@ -2,110 +2,160 @@
 
 from __future__ import annotations
 
+from remuda_bus.retry import RetryPolicy
+
 # Messages
 
-# What the server takes as one atomic batch: its own limit.
+# The server's own limit of an atomic batch.
 BATCH_MESSAGES = 1_000
-# Whoever reads the stream works on the first batch while the next is on its way.
+# A reader of the stream works on the first batch while the next one is sent.
 BATCH_BYTES = 256_000
-# Of a payload, for the headers of its message.
+# The part of a payload that is left free for the headers of its message.
 HEADER_ROOM_BYTES = 4_096
-# Of the part of a commit, for parent, parent_hash, part and the like.
+# The part of a commit that is left free for parent, parent_hash, part and the like.
 CHAIN_ROOM_BYTES = 128
-# Tag and length of a decision or fact; of an element of a request that is split, with its names.
+# Tag and length of a decision or a fact; of an element of a split request, with its names.
 AROUND_FACT_BYTES = 8
 AROUND_ELEMENT_BYTES = 24
-# Commits whose positions a chain keeps: what hangs on an older one is seldom, and void anyway.
+# Commits whose positions a chain keeps. A commit with an older parent is rare, and void anyway.
 REMEMBERED_COMMITS = 1_000
+
+# Input from other processes
+
+# A number in a header or an answer: JetStream's sequences have 63 bits and no sign.
+LARGEST_NUMBER = 2**63 - 1
+# Codes of micro services follow those of HTTP by custom, but any process may write the header.
+LARGEST_ERROR_CODE = 99_999
+# A malformed value in an error message.
+SHOWN_CHARACTERS = 64
+# The reason of a refusal, sent and received: as long as a list of problems of a configuration gets, and small for a
+# message even at four bytes per character.
+REASON_CHARACTERS = 16_000
 
 # Reading and consuming
 
-# Messages per pull request; asked again when fewer than these are asked for or wait in the buffer. So a consumer holds
-# at most this many, or four times the largest message.
-ASK_FOR_MESSAGES = 1_000
-ASK_BELOW_MESSAGES = 500
-# A request for more ends by itself. Those of a connection that is gone are still answered, to nobody, and what they
-# were given is missing: nothing is asked for anew before they are over. At least two heartbeats, says the server.
-EXPIRES_S = 1.0
-# What is not acknowledged by then is given to whoever asks; a third of it is the interval of "still at it".
+# Messages per pull request. The next one is sent when fewer than PULL_BELOW_MESSAGES are requested or buffered. So a
+# consumer buffers at most PULL_MESSAGES, or four times the largest message.
+PULL_MESSAGES = 1_000
+PULL_BELOW_MESSAGES = 500
+# The expiry of a pull request. The server may still answer the requests of a lost connection, and those messages are
+# lost. So a new subscription pulls only when the former requests have expired. The server requires at least two
+# heartbeat intervals.
+PULL_TIMEOUT_S = 1.0
+# The server redelivers a message that is not acknowledged by then. A third of it is the interval of progress reports.
 ACK_WAIT_S = 30.0
-# A consumer is given no more before something is acknowledged: far more than any of ours holds.
+# Unacknowledged messages beyond which a consumer receives no more: far more than any consumer of remuda has.
 MAX_ACK_PENDING_MESSAGES = 100_000
-# The server says that it is there; two to three of these without a word, and the reading is begun anew: in a cluster
-# the server of a reading may go while ours stays, and nothing else tells us. (Flow control bounds what a reading holds
-# in memory: the server waits until it was taken.)
-HEARTBEAT_S = 0.5
-SILENT_HEARTBEATS = 3
-# What begins a reading is asked again soon: in a cluster whose leaders change, a question may get no answer at all.
-BEGUN_WITHIN_S = 2.0
-# Before a reading is tried again that could not be begun.
-RETRY_S = 0.2
-# Before the list of halts is asked for again that could not be had.
-HALTS_RETRY_S = 0.5
+# The server sends heartbeats to consumers. After MISSED_HEARTBEATS of them, the reader creates another consumer: in a
+# cluster the server of a consumer may fail while that of the connection works, and nothing else shows it. (Flow control
+# bounds the buffer of a reader: the server waits until messages were taken.)
+HEARTBEAT_INTERVAL_S = 0.5
+MISSED_HEARTBEATS = 3
+# Of the requests that open a consumer. They are retried soon: in a cluster whose leaders change, a request may get no
+# answer at all.
+OPEN_TIMEOUT_S = 2.0
+# After a consumer, a watch or a stream that could not be opened. An outage of the bus is waited out separately
+# (`Connection.until_up`), so a short fixed pause is enough.
+OPEN_RETRY = RetryPolicy(0.2)
+# After the creation of a stream that another process creates at the same time: its leader is elected within this time.
+STREAM_CREATED_RETRY = RetryPolicy(0.2, give_up_after_s=2.0)
+# Readers of single subjects of a stream that have a consumer each. More of them share one consumer of the whole stream:
+# the server bounds the consumers of a stream over all processes, and each costs it. A process that reads a few subjects
+# does not receive all others.
+OWN_CONSUMERS = 8
+# Readers that fetch missing messages at the same time: enough to keep a server busy, few enough that 5,000 readers do
+# not all fetch at once after an outage.
+FETCHES_AT_ONCE = 16
+# In one answer to such a fetch.
+FETCH_MESSAGES = 1_000
+FETCH_BYTES = 1_000_000
+# Buffered by all readers of a stream together. Beyond it, the reader that has waited longest drops its buffer and
+# fetches it again.
+BUFFERED_BYTES = 64_000_000
+# The memory of a buffered message, beside its payload.
+MESSAGE_OVERHEAD_BYTES = 1_000
+# After a halt or a fault that could not be stored. It is retried without end: a halt must not be lost.
+RECORD_RETRY = RetryPolicy(0.5)
+# A core stops leading a halted RM at once, or its lease expires. Checked at this interval.
+CORE_RELEASE_TIMEOUT_S = 15.0
+CORE_RELEASE_CHECK_INTERVAL_S = 0.25
+# Services learn of a halt within milliseconds. After this time none of them reads the messages that forgetting deletes.
+HALT_SETTLE_S = 1.0
+# The text of a recorded exception, shown to operators. It may quote a request of an RM.
+FAULT_CHARACTERS = 500
+# Faults of one RM, at any messages, within the window that halt it. Each has ended a process, from which the other RMs
+# need a second to recover.
+FAULTS_BEFORE_HALT = 3
+FAULTS_WINDOW_MS = 3_600_000
+
+# Deletions of single messages at the same time: enough to keep a server busy.
+DELETES_AT_ONCE = 100
 
 # Objects
 
-# As other clients make them.
+# The chunk size of other NATS clients.
 CHUNK_BYTES = 128 * 1024
-# Of each piece, on the way there and back.
-CHUNK_WITHIN_S = 5.0
+# Of each chunk, for upload and download.
+CHUNK_TIMEOUT_S = 5.0
 
 # Backups
 
-# The server looks through the whole stream first.
-BACKUP_BEGINS_WITHIN_S = 60.0
-# It reads all of it again, and hands it to the servers that keep it, too.
-RESTORED_WITHIN_S = 600.0
+# The server scans the whole stream first.
+BACKUP_START_TIMEOUT_S = 60.0
+# Of each piece, and of the end. The server stores and syncs each message, and a well compressed piece holds very many.
+RESTORE_TIMEOUT_S = 600.0
 
 # Appending
 
-# A batch takes a tenth of that on a slow disk. After this nobody knows, for a leader of the stream may have gone with
-# it: it is tried again under the same message ID. A commit is not: its core dies of the doubt, and another one reads in
-# the log what became of it.
-ANSWER_WITHIN_S = 2.0
-# Between tries, twice as long each time: soon enough after a moment's outage, seldom enough while a stream is full.
-FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 2.0
+# A batch takes a tenth of this on a slow disk. After this time the outcome is unknown, because a stream's leader may
+# have failed with it. A batch is retried under the same message IDs. A commit is not retried: its core ends, and the
+# next leader finds the outcome in the log.
+APPEND_TIMEOUT_S = 2.0
+# After a batch that was refused as full or got no answer: the first pause is short for a moment's outage, the longest
+# is rare enough while a stream is full.
+APPEND_RETRY = RetryPolicy(0.05, longest_pause_s=2.0)
 
 # The connection
 
-# Somebody waits for the scheduler: look for the server five times a second.
+# Between attempts to reconnect: five a second, because RMs wait for the scheduler.
 RECONNECT_WAIT_S = 0.2
-# Two pings without an answer, and the connection counts as lost.
+# After two unanswered pings, the connection counts as lost.
 PING_INTERVAL_S = 10
-# Beyond this, whoever publishes waits until the socket has taken it.
+# Beyond this, a publisher waits until the socket has accepted the data.
 PENDING_BYTES = 32 * 1024 * 1024
-# An outage is told this often, not at each try.
-SAY_SO_EVERY_S = 5.0
+# How often a lasting outage is logged.
+OUTAGE_LOG_INTERVAL_S = 5.0
 
 # Serving
 
-# Requests that a process answers at the same time; whoever comes then is told to try again. A registration waits for
-# the core, up to ten seconds; everything else takes milliseconds.
+# Requests that a process answers at the same time; further ones are refused with 503. A registration waits for the core
+# for up to ten seconds; all other requests take milliseconds.
 REQUESTS_AT_ONCE = 1_000
-# A round trip; who asks while an endpoint is closed would be left without an answer.
-DRAIN_WITHIN_S = 1.0
+# A round trip. Requests that arrive while an endpoint is closed are still answered.
+DRAIN_TIMEOUT_S = 1.0
 
 # Leases and buckets
 
-# Of a lease: two renewals may fail before it runs out.
+# Renewals within the life of a lease: two may fail before it expires.
 RENEWALS_PER_TTL = 3
-# Who waits for a lease asks its holder so often, and twice before it believes that it is gone: half a second until it
-# takes over. Asking costs both some 0.1 ms.
-ASK_HOLDER_EVERY_S = 0.25
-# A holder that takes longer is busy, not gone; the lease says when it is.
-HOLDER_ANSWERS_WITHIN_S = 1.0
-# How long the mark stays that tells watchers of an expired entry: far longer than an outage that they would sleep
-# through without listing the bucket anew.
+# After a renewal that failed. (Not a RetryPolicy: the next renewal also starts early when the entry's content changes.)
+RENEWAL_RETRY_S = 0.2
+# A process that waits for a lease checks its holder at this interval. Two checks without responders show that the
+# holder is dead, so take-over takes half a second. A check costs both processes some 0.1 ms.
+HOLDER_CHECK_INTERVAL_S = 0.25
+# A holder that takes longer is busy, not dead. The lease's expiry decides.
+HOLDER_CHECK_TIMEOUT_S = 1.0
+# How long the marker of an expired entry is kept for watchers: far longer than an outage after which a watcher does not
+# list the bucket again.
 MARKER_TTL_S = 60.0
 
 # Processes
 
-# What does not end by then would not end at all: the process is ended by force.
-STOP_WITHIN_S = 10.0
-# Of a process that ends, to whoever takes traces. They may be lost; nothing may wait for them.
-LAST_SPANS_WITHIN_S = 1.0
-# Whoever asks how a process is wants to know at once; so large is no such request.
-PROBE_WITHIN_S = 2.0
-HEALTH_REQUEST_WITHIN_S = 5.0
+# A service that does not stop by then is ended by force.
+STOP_TIMEOUT_S = 10.0
+# Of the last spans of a process. They may be lost: no service depends on the trace collector.
+TRACE_EXPORT_TIMEOUT_S = 1.0
+# Of the health pages: the probe of the bus, and the request. No legitimate request is larger.
+PROBE_TIMEOUT_S = 2.0
+HEALTH_REQUEST_TIMEOUT_S = 5.0
 HEALTH_REQUEST_BYTES = 8 * 1024

@@ -1,7 +1,7 @@
-"""Every subject, stream and bucket of remuda: the one place where names and limits of the bus are written down.
+"""Every subject, header, stream and bucket of remuda, with its limits. They are declared here and nowhere else.
 
-The public half (`si.v1.>`) is the contract with resource managers, docs/wire-contract.md; the rest is internal.
-Knows nothing of NATS clients: it only names things.
+Subjects under `si.v1.>` are the contract with resource managers (docs/wire-contract.md); all others are internal. This
+module knows no NATS client.
 """
 
 from __future__ import annotations
@@ -10,20 +10,38 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-RM_ID = re.compile(r"[A-Za-z0-9_:-]{1,64}")
+from remuda_proto.names import RM_ID
+
+KEY = re.compile(r"[A-Za-z0-9_=/.-]+")
 
 REQUEST_KINDS = ("application", "allocation", "node", "configuration")
 CALLBACK_KINDS = ("application", "allocation", "node", "container", "dead_letter")
 
 
 def check_rm_id(rm_id: str) -> str:
-    """The rmID if it can be part of a subject; ValueError that names it otherwise."""
-    if not RM_ID.fullmatch(rm_id):
-        raise ValueError(f"rmID {rm_id!r}: expected 1 to 64 of A-Z a-z 0-9 _ : -")
+    """The rmID, if it may be part of a subject. Raises ValueError that names it otherwise."""
+    if not RM_ID.matches(rm_id):
+        raise ValueError(f"rmID {rm_id!r}: expected {RM_ID.expected}")
     return rm_id
 
 
-# Public: what a resource manager uses.
+def check_one_rm(subject: str) -> str:
+    """The subject, if it names exactly one RM. Raises ValueError otherwise, as for `*` in place of the rmID, or `>`."""
+    parts = subject.split(".")
+    at = 3 if parts[0] == "si" else 2
+    if len(parts) <= at or ">" in parts or not RM_ID.matches(parts[at]):
+        raise ValueError(f"subject {subject[:200]!r}: expected one that names one RM")
+    return subject
+
+
+def check_key(key: str) -> str:
+    """The key of a bucket, if it names exactly one entry. Raises ValueError otherwise."""
+    if not KEY.fullmatch(key):
+        raise ValueError(f"key {key[:200]!r}: expected A-Z a-z 0-9 _ = / . -")
+    return key
+
+
+# Public subjects: the contract with resource managers.
 
 
 def register(rm_id: str) -> str:
@@ -43,7 +61,7 @@ def event(rm_id: str) -> str:
 
 
 def heartbeat(rm_id: str) -> str:
-    """Plain, empty, from the RM: it is there."""
+    """Plain and empty, from the RM: a heartbeat."""
     return f"si.v1.rm.{rm_id}.heartbeat"
 
 
@@ -51,28 +69,28 @@ def deregister(rm_id: str) -> str:
     return f"si.v1.rm.{rm_id}.deregister"
 
 
-def report_wanted(rm_id: str) -> str:
-    """Plain, empty, from the scheduler: register and report, all that was known of you is gone."""
+def report_request(rm_id: str) -> str:
+    """Plain and empty, from the scheduler: it has lost the state of the RM, which has to register and report."""
     return f"si.v1.rm.{rm_id}.report_wanted"
 
 
 def predicates(rm_id: str) -> str:
-    """Requests to the RM: may this ask start on that node?"""
+    """Requests to the RM: whether an ask may start on a node."""
     return f"si.v1.rm.{rm_id}.predicates"
 
 
 def preemption_predicates(rm_id: str) -> str:
-    """Requests to the RM: would this ask start on that node if these allocations went away?"""
+    """Requests to the RM: whether an ask could start on a node without certain allocations."""
     return f"si.v1.rm.{rm_id}.preemption_predicates"
 
 
 def rm_of(subject: str) -> str:
-    """The rmID in any subject that names one: si.v1.rm.<rm>..., remuda.{inbox,log,dead}.<rm>."""
+    """The rmID in a subject: si.v1.rm.<rm>..., remuda.{inbox,log,dead}.<rm>."""
     parts = subject.split(".")
     return parts[3] if parts[0] == "si" else parts[2]
 
 
-# Internal.
+# Internal subjects.
 
 
 def inbox(rm_id: str) -> str:
@@ -88,7 +106,7 @@ def dead_letter(rm_id: str) -> str:
 
 
 RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
-CURRENT_CONFIGURATIONS = "remuda.api.config.current"  # for people: JSON of what is in force for whom
+CURRENT_CONFIGURATIONS = "remuda.api.config.current"  # for people: JSON of the active configurations of all RMs
 
 
 def core_query(rm_id: str, kind: str) -> str:
@@ -97,25 +115,31 @@ def core_query(rm_id: str, kind: str) -> str:
 
 
 def core_process(instance: str) -> str:
-    """What a core process does, for people: JSON."""
+    """Queries to a core process about itself, for people. The reply is JSON."""
     return f"remuda.api.cores.{token(instance)}"
+
+
+STORAGE = "remuda.api.storage"  # disk space of the machine of `remuda up`: JSON {"free", "total", "level", "failed"}
+STORAGE_CHANGED = "remuda.event.storage"  # the same JSON, published when `level` or `failed` changes
 
 
 # Headers.
 
 MSG_ID = "Nats-Msg-Id"
-EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"  # on the first of a batch: the subject must end there
-LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they tell of
-LOG_HASH = "Remuda-Log-Hash"  # beside LOG_SEQ: of that commit, in hex; it stands for the whole log up to there
-EVENT_INDEX = "Remuda-Event-Index"  # on events: which of that commit's records it is, from 0
-LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact the message tells, from 0
-REGISTRATION = "Remuda-Registration"  # on the reply to `register`, and on what the RM sends from then on: its number
+EXPECTED_LAST = (
+    "Nats-Expected-Last-Subject-Sequence"  # on the first message of a batch: the last sequence of its subject
+)
+LOG_SEQ = "Remuda-Log-Seq"  # on callbacks and events: stream sequence of the commit they are derived from
+LOG_HASH = "Remuda-Log-Hash"  # beside LOG_SEQ: SHA-256 of that commit, in hex
+EVENT_INDEX = "Remuda-Event-Index"  # on events: index of the record among those of its commit, from 0
+LOG_FACT = "Remuda-Log-Fact"  # on callbacks: index in that commit of the last fact in the message, from 0
+REGISTRATION = "Remuda-Registration"  # on the reply to `register`, requests and heartbeats: number of the registration
 AFTER = "Remuda-After"  # on callbacks: "<LOG_SEQ>.<LOG_FACT>" of the callback before; "0.-1" on the first
-APPLICATION = "Remuda-Application"  # on questions to an RM: of the ask in question
-PARTITION = "Remuda-Partition"  # on questions to an RM: the plain name
-REASON = "Remuda-Reason"  # on dead letters
-ORIGIN_SUBJECT = "Remuda-Subject"  # on dead letters: where the message was sent to
-ORIGIN_SEQ = "Remuda-Request-Seq"  # on dead letters: its stream sequence there
+APPLICATION = "Remuda-Application"  # on questions to an RM: the application of the ask
+PARTITION = "Remuda-Partition"  # on questions to an RM: the plain name of the partition
+REASON = "Remuda-Reason"  # on dead letters: the reason
+ORIGIN_SUBJECT = "Remuda-Subject"  # on dead letters: the subject of the request
+ORIGIN_SEQ = "Remuda-Request-Seq"  # on dead letters: the stream sequence of the request
 SERVICE_ERROR = "Nats-Service-Error"
 SERVICE_ERROR_CODE = "Nats-Service-Error-Code"
 TRACEPARENT = "traceparent"
@@ -126,7 +150,8 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A JetStream stream. Full streams refuse (`discard="new"`) wherever a message is somebody's truth."""
+    """A JetStream stream. A full stream refuses new messages (`discard="new"`) unless its messages are only
+    informative."""
 
     name: str
     subjects: tuple[str, ...]
@@ -134,7 +159,10 @@ class Stream:
     discard: Literal["new", "old"] = "new"
     max_bytes: int = 8 * GIB
     max_age_s: float = 0.0  # 0: no limit
+    # Messages per subject; -1: no limit. Beyond it, the stream refuses messages on that subject (`discard="new"`), or
+    # deletes the oldest ones of that subject (`discard="old"`). Other subjects are not affected.
     max_msgs_per_subject: int = -1
+    max_consumers: int = 0  # 0: the server's default, 1,000
     duplicate_window_s: float = 120.0
     allow_atomic_batch: bool = False
 
@@ -145,13 +173,13 @@ class Bucket:
 
     name: str
     why: str
-    ttl_s: float = 0.0  # 0: entries stay
+    ttl_s: float = 0.0  # 0: entries do not expire
     history: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectBucket:
-    """A JetStream object bucket: large values that come in parts. What is in front of the first '.' of a name is its
+    """A JetStream object bucket: large values, uploaded in parts. The name of an object up to its first '.' is its
     owner, which uploads one object at a time."""
 
     name: str
@@ -160,31 +188,43 @@ class ObjectBucket:
 
 
 def key_of(rm_id: str) -> str:
+    """The rmID as part of a key: each ':' becomes '=', which no rmID contains."""
     return rm_id.replace(":", "=")
 
 
 def rm_of_key(key: str) -> str:
+    """The rmID in a key: the inverse of `key_of`."""
     return key.replace("=", ":")
 
+
+# Each RM may have a durable consumer on CALLBACKS and on EVENTS: room for twice as many RMs as one system should have.
+CONSUMERS_OF_RMS = 10_000
 
 REQUESTS = Stream(
     "REQUESTS",
     tuple(f"si.v1.rm.*.{kind}" for kind in REQUEST_KINDS),
     "what RMs ask; trimmed behind what rmproxy has forwarded",
+    # Requests are forwarded within milliseconds and trimmed soon after. Only an RM that floods, or waits for its core,
+    # has so many.
+    max_msgs_per_subject=100_000,
     allow_atomic_batch=True,
 )
 INBOX = Stream(
     "INBOX",
     ("remuda.inbox.*",),
     "commands in the order the core handles them; with LOG a complete bug report, and trimmed like it",
-    allow_atomic_batch=True,  # order: what follows a refused message must not overtake it
+    allow_atomic_batch=True,  # for order: later messages must not overtake a refused one
 )
 LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)
 CALLBACKS = Stream(
     "CALLBACKS",
     tuple(f"si.v1.rm.*.callback.{kind}" for kind in CALLBACK_KINDS),
     "what RMs are told; trimmed behind what they have acknowledged",
-    allow_atomic_batch=True,  # order, as in INBOX
+    # Of each kind. rmproxy publishes no more while 10,000 are not acknowledged, and deletes acknowledged ones every ten
+    # seconds.
+    max_msgs_per_subject=100_000,
+    max_consumers=CONSUMERS_OF_RMS,
+    allow_atomic_batch=True,  # for order, as in INBOX
 )
 EVENTS = Stream(
     "EVENTS",
@@ -193,6 +233,8 @@ EVENTS = Stream(
     discard="old",
     max_bytes=2 * GIB,
     max_age_s=7 * DAY_S,
+    max_msgs_per_subject=1_000_000,  # a tenth of the stream, so one RM does not displace the events of others
+    max_consumers=CONSUMERS_OF_RMS,
     allow_atomic_batch=True,
 )
 DEAD_LETTERS = Stream(
@@ -202,14 +244,21 @@ DEAD_LETTERS = Stream(
     discard="old",
     max_bytes=1 * GIB,
     max_age_s=30 * DAY_S,
+    # More than an operator reads. rmproxy keeps at most 64 kB of each, so an RM fills at most a sixteenth of the
+    # stream.
+    max_msgs_per_subject=1_000,
+    allow_atomic_batch=True,
 )
 STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS)
 
-# A holder that dies is noticed by asking it, so this is for one that hangs or is cut off; and none is to lose its lease
-# because a server of a cluster was replaced, or because the machine was too busy for seconds: where all start anew at
-# once, it is busier still.
-LEASES = Bucket("remuda_leases", "who leads; an entry that is not renewed goes", ttl_s=6.0)
-RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON of rmproxy's session.Rm")
+# Requests to its holder detect a dead one, so the expiry is for holders that hang or are cut off. It is long enough for
+# the replacement of a server in a cluster and for a machine that is busy for seconds.
+LEASES = Bucket("remuda_leases", "the processes that work; an entry that is not renewed goes", ttl_s=6.0)
+LEADERS = Bucket(
+    "remuda_leaders",
+    "key_of(rmID) -> JSON of leaders.Ownership: the core process that leads the RM, as long as its lease is valid",
+)
+RMS = Bucket("remuda_rms", "which RMs there are: key_of(rmID) -> JSON of rmproxy's RmRecord")
 CONFIGURATIONS = Bucket(
     "remuda_configurations",
     "the last good text, so that a broken file never leaves an RM without; and which text each RM has",
@@ -220,24 +269,41 @@ EVENT_BOOKMARKS = Bucket(
     'key_of(rmID) -> JSON {"seq", "hash"}: the commit up to which all is told, should EVENTS keep no record of that RM',
 )
 HALTS = Bucket("remuda_halts", "RMs whose streams have lost or changed their past: key_of(rmID) -> JSON of halts.Halt")
-BUCKETS = (LEASES, RMS, CONFIGURATIONS, EVENT_BOOKMARKS, HALTS)
+FAULTS = Bucket("remuda_faults", "exceptions at a message of an RM: fault_key(rmID, stream) -> JSON of faults.Fault")
+FORGOTTEN = Bucket(
+    "remuda_forgotten",
+    "LIFE -> when an RM was forgotten last, ms since 1970: the life of whoever registers without a record, so that no "
+    "allocation has the UUID of one that is forgotten",
+)
+BUCKETS = (LEASES, LEADERS, RMS, CONFIGURATIONS, EVENT_BOOKMARKS, HALTS, FAULTS, FORGOTTEN)
+LIFE = "life"
 
-CORE_LEASE = "core"
+
+def configuration_key(rm_id: str) -> str:
+    """Key in CONFIGURATIONS: the entry that names the text of the RM."""
+    return f"rm.{key_of(rm_id)}"
+
+
+def fault_key(rm_id: str, stream: str) -> str:
+    """Key in FAULTS: the newest fault of the RM at a message of this stream."""
+    return f"{key_of(rm_id)}.{stream}"
+
+
 MEMBER = "member"
 
 
-def core_lease(rm_id: str) -> str:
-    """Key in LEASES: its holder leads the RM."""
-    return f"{CORE_LEASE}.{key_of(rm_id)}"
+def forget_lease(rm_id: str) -> str:
+    """Key in LEASES: the lease of the process that forgets the RM."""
+    return f"forget.{key_of(rm_id)}"
 
 
 def lease_holder(key: str) -> str:
-    """Who holds this lease answers here, with JSON {"holder", "epoch"}."""
+    """Requests to the holder of a lease. The reply is JSON {"holder", "epoch"}."""
     return f"remuda.api.lease.{key}"
 
 
 def member(instance: str) -> str:
-    """Key in LEASES by which a core process announces itself."""
+    """Key in LEASES: the lease of a core process."""
     return f"{MEMBER}.{token(instance)}"
 
 
@@ -251,15 +317,16 @@ SNAPSHOTS = ObjectBucket(
 )
 OBJECT_BUCKETS = (SNAPSHOTS,)
 
-RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and tells RMs
+RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and publishes callbacks
 EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history
 
 
 def callback_consumer(rm_id: str) -> str:
-    """Durable on CALLBACKS, one per RM, made anew by rmproxy at each registration, whose number is in its metadata."""
+    """The durable consumer of an RM on CALLBACKS. rmproxy replaces it at each registration, whose number is in its
+    metadata."""
     return f"rm-{key_of(rm_id)}"
 
 
 def event_consumer(rm_id: str) -> str:
-    """Durable on EVENTS, made by an RM that wants events."""
+    """The durable consumer on EVENTS of an RM that reads events."""
     return f"rm-{key_of(rm_id)}-events"

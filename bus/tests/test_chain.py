@@ -1,4 +1,4 @@
-"""The chain rule: whatever two leaders write, all readers agree on what is in force."""
+"""The chain rule: all readers agree on the commits in force, whatever two leaders write."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_bus.bus import ChangedPast, Message
-from remuda_bus.log import Chain, LogEntry, Position, cut, join
-from remuda_bus.past import digest_of
+from remuda_bus.bus import HistoryChanged, Message
+from remuda_bus.log import Chain, LogEntry, Position, join_parts, split_commit
+from remuda_bus.streams.history_check import digest_of
 from remuda_proto.remuda.v1 import log_pb2
 
 START = Position()
 
 
 class Leader:
-    """Writes as a leader does that has seen some prefix of the log; it may die in the middle of a commit."""
+    """Writes like a leader that has read a prefix of the log. It may end within a commit."""
 
     def __init__(self, name: str, head: Position) -> None:
         self.name = name
@@ -57,7 +57,7 @@ steps = st.lists(
 
 @given(steps, st.integers(1, 5))
 def test_readers_agree_wherever_they_start(plan: list[tuple[str, bool, bool]], gap: int) -> None:
-    """A server that keeps its promises refuses whoever has not seen the last message; who dies of it looks anew."""
+    """The server refuses a leader that has not read the last message. That leader reads the log again."""
     judge = Chain(START)
     leaders = {name: Leader(name, START) for name in "ab"}
     messages: list[Message] = []
@@ -82,8 +82,8 @@ def test_readers_agree_wherever_they_start(plan: list[tuple[str, bool, bool]], g
 
 
 @given(steps)
-def test_leaders_whom_no_server_refuses_are_never_both_heard(plan: list[tuple[str, bool, bool]]) -> None:
-    """The chain alone: what is in force is one history; where a leader goes on from what is void, readers stop."""
+def test_of_two_leaders_that_no_server_refuses_one_is_in_force(plan: list[tuple[str, bool, bool]]) -> None:
+    """The chain alone keeps one history in force. Where a leader continues from a void commit, readers stop."""
     judge = Chain(START)
     leaders = {name: Leader(name, START) for name in "ab"}
     heads = [START]
@@ -93,7 +93,7 @@ def test_leaders_whom_no_server_refuses_are_never_both_heard(plan: list[tuple[st
         message = leaders[name].write(seq, more)
         try:
             entry = judge.accept(message)
-        except ChangedPast:
+        except HistoryChanged:
             return
         if entry is not None:
             assert Position(entry.commit.parent, entry.commit.parent_hash) == heads[-1]
@@ -101,7 +101,7 @@ def test_leaders_whom_no_server_refuses_are_never_both_heard(plan: list[tuple[st
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=30))
-def test_one_leader_is_always_heard(plan: list[bool]) -> None:
+def test_every_commit_of_a_single_leader_is_in_force(plan: list[bool]) -> None:
     leader = Leader("a", START)
     messages = [leader.write(seq, more) for seq, more in enumerate([*plan, False], 1)]
     entries = read(messages, START)
@@ -109,7 +109,7 @@ def test_one_leader_is_always_heard(plan: list[bool]) -> None:
     assert entries[-1].position == leader.head
 
 
-def test_parts_of_a_leader_that_died_are_void() -> None:
+def test_parts_of_an_unfinished_commit_are_void() -> None:
     first = Leader("a", START)
     messages = [first.write(1, False), first.write(2, True), first.write(3, True)]
     second = Leader("b", read(messages, START)[-1].position)
@@ -120,7 +120,7 @@ def test_parts_of_a_leader_that_died_are_void() -> None:
     assert chain.voided == 3
 
 
-def test_a_stranger_hangs_nowhere() -> None:
+def test_a_commit_with_an_unknown_parent_is_refused() -> None:
     chain = Chain(START)
     chain.accept(Leader("a", START).write(1, False))
     assert chain.accept(Leader("b", START).write(2, False)) is None
@@ -129,12 +129,12 @@ def test_a_stranger_hangs_nowhere() -> None:
     assert chain.head.seq == 1
 
 
-def test_a_changed_past_is_noticed() -> None:
+def test_changed_history_is_detected() -> None:
     leader = Leader("a", START)
     leader.write(1, False)
     chain = Chain(START)
     chain.accept(Leader("someone else", START).write(1, False))
-    with pytest.raises(ChangedPast, match="hangs on 1"):
+    with pytest.raises(HistoryChanged, match="has the parent 1"):
         chain.accept(leader.write(2, False))
 
 
@@ -143,7 +143,7 @@ def test_a_changed_past_is_noticed() -> None:
     st.integers(0, 12),
     st.lists(st.tuples(st.booleans(), st.integers(1, 4)), min_size=1, max_size=12),
 )
-def test_nothing_of_a_fork_is_ever_in_force(own: list[bool], common: int, fork: list[tuple[bool, int]]) -> None:
+def test_no_commit_of_a_fork_is_in_force(own: list[bool], common: int, fork: list[tuple[bool, int]]) -> None:
     """The log was put back to where `common` commits were, and went on otherwise, while other RMs wrote as well. A
     reader that sees only what comes behind its head takes nothing of it, and does not skip for ever."""
     leader, chain = Leader("a", START), Chain(START)
@@ -161,25 +161,25 @@ def test_nothing_of_a_fork_is_ever_in_force(own: list[bool], common: int, fork: 
             behind += not more
             try:
                 assert chain.accept(message) is None
-            except ChangedPast:
+            except HistoryChanged:
                 return
     assert chain.head == head
     assert behind <= 1, "the second commit that is seen shows that its author believed in the first"
 
 
-def test_a_late_leader_is_void_and_its_next_commit_a_fork() -> None:
-    """It takes what is void here for the truth: one of the two logs is wrong."""
+def test_a_commit_of_a_late_leader_is_void_and_its_next_one_is_a_fork() -> None:
+    """For its leader, a void commit is in force: one of the two logs is wrong."""
     late = Leader("late", START)
     messages = [late.write(1, False)]
     other = Leader("other", late.head)
     messages += [other.write(2, False), late.write(3, False)]
     chain = Chain(START)
     assert [chain.accept(message) is not None for message in messages] == [True, True, False]
-    with pytest.raises(ChangedPast, match="the commit at 4 hangs on 3, which is not in force"):
+    with pytest.raises(HistoryChanged, match="the commit at 4 has the parent 3, which is not in force"):
         chain.accept(late.write(4, False))
 
 
-def test_parts_of_a_commit_given_up_may_still_come() -> None:
+def test_parts_of_an_abandoned_commit_may_still_arrive() -> None:
     late = Leader("late", START)
     messages = [late.write(1, True), Leader("other", START).write(2, False), late.write(3, True), late.write(4, False)]
     chain = Chain(START)
@@ -187,26 +187,26 @@ def test_parts_of_a_commit_given_up_may_still_come() -> None:
     assert chain.voided == 3
 
 
-def test_a_log_without_its_beginning() -> None:
+def test_a_trimmed_log() -> None:
     leader = Leader("a", START)
     messages = [leader.write(seq, False) for seq in (1, 2, 3)][1:]
-    with pytest.raises(ChangedPast, match="hangs on 1"):
+    with pytest.raises(HistoryChanged, match="has the parent 1"):
         read(messages, START)
     assert [entry.seq for entry in read(messages, None)] == [2, 3]
 
 
-def test_a_log_that_begins_in_the_middle_of_a_commit() -> None:
+def test_a_log_trimmed_within_a_commit() -> None:
     leader = Leader("a", START)
     messages = [leader.write(1, True), leader.write(2, False), leader.write(3, False)][1:]
     assert [entry.seq for entry in read(messages, None)] == [3]
 
 
-def test_a_changed_part_is_noticed() -> None:
+def test_a_changed_part_is_detected() -> None:
     leader = Leader("a", START)
     leader.write(1, True)
     chain = Chain(START)
     chain.accept(Leader("someone else", START).write(1, True))
-    with pytest.raises(ChangedPast):
+    with pytest.raises(HistoryChanged):
         chain.accept(leader.write(2, False))
 
 
@@ -224,14 +224,14 @@ decisions = st.builds(
 
 
 @given(st.lists(decisions, max_size=12), st.integers(400, 1_500))
-def test_parts_join_to_what_was_cut(made: list[log_pb2.Decision], limit: int) -> None:
+def test_joined_parts_equal_the_split_commit(made: list[log_pb2.Decision], limit: int) -> None:
     commit = log_pb2.Commit(inbox_seq=7, now_ms=1_700_000_000_000, epoch=3, decisions=made)
-    parts = list(cut(commit, limit))
+    parts = list(split_commit(commit, limit))
     for number, part in enumerate(parts):
         part.parent, part.parent_hash = 2**60, bytes(32)
         part.part, part.more = number, number < len(parts) - 1
         assert part.ByteSize() <= limit
-    whole = join([copy(part) for part in parts])
+    whole = join_parts([copy(part) for part in parts])
     assert list(whole.decisions) == made
     assert (whole.inbox_seq, whole.now_ms, whole.epoch, whole.more) == (7, 1_700_000_000_000, 3, False)
 
@@ -244,4 +244,4 @@ def test_a_fact_too_large_for_any_part() -> None:
     commit = log_pb2.Commit()
     commit.decisions.add(command="x").facts.add().node_removed.node_id = "n" * 1_000
     with pytest.raises(ValueError, match="1007 bytes"):
-        list(cut(commit, 600))
+        list(split_commit(commit, 600))

@@ -1,4 +1,4 @@
-"""An RM that is halted: nobody works for it until the halt is lifted."""
+"""No service works for a halted RM until the halt is removed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.bus import ChangedPast
-from remuda_bus.halts import Halt, Halts
+from remuda_bus.bus import HistoryChanged
 from remuda_bus.memory import MemoryBus
+from remuda_bus.rms.halts import Halt, Halts
 
 
 async def turns() -> None:
@@ -33,7 +33,7 @@ class Work:
             self.fails = asyncio.get_running_loop().create_future()
 
 
-async def test_work_stops_and_begins_anew() -> None:
+async def test_a_halt_stops_work_and_its_end_restarts_it() -> None:
     bus, work = MemoryBus(), Work()
     here, elsewhere = (Halts(bus, name, lambda: 7) for name in ("here", "elsewhere"))
     tasks = [asyncio.create_task(here.watch()), asyncio.create_task(here.guard("rm:1", work))]
@@ -47,19 +47,19 @@ async def test_work_stops_and_begins_anew() -> None:
     await bus.delete(subjects.HALTS.name, subjects.key_of("rm:1"))
     await turns()
     assert (work.running, work.begun) == (True, 2)
-    work.fails.set_exception(ChangedPast("the log ends at 3"))
+    work.fails.set_exception(HistoryChanged("the log ends at 3"))
     await turns()
     assert not work.running
-    halt = await elsewhere.look("rm:1")
+    halt = await elsewhere.refresh("rm:1")
     assert halt is not None
-    assert "the log ends at 3" in halt.told()
+    assert "the log ends at 3" in halt.explanation()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await bus.close()
 
 
-async def test_nothing_begins_for_an_rm_that_is_halted_already() -> None:
+async def test_no_work_starts_for_a_halted_rm() -> None:
     bus, work = MemoryBus(), Work()
     await Halts(bus, "before", lambda: 7).halt("a", "it forgot")
     guard = asyncio.create_task(Halts(bus, "now", lambda: 7).guard("a", work))
@@ -69,7 +69,7 @@ async def test_nothing_begins_for_an_rm_that_is_halted_already() -> None:
     await asyncio.gather(guard, return_exceptions=True)
 
 
-async def test_other_failures_are_the_callers() -> None:
+async def test_other_errors_are_raised() -> None:
     bus, work = MemoryBus(), Work()
     guard = asyncio.create_task(Halts(bus, "here", lambda: 7).guard("a", work))
     await turns()

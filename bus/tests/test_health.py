@@ -1,4 +1,4 @@
-"""What a process says of itself over HTTP."""
+"""The health pages of a process."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from remuda.embedded import NatsServer
-from remuda_bus.health import Health, served
-from remuda_bus.nats import Access, connect
+from remuda_bus.bus import Full
+from remuda_bus.health import Health
+from remuda_bus.nats import Access, connect, jetstream
+from remuda_bus.process.health_pages import served
 
 PORT = 18_080
 
@@ -24,7 +26,7 @@ async def get(page: str) -> tuple[int, dict[str, Any]]:
     return int(head.split(b" ")[1]), json.loads(body)
 
 
-async def test_ready_is_who_works_on_a_bus_that_answers(tmp_path: Path) -> None:
+async def test_a_service_is_ready_when_it_works_and_the_bus_answers(tmp_path: Path) -> None:
     async with NatsServer(tmp_path) as server:
         bus = await connect(server.url, "remuda-test", timeout_s=5)
         health = Health()
@@ -32,14 +34,14 @@ async def test_ready_is_who_works_on_a_bus_that_answers(tmp_path: Path) -> None:
             assert (await get("/livez"))[0] == 200
             code, said = await get("/readyz")
             assert (code, said["doing"]) == (503, "starting")
-            health.say("works")
+            health.set_status("works")
             code, said = await get("/readyz")
             assert code == 503 and "stream not found" in said["bus"]  # not declared yet
             await bus.declare()
             assert await get("/readyz") == (200, {"ready": True, "doing": "works", "bus": "answers"})
-            health.say("catches up", ready=False)
+            health.set_status("catches up", ready=False)
             assert (await get("/readyz"))[0] == 503
-            health.say("works")
+            health.set_status("works")
             await server.stop()
             code, said = await get("/readyz")
             assert code == 503 and said["doing"] == "works"
@@ -48,7 +50,7 @@ async def test_ready_is_who_works_on_a_bus_that_answers(tmp_path: Path) -> None:
         await bus.close()
 
 
-async def test_without_a_port_nobody_is_told() -> None:
+async def test_without_a_port_no_pages_are_served() -> None:
     async with served(None, 0):  # type: ignore[arg-type]
         with pytest.raises(OSError):
             await get("/livez")
@@ -61,5 +63,17 @@ def test_access_names_the_variable_that_is_wrong(tmp_path: Path, monkeypatch: py
     (tmp_path / "none.pem").write_text("no certificate")
     with pytest.raises(ValueError, match="REMUDA_NATS_CA"):
         Access.from_environment().options()
-    with pytest.raises(ValueError, match="which servers are to be trusted"):
+    with pytest.raises(ValueError, match="expected the servers' CA"):
         Access(cert=tmp_path / "none.pem").options()
+
+
+def test_a_full_disk_is_reported_until_the_server_stores_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    health = Health()
+    monkeypatch.setattr(jetstream, "PROCESS_HEALTH", health)
+    error = {"code": 503, "err_code": 10077, "description": "write 1.blk: no space left on device"}
+    assert isinstance(jetstream.failure("remuda.log.a", error), Full)
+    assert health.storage_fault == "remuda.log.a: write 1.blk: no space left on device"
+    jetstream.failure("remuda.log.a", {"code": 400, "err_code": 10071, "description": "wrong last sequence"})
+    assert health.storage_fault
+    jetstream._sequence("remuda.log.a", b'{"stream": "LOG", "seq": 7}')
+    assert not health.storage_fault

@@ -1,4 +1,4 @@
-"""One holder at a time, and the next one soon after it is gone."""
+"""A lease has one holder at a time, and a dead holder is replaced soon."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[B
         await bus.close()
 
 
-async def test_it_is_kept_as_long_as_it_is_renewed(bus: Bus) -> None:
+async def test_a_renewed_lease_is_kept(bus: Bus) -> None:
     first, second = lease(bus, "one"), lease(bus, "two")
     await first.acquire()
     waiting = asyncio.ensure_future(second.acquire())
@@ -52,14 +52,14 @@ async def test_it_is_kept_as_long_as_it_is_renewed(bus: Bus) -> None:
     released = time.monotonic()
     await first.release()
     await asyncio.wait_for(waiting, 1)
-    assert time.monotonic() - released < 2 * limits.ASK_HOLDER_EVERY_S + 0.25
+    assert time.monotonic() - released < 2 * limits.HOLDER_CHECK_INTERVAL_S + 0.25
     assert second.epoch > first.epoch
     await asyncio.wait_for(first.lost(), 1)
     await second.release()
     assert await bus.get(subjects.LEASES.name, "a") is None
 
 
-async def test_a_holder_that_died_is_followed(bus: Bus) -> None:
+async def test_a_dead_holder_is_replaced_at_the_expiry(bus: Bus) -> None:
     dead, heir = lease(bus, "one"), lease(bus, "two")
     await dead.acquire()
     await dead._stop()
@@ -69,11 +69,11 @@ async def test_a_holder_that_died_is_followed(bus: Bus) -> None:
     await heir.release()
 
 
-async def test_a_holder_that_has_answered_and_died_is_followed_at_once(bus: Bus) -> None:
+async def test_a_dead_holder_that_had_answered_is_replaced_at_once(bus: Bus) -> None:
     dead, heir = lease(bus, "one"), lease(bus, "two")
     await dead.acquire()
     waiting = asyncio.ensure_future(heir.acquire())
-    await asyncio.sleep(2 * limits.ASK_HOLDER_EVERY_S)
+    await asyncio.sleep(2 * limits.HOLDER_CHECK_INTERVAL_S)
     assert not waiting.done()
     died = time.monotonic()
     await dead._stop()
@@ -82,7 +82,7 @@ async def test_a_holder_that_has_answered_and_died_is_followed_at_once(bus: Bus)
     await heir.release()
 
 
-async def test_a_process_born_again_follows_itself_at_once(bus: Bus) -> None:
+async def test_a_restarted_process_replaces_its_former_self_at_once(bus: Bus) -> None:
     dead, again = lease(bus, "one"), lease(bus, "one")
     await dead.acquire()
     await dead._stop()
@@ -90,7 +90,7 @@ async def test_a_process_born_again_follows_itself_at_once(bus: Bus) -> None:
     await again.release()
 
 
-async def test_of_two_processes_with_one_name_the_other_is_left_in_peace(bus: Bus) -> None:
+async def test_a_live_process_of_the_same_name_is_not_replaced(bus: Bus) -> None:
     one, namesake = lease(bus, "one"), lease(bus, "one")
     await one.acquire()
     with pytest.raises(TimeoutError):
@@ -99,14 +99,14 @@ async def test_of_two_processes_with_one_name_the_other_is_left_in_peace(bus: Bu
     await one.release()
 
 
-async def test_the_entry_of_a_holder_that_is_gone_is_taken_over_at_once(bus: Bus) -> None:
+async def test_the_entry_of_a_dead_holder_is_taken_over_at_once(bus: Bus) -> None:
     dead, heir, late = lease(bus, "one"), lease(bus, "two"), lease(bus, "three")
-    assert await dead.take()
-    assert not await heir.take()
+    assert await dead.try_acquire()
+    assert not await heir.try_acquire()
     entry = await bus.get(subjects.LEASES.name, "a")
     assert entry is not None
-    assert await heir.take(entry.revision)
-    assert not await late.take(entry.revision), "of two who find out, one gets it"
+    assert await heir.try_acquire(entry.revision)
+    assert not await late.try_acquire(entry.revision), "of two who find out, one gets it"
     assert heir.epoch > dead.epoch
     await asyncio.wait_for(dead.lost(), TTL_S)
     assert heir.held
@@ -114,7 +114,7 @@ async def test_the_entry_of_a_holder_that_is_gone_is_taken_over_at_once(bus: Bus
     await heir.release()
 
 
-async def test_it_is_lost_when_another_takes_it(bus: Bus) -> None:
+async def test_a_lease_that_another_process_takes_is_lost(bus: Bus) -> None:
     one = lease(bus, "one")
     await one.acquire()
     await bus.put(subjects.LEASES.name, "a", b"usurper")
@@ -126,7 +126,7 @@ async def test_it_is_lost_when_another_takes_it(bus: Bus) -> None:
     assert entry.value == b"usurper"
 
 
-async def test_it_is_lost_when_it_cannot_be_renewed(tmp_path: Path) -> None:
+async def test_a_lease_that_cannot_be_renewed_is_lost(tmp_path: Path) -> None:
     async with NatsServer(tmp_path / "nats") as server:
         bus = await connect(server.url, "test", timeout_s=5)
         await bus.declare()
@@ -140,7 +140,7 @@ async def test_it_is_lost_when_it_cannot_be_renewed(tmp_path: Path) -> None:
         await bus.close()
 
 
-async def test_a_short_outage_does_not_cost_it(tmp_path: Path) -> None:
+async def test_a_lease_survives_a_short_outage(tmp_path: Path) -> None:
     async with NatsServer(tmp_path / "nats") as server:
         bus = await connect(server.url, "test", timeout_s=5)
         await bus.declare()
@@ -153,6 +153,6 @@ async def test_a_short_outage_does_not_cost_it(tmp_path: Path) -> None:
         await bus.close()
 
 
-def test_a_bucket_that_keeps_its_entries_is_no_good() -> None:
+def test_a_bucket_without_expiry_is_refused() -> None:
     with pytest.raises(ValueError, match="ttl_s is 0"):
         Lease(MemoryBus(), "a", "one", subjects.RMS)

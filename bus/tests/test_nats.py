@@ -1,9 +1,10 @@
-"""What only a real server can do: go away, come back, take part of what it was sent."""
+"""Failures of a real server: outages, restarts, lost answers."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import json
 
 import pytest
@@ -11,17 +12,17 @@ from nats.aio.client import Client
 
 from remuda.embedded import NatsServer
 from remuda_bus import limits, subjects
-from remuda_bus.bus import ChangedPast, Consumer, Message, NobodyListens, Refused, Unanswered
+from remuda_bus.bus import Consumer, HistoryChanged, Message, NoResponders, Reader, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
-from remuda_bus.nats.connection import heeded
 from remuda_bus.nats.jetstream import failure
+from remuda_bus.nats.patched_client import heeded
 
 INBOX = subjects.INBOX.name
 REQUESTS = subjects.REQUESTS.name
 
 
 async def appended(bus: NatsBus, subject: str, payload: bytes) -> int:
-    """Append, and again while the server is away: what a sender does whose messages have an ID."""
+    """Append with retries while the server is away, as a sender whose messages have IDs."""
     while True:
         try:
             return await bus.append(subject, payload, msg_id=payload.decode(), timeout_s=2)
@@ -29,7 +30,20 @@ async def appended(bus: NatsBus, subject: str, payload: bytes) -> int:
             continue
 
 
-async def test_a_reading_goes_on_after_a_restart(server: NatsServer, bus: NatsBus) -> None:
+async def taken(reader: Reader, count: int) -> None:
+    while count > 0:
+        count -= len(await reader.batch(max_messages=count, timeout_s=5))
+
+
+@pytest.fixture(params=["own", "shared"])
+def sharing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test with a consumer per reader, and with a shared one."""
+    if request.param == "shared":
+        monkeypatch.setattr(limits, "OWN_CONSUMERS", 0)
+
+
+@pytest.mark.usefixtures("sharing")
+async def test_a_reader_continues_after_a_restart(server: NatsServer, bus: NatsBus) -> None:
     reader = await bus.read(INBOX, subjects.inbox("a"))
     got: list[Message] = []
     for number in range(60):
@@ -45,6 +59,7 @@ async def test_a_reading_goes_on_after_a_restart(server: NatsServer, bus: NatsBu
     assert [message.seq for message in got] == sorted(message.seq for message in got)
 
 
+@pytest.mark.usefixtures("sharing")
 async def test_a_reader_that_waits_through_an_outage(server: NatsServer, bus: NatsBus) -> None:
     reader = await bus.read(INBOX, subjects.inbox("a"))
     await bus.append(subjects.inbox("a"), b"1")
@@ -58,7 +73,7 @@ async def test_a_reader_that_waits_through_an_outage(server: NatsServer, bus: Na
     await other.close()
 
 
-async def test_a_consumer_goes_on_after_a_restart_in_order(server: NatsServer, bus: NatsBus) -> None:
+async def test_a_consumer_continues_in_order_after_a_restart(server: NatsServer, bus: NatsBus) -> None:
     for number in range(10):
         await bus.append(subjects.request("a", "node"), b"%d" % number)
     consumer = await bus.consumer(REQUESTS, "si.v1.rm.*.*", "work")
@@ -74,13 +89,13 @@ async def test_a_consumer_goes_on_after_a_restart_in_order(server: NatsServer, b
     assert [message.payload for message in again] == [b"%d" % number for number in range(3, 11)]
     await consumer.ack(again)
     await consumer.close()
-    assert await bus.acknowledged(REQUESTS, "work") == 11
+    assert await bus.acknowledged_sequence(REQUESTS, "work") == 11
 
 
-async def test_whoever_takes_from_a_consumer_of_another_takes_nothing_away(bus: NatsBus) -> None:
-    """An instance of an RM that was superseded and does not look, say."""
+async def test_a_second_reader_of_a_consumer_loses_no_messages_of_the_first(bus: NatsBus) -> None:
+    """As a superseded instance of an RM that does not check the metadata."""
     durable, metadata = "rm-a", {"number": "1"}
-    await bus.make_consumer(subjects.CALLBACKS.name, subjects.callback("a", "*"), durable, 0, metadata)
+    await bus.create_consumer(subjects.CALLBACKS.name, subjects.callback("a", "*"), durable, 0, metadata)
     thief, stolen = await connect(bus._connection.url, "thief", timeout_s=5), 0
 
     async def hears(message: Message) -> None:
@@ -112,14 +127,14 @@ async def some(consumer: Consumer, taken: list[bytes]) -> list[bytes]:
     return [message.payload for message in messages if int(message.payload) >= len(taken)]
 
 
-async def test_what_is_worked_on_is_not_given_again(bus: NatsBus) -> None:
+async def test_messages_in_progress_are_not_redelivered(bus: NatsBus) -> None:
     await bus.append(subjects.request("a", "node"), b"1")
     consumer = await bus.consumer(REQUESTS, "si.v1.rm.*.*", "work", ack_wait_s=0.6)
     messages = await consumer.batch()
     assert await consumer.batch(timeout_s=2) == []
     await consumer.ack(messages)
     await consumer.close()
-    assert await bus.acknowledged(REQUESTS, "work") == 1
+    assert await bus.acknowledged_sequence(REQUESTS, "work") == 1
 
 
 async def test_many_messages_through_one_consumer(bus: NatsBus) -> None:
@@ -134,9 +149,10 @@ async def test_many_messages_through_one_consumer(bus: NatsBus) -> None:
         got += [message.payload for message in messages]
     assert got == [b"%d" % number for number in range(count)]
     await consumer.close()
-    assert await bus.acknowledged(REQUESTS, "work") == count
+    assert await bus.acknowledged_sequence(REQUESTS, "work") == count
 
 
+@pytest.mark.usefixtures("sharing")
 async def test_large_messages_are_read_with_flow_control(bus: NatsBus) -> None:
     for number in range(300):
         await bus.append(subjects.log("a"), number.to_bytes(4, "big") + bytes(250_000))
@@ -148,26 +164,28 @@ async def test_large_messages_are_read_with_flow_control(bus: NatsBus) -> None:
             got += 1
 
 
-async def test_a_stream_that_lost_its_past(server: NatsServer, bus: NatsBus) -> None:
+@pytest.mark.usefixtures("sharing")
+async def test_a_stream_that_lost_messages(server: NatsServer, bus: NatsBus) -> None:
     for _ in range(3):
         await bus.append(subjects.inbox("a"), b"")
     reader = await bus.read(INBOX, subjects.inbox("a"))
-    await reader.batch(max_messages=3)
+    await taken(reader, 3)
     other = await connect(server.url, "other", timeout_s=5)
     await other._jetstream.api(f"STREAM.DELETE.{INBOX}")
     await other.declare()
     await other.close()
     await server.restart()
-    with pytest.raises(ChangedPast, match="had been read up to"):
+    with pytest.raises(HistoryChanged, match="had been read up to"):
         await reader.batch(timeout_s=10)
 
 
-async def test_a_stream_that_is_another_after_an_outage(server: NatsServer, bus: NatsBus) -> None:
-    """As long as before, and longer: seen as soon as the reading goes on."""
+@pytest.mark.usefixtures("sharing")
+async def test_a_stream_that_changed_during_an_outage(server: NatsServer, bus: NatsBus) -> None:
+    """The other stream is as long or longer. The reader detects it as soon as it continues."""
     for payload in (b"1", b"2"):
         await bus.append(subjects.inbox("a"), payload)
     reader = await bus.read(INBOX, subjects.inbox("a"))
-    await reader.batch(max_messages=2)
+    await taken(reader, 2)
     other = await connect(server.url, "other", timeout_s=5)
     await other._jetstream.api(f"STREAM.DELETE.{INBOX}")
     await other.declare()
@@ -175,7 +193,7 @@ async def test_a_stream_that_is_another_after_an_outage(server: NatsServer, bus:
         await other.append(subjects.inbox("a"), payload)
     await other.close()
     await server.restart()
-    with pytest.raises(ChangedPast, match="holds another message at 2"):
+    with pytest.raises(HistoryChanged, match="holds another message at 2"):
         await reader.batch(timeout_s=10)
 
 
@@ -190,7 +208,7 @@ async def test_outages_are_unanswered(server: NatsServer, bus: NatsBus) -> None:
     await server.start()
 
 
-async def test_a_watch_tells_what_went_during_an_outage(server: NatsServer, bus: NatsBus) -> None:
+async def test_a_watch_reports_deletions_during_an_outage(server: NatsServer, bus: NatsBus) -> None:
     bucket = subjects.RMS.name
     for key in ("a", "b"):
         await bus.put(bucket, key, b"1")
@@ -215,13 +233,13 @@ async def test_a_watch_tells_what_went_during_an_outage(server: NatsServer, bus:
     await entries.aclose()  # type: ignore[attr-defined]
 
 
-async def test_what_is_closed_during_an_outage_stays_closed(server: NatsServer, bus: NatsBus) -> None:
+async def test_an_endpoint_closed_during_an_outage_stays_closed(server: NatsServer, bus: NatsBus) -> None:
     async def handler(message: Message) -> bytes:
         return b""
 
     kept = await bus.serve("remuda.api.kept", handler, "kept")
     serving = await bus.serve("remuda.api.test", handler, "test")
-    assert bus.connections == 1
+    assert bus.connection_count == 1
     await server.stop()
     while bus.connected:  # noqa: ASYNC110 - nothing tells when nats-py has noticed
         await asyncio.sleep(0.01)
@@ -229,14 +247,14 @@ async def test_what_is_closed_during_an_outage_stays_closed(server: NatsServer, 
     await server.start()
     other = await connect(server.url, "other", timeout_s=5)
     await asyncio.wait_for(_answered(other, "remuda.api.kept"), 10)
-    assert bus.connections == 2
-    with pytest.raises(NobodyListens):
+    assert bus.connection_count == 2
+    with pytest.raises(NoResponders):
         await other.request("remuda.api.test")
     await kept.close()
     await other.close()
 
 
-async def test_a_cancellation_that_nats_py_swallows_is_heeded() -> None:
+async def test_a_cancellation_swallowed_by_nats_py_is_raised() -> None:
     there = asyncio.get_running_loop().create_future()
 
     async def work() -> None:
@@ -251,8 +269,8 @@ async def test_a_cancellation_that_nats_py_swallows_is_heeded() -> None:
     assert task.cancelled()
 
 
-async def test_who_connects_with_a_limit_of_time_has_it(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when nats-py swallows the cancellation and tries again, as it does for ever."""
+async def test_connect_keeps_its_timeout(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even when nats-py swallows the cancellation and retries without end."""
 
     async def swallows(client: Client) -> None:
         try:
@@ -266,7 +284,7 @@ async def test_who_connects_with_a_limit_of_time_has_it(server: NatsServer, monk
             await connect(server.url, "test", timeout_s=0.2)
 
 
-async def test_whoever_stops_waiting_for_a_flush_does_not_make_the_connection_deaf(bus: NatsBus) -> None:
+async def test_a_cancelled_flush_does_not_stop_the_connection_from_reading(bus: NatsBus) -> None:
     client = bus._connection.client
     flushing = asyncio.create_task(client.flush())
     while not client._pongs:  # noqa: ASYNC110 - nothing tells when it has asked
@@ -275,10 +293,10 @@ async def test_whoever_stops_waiting_for_a_flush_does_not_make_the_connection_de
     await asyncio.wait([flushing])
     await bus.serve("remuda.api.test", echo, "test")
     answer = await asyncio.wait_for(bus.request("remuda.api.test", b"1"), 1)
-    assert (answer.payload, bus.connections) == (b"1", 1)
+    assert (answer.payload, bus.connection_count) == (b"1", 1)
 
 
-async def test_a_connection_that_stops_reading_is_made_anew(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_stops_reading_is_restored(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     async def bug(data: bytes) -> None:
         monkeypatch.undo()
         raise RuntimeError("a bug")
@@ -288,7 +306,21 @@ async def test_a_connection_that_stops_reading_is_made_anew(bus: NatsBus, monkey
     with pytest.raises(Unanswered):
         await asyncio.wait_for(bus.request("remuda.api.test", b"1"), 1)
     await asyncio.wait_for(_answered(bus, "remuda.api.test"), 2)
-    assert bus.connections == 2
+    assert bus.connection_count == 2
+
+
+async def test_background_work_that_never_started_is_closed(bus: NatsBus) -> None:
+    """As what was to be done in the round of the loop in which the connection is closed. Python warns of coroutines
+    that nobody has awaited."""
+
+    async def work() -> None:
+        raise AssertionError
+
+    left = work()
+    given_up = bus._connection.later(left)
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    assert inspect.getcoroutinestate(left) == inspect.CORO_CLOSED
 
 
 async def echo(message: Message) -> bytes:
@@ -300,12 +332,12 @@ async def _answered(bus: NatsBus, subject: str) -> None:
         try:
             await bus.request(subject)
             return
-        except NobodyListens:
+        except NoResponders:
             await asyncio.sleep(0.02)
 
 
-async def test_more_requests_than_can_be_answered_at_once(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Are refused at once, and the others are answered."""
+async def test_requests_beyond_the_bound_are_refused(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusals come at once, and the other requests are answered."""
     monkeypatch.setattr(limits, "REQUESTS_AT_ONCE", 3)
     go_on, all_are_there = asyncio.Event(), asyncio.Barrier(4)
 
@@ -329,7 +361,7 @@ async def test_declare_updates_what_may_be_updated(bus: NatsBus, monkeypatch: py
         return (await bus._jetstream.api(f"STREAM.INFO.{name}"))["config"]
 
     before = await config("LOG")
-    larger = dataclasses.replace(subjects.LOG, max_bytes=2 * subjects.LOG.max_bytes, why="another reason")
+    larger = dataclasses.replace(subjects.LOG, max_bytes=subjects.LOG.max_bytes + 2**30, why="another reason")
     monkeypatch.setattr(subjects, "STREAMS", (larger,))
     await asyncio.gather(*(bus.declare() for _ in range(3)))
     after = await config("LOG")
@@ -338,7 +370,49 @@ async def test_declare_updates_what_may_be_updated(bus: NatsBus, monkeypatch: py
     assert await config("LOG") == after
 
 
-async def test_declare_says_what_cannot_be_changed(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_declare_adds_limits_to_streams_of_older_versions(
+    server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a new limit would make the server delete messages, declare leaves it out until there are fewer."""
+
+    async def config() -> dict[str, object]:
+        return (await bus._jetstream.api(f"STREAM.INFO.{REQUESTS}"))["config"]
+
+    now = dataclasses.replace(subjects.REQUESTS, max_msgs_per_subject=6, max_consumers=2_000)
+    before = dataclasses.replace(subjects.REQUESTS, max_msgs_per_subject=-1, max_consumers=0)
+    await bus._jetstream.api(f"STREAM.DELETE.{REQUESTS}")
+    monkeypatch.setattr(subjects, "STREAMS", (before,))
+    await bus.declare()
+    for _ in range(20):
+        await bus.append(subjects.request("a", "node"), b"")
+    monkeypatch.setattr(subjects, "STREAMS", (now,))
+    await bus.declare()
+    assert await bus.message_count(REQUESTS, ">") == 20
+    assert (await config())["max_msgs_per_subject"] == -1
+    assert (await config())["max_consumers"] == 2_000
+    await bus.trim(REQUESTS, subjects.request("a", "node"), 19)
+    await bus.declare()
+    assert await bus.message_count(REQUESTS, ">") == 2
+    found = await config()
+    assert (found["max_msgs_per_subject"], found["discard_new_per_subject"]) == (6, True)
+    await bus.declare()
+    assert await config() == found
+
+
+async def test_more_consumers_than_a_server_allows_by_default(bus: NatsBus) -> None:
+    """Each registered RM has one."""
+    callbacks = subjects.CALLBACKS.name
+    for begin in range(0, 1_100, 50):
+        await asyncio.gather(
+            *(
+                bus.create_consumer(callbacks, subjects.callback(f"rm-{n}", "*"), f"rm-{n}", 0, {})
+                for n in range(begin, begin + 50)
+            )
+        )
+    assert await bus.consumer_state(callbacks, "rm-1099") is not None
+
+
+async def test_declare_refuses_a_setting_that_cannot_be_changed(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subjects, "STREAMS", (dataclasses.replace(subjects.LOG, subjects=subjects.INBOX.subjects),))
     with pytest.raises(Refused, match="LOG"):
         await bus.declare()
@@ -359,16 +433,16 @@ async def test_the_process_is_a_micro_service(server: NatsServer, bus: NatsBus) 
     await client.close()
 
 
-def test_a_message_that_is_on_its_way_already_is_no_refusal():
-    """Of a cluster: another copy of it may be stored yet, or may have been lost with a leader."""
+def test_a_duplicate_in_process_is_unanswered():
+    """In a cluster the first copy may still be stored, or may be lost with a leader."""
     said = failure("LOG", {"code": 409, "err_code": 10158, "description": "duplicate message id is in process"})
     assert isinstance(said, Unanswered)
 
 
-async def test_a_flush_speaks_for_all_that_was_sent_before(
+async def test_a_flush_confirms_all_messages_sent_before(
     server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who serves is there when `serve` returns, however late it is written to the server."""
+    """An endpoint is subscribed when `serve` returns, however late the socket is written."""
     client = bus._connection.client
     other = await connect(server.url, "other", timeout_s=5)
     written = client._flush_pending
@@ -382,5 +456,5 @@ async def test_a_flush_speaks_for_all_that_was_sent_before(
     monkeypatch.undo()
     with pytest.raises(Unanswered) as failed:
         await other.request("remuda.api.test.late", timeout_s=0.2)
-    assert not isinstance(failed.value, NobodyListens)
+    assert not isinstance(failed.value, NoResponders)
     await other.close()

@@ -1,4 +1,4 @@
-"""Processes made with `run`: they start, are seen, stop when asked to, and say why when they fail."""
+"""Service processes: start, stop by a signal, and the logged reason of a failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from remuda_bus.process import Settings
 
 SERVICE = """
 import asyncio, sys
-from remuda_bus import telemetry
+from remuda_bus import tracing
 from remuda_bus.bus import Bus
 from remuda_bus.process import Settings, run
 
@@ -38,7 +38,7 @@ async def main(bus: Bus, settings: Own) -> None:
     if settings.greeting == "done":
         return
     try:
-        with telemetry.span("greeting"):
+        with tracing.span("greeting"):
             await bus.publish("greeting", settings.greeting.encode())
         await asyncio.Event().wait()
     finally:
@@ -62,7 +62,7 @@ async def ended(process: Process) -> tuple[int, str, list[dict[str, str]]]:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
-async def test_it_stops_when_asked_to(server: NatsServer, sign: signal.Signals) -> None:
+async def test_a_signal_stops_the_process(server: NatsServer, sign: signal.Signals) -> None:
     client = Client()
     await client.connect(server.url)
     greetings = await client.subscribe("greeting")
@@ -78,8 +78,8 @@ async def test_it_stops_when_asked_to(server: NatsServer, sign: signal.Signals) 
     await client.close()
 
 
-async def test_nobody_who_takes_its_traces_is_in_its_way(server: NatsServer) -> None:
-    """It ends as fast as ever, and says so in one line, as all that it says."""
+async def test_an_absent_trace_collector_does_not_delay_the_end(server: NatsServer) -> None:
+    """The process ends as fast as without traces, and logs the failed export in one line."""
     client = Client()
     await client.connect(server.url)
     greetings = await client.subscribe("greeting")
@@ -88,7 +88,7 @@ async def test_nobody_who_takes_its_traces_is_in_its_way(server: NatsServer) -> 
     process.terminate()
     began = time.monotonic()
     code, _, lines = await ended(process)
-    assert code == 0 and time.monotonic() - began < limits.LAST_SPANS_WITHIN_S + 1.5
+    assert code == 0 and time.monotonic() - began < limits.TRACE_EXPORT_TIMEOUT_S + 1.5
     assert [line["event"] for line in lines][:3] == ["started", "stopping", "stopped"]
     assert [line["level"] for line in lines[3:]] in ([], ["error"])
     await client.close()
@@ -97,7 +97,7 @@ async def test_nobody_who_takes_its_traces_is_in_its_way(server: NatsServer) -> 
 async def test_it_declares_streams(server: NatsServer) -> None:
     assert (await ended(await start(server.url, "done")))[0] == 0
     bus = await connect(server.url, "look", timeout_s=5)
-    assert await bus.last("LOG", "remuda.log.*") is None
+    assert await bus.last_message("LOG", "remuda.log.*") is None
     await bus.close()
 
 
@@ -109,7 +109,7 @@ async def test_it_declares_streams(server: NatsServer) -> None:
         ("bad for one", "ValueError: no such place; of rm-1", True),
     ],
 )
-async def test_it_says_why_it_failed(server: NatsServer, greeting: str, error: str, traced: bool) -> None:
+async def test_a_failure_is_logged_with_its_reason(server: NatsServer, greeting: str, error: str, traced: bool) -> None:
     code, _, lines = await ended(await start(server.url, greeting))
     assert code == 1
     assert lines[-1]["event"] == "failed"
@@ -117,7 +117,7 @@ async def test_it_says_why_it_failed(server: NatsServer, greeting: str, error: s
     assert ("exception" in lines[-1]) == traced
 
 
-async def test_it_waits_for_the_bus_and_says_so(server: NatsServer) -> None:
+async def test_waiting_for_the_bus_is_logged(server: NatsServer) -> None:
     await server.stop()
     process = await start(server.url, "done")
     assert process.stderr is not None
@@ -129,7 +129,7 @@ async def test_it_waits_for_the_bus_and_says_so(server: NatsServer) -> None:
     assert "started" in [line["event"] for line in lines]
 
 
-async def test_it_can_be_stopped_while_it_waits_for_the_bus(server: NatsServer) -> None:
+async def test_a_process_that_waits_for_the_bus_can_be_stopped(server: NatsServer) -> None:
     await server.stop()
     process = await start(server.url)
     assert process.stderr is not None

@@ -1,4 +1,4 @@
-"""Splitting keeps every element once, in order, within the limit."""
+"""The parts of a split request hold every element once, in order, within the limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_bus.split import split
+from remuda_bus.streams.split import split
 from remuda_proto.si.v1 import si_pb2 as si
 
 names = st.lists(st.text("abc", max_size=40), max_size=30)
@@ -61,7 +61,7 @@ def test_an_application_request(new: list[str], remove: list[str], limit: int) -
     assert [app.applicationID for part in parts for app in part.remove] == remove
 
 
-def test_small_requests_are_left_alone() -> None:
+def test_small_requests_are_not_split() -> None:
     request = si.NodeRequest(rmID="rm-1")
     assert split(request, 1_000) == [request]
 

@@ -1,4 +1,4 @@
-"""`python -m remuda` is the command `remuda`: so the supervisor need not know where scripts are installed."""
+"""`python -m remuda` runs the command line, so that the supervisor needs no path of the script."""
 
 from .main import app
 

@@ -1,6 +1,6 @@
-"""What a person did wrong or has to know: one line that says what, where, and what to do about it.
+"""Errors that a user can act on: one line with what is wrong, where, and what to do.
 
-Everything else that is raised is a fault of ours and keeps its traceback.
+Any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -8,3 +8,7 @@ from __future__ import annotations
 
 class UserError(Exception):
     """Shown as `remuda: <message>` with exit code 1."""
+
+
+class NotFound(UserError):
+    """The requested object does not exist."""

@@ -1,5 +1,4 @@
-"""Every bound of what the command line starts and asks, with its reason. (What workloads and screens do by themselves
-stands there.)"""
+"""Every bound of the command line, with its reason. (Bounds of workloads and screens are in their modules.)"""
 
 from __future__ import annotations
 
@@ -7,8 +6,15 @@ from __future__ import annotations
 
 # Of a message: what is larger is sent in parts.
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
-# Only a bound for what streams may reserve; what the disk holds is what the disk holds.
-MAX_FILE_STORE_BYTES = 1024**4
+# A bound for what streams may reserve, which is 99 GiB; what the disk holds is watched (below, Storage).
+MAX_FILE_STORE_BYTES = 128 * 1024**3
+# No stream of ours is kept in memory.
+MAX_MEMORY_STORE_BYTES = 64 * 1024**2
+# Beyond this Go's garbage collector works harder rather than take more. nats-server needs some 30 MiB, and under load
+# what is on its way.
+SERVER_MEMORY_SHARE = 0.125
+SERVER_MEMORY_LEAST = 256 * 1024**2
+SERVER_MEMORY_MOST = 1024**3
 # A server reads the ends of its streams when it starts.
 SERVER_READY_WITHIN_S = 10.0
 SERVER_STOPS_WITHIN_S = 10.0
@@ -26,25 +32,25 @@ STOP_WITHIN_S = 10.0
 LONGEST_LINE_BYTES = 64 * 1024
 # The log before it is kept as <name>.log.1.
 LARGEST_LOG_BYTES = 16 * 1024 * 1024
-# All services have answered by then, or it is said which have not.
+# Until the services that have not answered are named.
 READY_WITHIN_S = 30.0
 # For a dead nats-server, and who answers while something is not ready yet.
 LOOK_EVERY_S = 0.25
 
 # Questions
 
-# A server on this machine or near it answers in milliseconds; nobody wants to wait for one that is not there.
+# A server on this machine or near it answers in milliseconds.
 CONNECT_WITHIN_S = 3.0
 # A bucket does not say when its current entries are through.
 ENTRIES_WITHIN_S = 0.3
 # Of cores that are asked what they lead. Who is less behind has not yet read what was just written.
 CORES_ANSWER_WITHIN_S = 2.0
 BEHIND_WORTH_A_WORD_S = 1.0
-# An allocation the core has decided on is heard of within this time.
+# From a decision of the core to its callback.
 ON_ITS_WAY_S = 2.0
 # `remuda declare` is the first to start: the servers may still be looking for each other.
 DECLARE_WITHIN_S = 60.0
-DECLARE_AGAIN_S = 1.0
+DECLARE_RETRY_S = 1.0
 
 # Rebuilding
 
@@ -52,3 +58,77 @@ DECLARE_AGAIN_S = 1.0
 CORE_STOPS_WITHIN_S = 10.0
 # The RM is asked every two seconds.
 REPORTS_WITHIN_S = 30.0
+
+# Resuming
+
+# A core goes on at once. One that hangs at the message loses its lease after six seconds, and its successor handles it
+# in a child process first.
+RESUMES_WITHIN_S = 30.0
+
+# Names from people
+
+# Of a name that is refused, in the message that refuses it.
+SHOWN_NAME_CHARACTERS = 60
+# Of applications, asks, nodes: they travel inside requests; the services have bounds of their own.
+LONGEST_IDENTIFIER_CHARACTERS = 1_024
+LONGEST_QUEUE_CHARACTERS = 4_096
+# Part of a key and of a subject.
+LONGEST_INSTANCE_CHARACTERS = 128
+LONGEST_URL_CHARACTERS = 1_024
+# What Linux takes.
+LONGEST_PATH_CHARACTERS = 4_095
+
+# Messages that end a command
+
+# People read it in a terminal: some twenty lines.
+LONGEST_MESSAGE_CHARACTERS = 2_000
+# Of a word in one: a path or a name longer than this is shortened.
+LONGEST_WORD_CHARACTERS = 400
+# Of one about wrong usage, which repeats what was typed.
+LONGEST_USAGE_CHARACTERS = 300
+
+# Completion in a shell
+
+# Completion must feel immediate.
+COMPLETE_WITHIN_S = 1.0
+
+# Storage
+
+# A warning, early enough to act: a day of a busy system, or a tenth of a small disk.
+LOW_BYTES = 10 * 1024**3
+LOW_SHARE = 0.1
+# Below this a write of nats-server may fail (its largest message is 8 MiB, its blocks are 8 MiB and smaller).
+FULL_BYTES = 32 * 1024**2
+FULL_SHARE = 0.02
+STORAGE_EVERY_S = 1.0
+# Of nats-server's log, at each look.
+LOG_LOOK_BYTES = 256 * 1024
+# A server that has failed to write may not end by itself. What it has acknowledged is synced.
+JAMMED_SERVER_STOPS_WITHIN_S = 2.0
+# Of a stream's own limit: a warning.
+STREAM_LOW_SHARE = 0.8
+STORAGE_ANSWERS_WITHIN_S = 1.0
+
+# Status, dead letters
+
+# The service answers from memory, in milliseconds; without its answer the rest is shown.
+CONFIGURATION_ANSWERS_WITHIN_S = 1.0
+# The first problems of a refused configuration.
+PROBLEMS_SHOWN = 3
+# Faults on record of RMs that are not halted: those of a week, the newest.
+FAULTS_SHOWN_S = 7 * 86_400.0
+FAULTS_SHOWN = 10
+# RMs whose cores are asked at the same time.
+ASKED_AT_ONCE = 32
+# Entries of a bucket that keeps changing.
+ALL_ENTRIES_WITHIN_S = 10.0
+# The newest.
+DEAD_LETTERS_SHOWN = 50
+# Of the content of one, in a terminal.
+DEAD_LETTER_CHARACTERS = 4_000
+
+# Progress
+
+# Often enough to be seen moving; in a file or a log, which keeps every line, more seldom.
+PROGRESS_DRAWN_EVERY_S = 0.2
+PROGRESS_LINE_EVERY_S = 5.0

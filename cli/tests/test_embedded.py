@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -14,11 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from remuda.embedded import NatsServer, ServerError
+from remuda.embedded import NatsServer, ServerError, memory
 from remuda_bus.nats import connect
 
 CHILD = """
 import asyncio, sys
+from remuda.embedded import memory
 from remuda.embedded import NatsServer
 
 async def main():
@@ -56,7 +58,7 @@ async def test_what_was_written_is_there_after_a_restart_and_a_kill(tmp_path: Pa
         assert not server.running
         await server.start()
         again = await connect(url, "again", timeout_s=5)
-        message = await again.last("INBOX", "remuda.inbox.a")
+        message = await again.last_message("INBOX", "remuda.inbox.a")
         assert message is not None
         assert message.payload == b"1"
         pid = server.pid
@@ -79,8 +81,8 @@ async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 async def test_one_server_per_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("remuda.limits.SERVER_READY_WITHIN_S", 0.2)
     async with NatsServer(tmp_path):
+        monkeypatch.setattr("remuda.limits.SERVER_READY_WITHIN_S", 0.2)
         with pytest.raises(ServerError, match="another nats-server uses this directory"):
             await NatsServer(tmp_path).start()
 
@@ -101,3 +103,17 @@ async def test_it_dies_with_its_parent(tmp_path: Path, sign: signal.Signals) -> 
 async def test_the_terminals_interrupt_does_not_reach_it(tmp_path: Path) -> None:
     async with NatsServer(tmp_path) as server:
         assert os.getpgid(server.pid) != os.getpgid(0)
+
+
+def test_the_memory_limit_follows_the_machine_unless_it_is_set() -> None:
+    assert memory.limit_of(1 * 1024**3) == 256 * 1024**2
+    assert memory.limit_of(4 * 1024**3) == 512 * 1024**2
+    assert memory.limit_of(256 * 1024**3) == 1024**3
+    assert memory.with_limit({"A": "b"}).keys() == {"A", "GOMEMLIMIT"}
+    assert memory.with_limit({"GOMEMLIMIT": "off"}) == {"GOMEMLIMIT": "off"}
+
+
+async def test_the_server_gets_its_limits(tmp_path: Path) -> None:
+    async with NatsServer(tmp_path) as server:
+        assert psutil.Process(server.pid).environ()["GOMEMLIMIT"].endswith("MiB")
+        assert json.loads((tmp_path / "nats.conf").read_text())["jetstream"]["max_memory_store"] == 64 * 1024**2

@@ -38,7 +38,7 @@ def command(
         (["load", "--plot", "x.gif"], "expected a name that ends in .png, .svg or .pdf"),
         (["load", "--plot", "/nowhere/x.png"], "no such directory"),
         (["load", "--record", "/nowhere/x"], "No such file or directory"),
-        (["config", "check", "/nowhere.yaml"], "/nowhere.yaml: No such file or directory"),
+        (["config", "check", "/nowhere.yaml"], "/nowhere.yaml cannot be read: No such file or directory"),
     ],
 )
 def test_one_line(monkeypatch, capsys, arguments: list[str], says: str) -> None:
@@ -63,7 +63,7 @@ def test_nobody_there(monkeypatch, capsys, arguments: list[str]) -> None:
     code, _, err = command(monkeypatch, capsys, *arguments, "--nats", NOWHERE)
     assert (code, err.count("\n")) == (1, 1)
     assert f"no connection to a NATS server at {NOWHERE} within 0.3 s: [Errno 111] Connect call failed" in err
-    assert "`remuda up` starts one, --nats names another" in err
+    assert "`remuda up` starts a system, --nats selects another" in err
 
 
 def test_a_port_that_is_taken(monkeypatch, capsys) -> None:
@@ -94,14 +94,23 @@ def test_a_configuration_with_problems_shows_all_of_them_with_their_lines(monkey
     assert code == 1
     assert f"{file}:6: partitions[0].queues[0].queues[0].colour" in out
     assert f"{file}:7: " in out
-    assert "this file would be refused" in err
+    assert "remuda would refuse this file" in err
     code, out, _ = command(monkeypatch, capsys, "config", "check", str(file), "--json")
     assert code == 1
     assert [problem["line"] for problem in json.loads(out)["problems"]] == [6, 7]
 
 
+def test_an_empty_file_is_refused_as_the_service_refuses_it(monkeypatch, capsys, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    for text in ("", " \n\t\n"):
+        file.write_text(text)
+        code, out, err = command(monkeypatch, capsys, "config", "check", str(file))
+        assert code == 1 and "is empty; run the service without a file for the built-in default" in out
+        assert err.endswith("1 problem; remuda would refuse this file\n")
+
+
 def test_the_queues_of_the_demo_are_valid(monkeypatch, capsys) -> None:
-    from remuda.demo import scene
+    from remuda.simulated_rm.demo import scene
 
     for name in ("queues.yaml", "lab.yaml"):
         file = Path(scene.__file__).with_name(name)

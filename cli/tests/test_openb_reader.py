@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remuda.load.openb import MIB, BadTrace, read_nodes, read_pods
+from remuda.simulated_rm.load.openb import MIB, BadTrace, read_nodes, read_pods
 
 NODE_HEAD = "sn,cpu_milli,memory_mib,gpu,model\n"
 POD_HEAD = (

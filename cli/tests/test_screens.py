@@ -7,13 +7,13 @@ import time
 import pytest
 from rich.console import Console
 
-from remuda.demo.watch import View
-from remuda.queries import Node, NodePartition, Nodes, Partition, Queue, Queues
-from remuda.screens.demo import screen
-from remuda.screens.processes import table
-from remuda.screens.queues import bar, ceiling, leaves, tree
-from remuda.supervise import Process, State
-from remuda.terminal import amount, amounts, duration, number, size
+from remuda.client.queries import Node, NodePartition, Nodes, Partition, Queue, Queues
+from remuda.local.process_table import table
+from remuda.local.supervisor import Process, State
+from remuda.show.queue_tree import bar, ceiling, leaves, tree
+from remuda.simulated_rm.demo.screen import screen
+from remuda.simulated_rm.demo.watch import View
+from remuda.terminal.units import amount, amounts, duration, number, size
 
 
 def partition(leaf_count: int = 4) -> Partition:
@@ -37,7 +37,7 @@ def partition(leaf_count: int = 4) -> Partition:
 
 def view(rms: int = 2) -> View:
     nodes = [Node(f"n{n:02}", capacity={"vcore": 32_000}, allocated={"vcore": 1_000 * n % 33_000}) for n in range(40)]
-    found = View("nats://127.0.0.1:4222", 20.0, elapsed=12.3, doing="running", placed=123_456, released=120_000)
+    found = View("nats://127.0.0.1:4222", 20.0, elapsed=12.3, phase="running", placed=123_456, released=120_000)
     for number_ in range(rms):
         rm = f"rm-{number_}"
         found.queues[rm] = Queues(rm, [partition()])

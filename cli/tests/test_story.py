@@ -73,7 +73,7 @@ async def test_an_allocation_from_its_ask_to_its_end(url: str) -> None:
         f"  [UpdateAllocation, request 3, trace {TRACE}]\n"
         "2026-11-18 11:06:40.124Z  app-1/k1 allocated on n1 as u-1, nothing  [the scheduler: Schedule]\n"
         "2026-11-18 11:07:40.123Z  app-1/k1 released on n1, STOPPED_BY_RM: done (u-1)  [UpdateAllocation, request 4]\n"
-        "3 facts in the log of rm:1, kept since 2026-11-18 11:06:40.123Z, its beginning\n",
+        "3 facts in the log of rm:1, kept since 2026-11-18 11:06:40.123Z (complete)\n",
     )
 
 
@@ -89,8 +89,8 @@ async def test_what_is_not_there_is_an_error_that_says_where_was_looked(url: str
     code, text = await finished("story", "k999999", "--nats", url)
     assert code == 1
     assert text == (
-        "remuda: nothing tells of 'k999999': the log of rm-0 is empty; "
-        "the log of rm:1, kept since 2026-11-18 11:06:40.123Z, its beginning\n"
+        "remuda: no fact about 'k999999': the log of rm-0 is empty; "
+        "the log of rm:1, kept since 2026-11-18 11:06:40.123Z (complete)\n"
     )
     code, text = await finished("story", "app-1/", "--nats", url)
     assert (code, text) == (1, "remuda: 'app-1/': expected a name, or APPLICATION/KEY\n")
@@ -102,7 +102,7 @@ async def test_a_log_that_was_trimmed_says_so(url: str) -> None:
     bus = await connect(url, "trimmer")
     try:
         reader = await LogReader.open(bus, "rm:1")
-        seqs = [entry.seq async for entries in reader.to_end() for entry in entries]
+        seqs = [entry.seq async for entries in reader.read_to_end() for entry in entries]
         await reader.close()
         await bus.trim(subjects.LOG.name, subjects.log("rm:1"), seqs[-1])
     finally:
@@ -111,5 +111,5 @@ async def test_a_log_that_was_trimmed_says_so(url: str) -> None:
     assert code == 0, text
     assert (
         text.splitlines()[1]
-        == "1 fact in the log of rm:1, kept since 2026-11-18 11:07:40.123Z; what was before is gone"
+        == "1 fact in the log of rm:1, kept since 2026-11-18 11:07:40.123Z (older commits are deleted)"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from remuda.supervise import Process, Program, State, Supervisor
+from remuda.local.supervisor import Process, Program, State, Supervisor
 
 SLEEPER = "print('hello', flush=True); import time; time.sleep(60)"
 STUBBORN = (
@@ -114,7 +114,7 @@ async def test_a_very_long_line_is_not_lost(tmp_path: Path) -> None:
 
 PARENT = """
 import asyncio, pathlib, sys
-from remuda.supervise import Program, Supervisor
+from remuda.local.supervisor import Program, Supervisor
 
 async def main():
     supervisor = Supervisor(changed=lambda p: print(p.pid, flush=True))

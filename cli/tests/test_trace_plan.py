@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda.load.openb import Pod
-from remuda.load.trace import DAY_S, group, steps
+from remuda.simulated_rm.load.openb import Pod
+from remuda.simulated_rm.load.trace import DAY_S, group, steps
 
 
 def pod(name: str, created: float, deleted: float | None) -> Pod:

@@ -1,21 +1,22 @@
-"""What a resource manager imports: the client, short ways to write messages, and what comes back.
+"""The SDK for resource managers (RMs): the client, builders of messages, callbacks and errors.
 
-The messages themselves are `remuda_proto.si.v1.si_pb2`.
+The messages are the generated classes of `remuda_proto.si.v1.si_pb2`. README.md introduces the SDK.
 """
 
-from remuda_bus.bus import BusError, ChangedPast, Full, Unanswered
+from remuda_bus.bus import BusError, Full, HistoryChanged, Unanswered
 from remuda_sdk.build import application, ask, node, release_of, resource
+from remuda_sdk.callbacks import Callback, DeadLetter
 from remuda_sdk.client import ResourceManager
-from remuda_sdk.session import Callback, DeadLetter, RegistrationFailed, ReportWanted, Superseded
+from remuda_sdk.errors import RegistrationFailed, ReportRequested, Superseded
 
 __all__ = [
     "BusError",
     "Callback",
-    "ChangedPast",
     "DeadLetter",
     "Full",
+    "HistoryChanged",
     "RegistrationFailed",
-    "ReportWanted",
+    "ReportRequested",
     "ResourceManager",
     "Superseded",
     "Unanswered",

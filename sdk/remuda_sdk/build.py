@@ -1,7 +1,7 @@
-"""Short ways to write the messages an RM sends (000, RM and scheduler updates). Pure.
+"""Builders of the messages that an RM sends (000, RM and scheduler updates). Pure.
 
-Resources are keyword arguments in base units: `vcore` in thousandths of a core, `memory` in bytes, everything else in
-the RM's own unit; names that are no Python names go into `resources={"nvidia.com/gpu": 1}`.
+Amounts of resources are keyword arguments in base units: `vcore` in thousandths of a core, `memory` in bytes, any other
+resource in the RM's own unit. Names that are no Python identifiers go into `resources={"nvidia.com/gpu": 1}`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Amounts = Mapping[str, int]
 
 
 def resource(resources: Amounts | None = None, **amounts: int) -> si.Resource:
-    """A Resource of all the amounts."""
+    """A Resource with these amounts. `resources` and keyword arguments are merged."""
     made = si.Resource()
     fields = made.resources
     for name, value in amounts.items() if resources is None else {**resources, **amounts}.items():
@@ -36,8 +36,11 @@ def node(
     resources: Amounts | None = None,
     **amounts: int,
 ) -> si.NodeInfo:
-    """A node with this capacity, to be reported (`report_nodes`) or updated (`update_nodes`). `existing`: what already
-    runs there; `occupied`: what others use of it; `draining`: report it closed for new allocations."""
+    """A node with this capacity, for `report_nodes` or `update_nodes`.
+
+    `attributes`: labels of the node. `partition`: its partition (default: `default`). `existing`: the allocations that
+    already run on it. `occupied`: amounts that are used outside of the scheduler. `draining`: report the node closed
+    for new allocations."""
     made = si.NodeInfo(nodeID=node_id, attributes=attributes, existingAllocations=existing)
     if partition:
         made.attributes[NODE_PARTITION] = partition
@@ -62,8 +65,13 @@ def application(
     placeholders: Amounts | None = None,
     gang_style: str = "",
 ) -> si.AddApplicationRequest:
-    """An application to submit. `placeholders`: the sum of what the placeholders of its gang will ask for;
-    `gang_style`: "Hard" or "Soft"."""
+    """An application, for `submit`.
+
+    `queue`: the full name of its queue (empty: the placement rules choose). `user`, `groups`: the submitting user.
+    `execution_timeout_ms`: how long it may be Running (0: without limit); with `placeholders`, how long its gang may
+    take to come together (0: 15 minutes). `placeholders`: the sum of the amounts that the placeholders will ask for.
+    `gang_style`: "Hard" fails the application when its gang does not come together in time, any other continues without
+    the gang."""
     return si.AddApplicationRequest(
         applicationID=application_id,
         queueName=queue,
@@ -92,7 +100,11 @@ def ask(
     resources: Amounts | None = None,
     **amounts: int,
 ) -> si.AllocationAsk:
-    """An ask for `count` allocations of this size each. `timeout_ms`: how long an allocation may live, 0: for ever."""
+    """An ask for `count` allocations of these amounts each, for `ResourceManager.ask`.
+
+    `key`: the allocation key, unique in the application. `priority`: higher is scheduled first. `timeout_ms`: how long
+    an allocation may run (0: without limit). `task_group`, `placeholder`: the ask's part in a gang. `originator`: the
+    ask is that of the application's own driver. `preemption`: whether the ask may preempt, and be preempted."""
     made = si.AllocationAsk(
         allocationKey=key,
         applicationID=application_id,
@@ -101,7 +113,7 @@ def ask(
         maxAllocations=count,
         priority=priority,
     )
-    # Asks come by the ten thousand, and every argument costs: what is seldom said is only set where it is.
+    # An RM creates asks by the ten thousand, and every constructor argument costs time: rare fields are set separately.
     if tags:
         made.tags.update(tags)
     if timeout_ms:
@@ -118,12 +130,12 @@ def ask(
 
 @lru_cache(maxsize=limits.REMEMBERED_SIZES)
 def _size(amounts: tuple[tuple[str, int], ...]) -> si.Resource:
-    """Shared by all asks of that size: protobuf copies it, so it must not be changed."""
+    """One Resource for all asks of these amounts. protobuf copies it into each ask; it must not be changed."""
     return resource(dict(amounts))
 
 
 def release_of(allocation: si.Allocation, message: str = "") -> si.AllocationRelease:
-    """This allocation has ended, or is to end."""
+    """The release of an allocation that has ended, or is to end."""
     return si.AllocationRelease(
         partitionName=allocation.partitionName,
         applicationID=allocation.applicationID,

@@ -3,44 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
-from remuda_bus import subjects, telemetry
-from remuda_bus.bus import Bus, ChangedPast, Message, Refused, Unanswered
+from remuda_bus import subjects, tracing
+from remuda_bus.bus import Bus, HistoryChanged, Message, NoResponders, Refused, Unanswered
 from remuda_bus.nats import connect
-from remuda_proto.constants import NODE_PARTITION
+from remuda_bus.retry import retry
+from remuda_bus.untrusted import number_in
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import limits
-from remuda_sdk.dispatch import HandlersOfRm, called
-from remuda_sdk.heart import Heart
-from remuda_sdk.inflow import Inflow
-from remuda_sdk.outflow import Outflow
-from remuda_sdk.session import Callback, RegistrationFailed, Releasable, ReportWanted, Session, Superseded, read, sized
+from remuda_sdk.callback_consumer import CallbackConsumer
+from remuda_sdk.callbacks import Callback, parse_callback
+from remuda_sdk.errors import RegistrationFailed, ReportRequested, Superseded
+from remuda_sdk.handlers import HandlersOfRm, call_handler
+from remuda_sdk.heartbeat import Heartbeat
+from remuda_sdk.predicate_answers import answer_predicates, answer_preemption_predicates
+from remuda_sdk.request_encoding import RequestEncoder
+from remuda_sdk.request_publisher import RequestPublisher
+from remuda_sdk.requests import RequestsOfRm
+from remuda_sdk.session import Session
 
-PREDICATES = "predicates"  # in extraConfig: the RM wants to be asked before anything is placed
-EVENTS = "events"  # ... wants to read events: a consumer of them is made for it
-PREEMPTION_PREDICATES = "preemption_predicates"  # ... before anything is preempted
-RESYNC = "resync"  # how an RM that registers again is brought up to date
-HEARTBEAT_INTERVAL = "heartbeat.interval"  # how often it is heard
+# Keys of extraConfig at the registration (000, extraConfig).
+PREDICATES = "predicates"  # the scheduler asks the RM before it places an ask
+EVENTS = "events"  # the RM reads events: a consumer is created for it
+PREEMPTION_PREDICATES = "preemption_predicates"  # the scheduler asks the RM before it preempts
+RESYNC = "resync"  # how an RM that registers again is synchronised
+HEARTBEAT_INTERVAL = "heartbeat.interval"
+# Codes of service errors.
 INVALID = 400
 REFUSED = 409
-INTERNAL = 500  # from here on it is not the request that was wrong
+INTERNAL = 500  # from here on, the request itself was not refused
 OUTAGE = 503
 
 Resync = Literal["report", "replay"]
 
 
-class ResourceManager(HandlersOfRm):
-    """One RM. A call that publishes returns once the server has it on disk, with the stream sequence of the (last)
-    message, which is what a DeadLetter refers to. It raises Full when the stream stays full, Unanswered when the server
-    stays away, ValueError when one element is larger than the server takes. Calls keep their order, also when made at
-    the same time.
+class ResourceManager(HandlersOfRm, RequestsOfRm):
+    """The client of one RM: `async with ResourceManager.connect(url, rm_id) as rm: ...`.
 
-    Callbacks come by `callbacks()` or to handlers (`on_allocation` and so on), not both. Questions of the scheduler are
-    answered by `on_predicates` and `on_preemption_predicates`.
+    Calls that send requests are described in `RequestsOfRm`. Requests keep the order of the calls, even of calls that
+    run at the same time.
+
+    Callbacks arrive in the loop `async for callback in rm.callbacks()` or in handlers (`on_allocation` and so on), not
+    both. `on_predicates` and `on_preemption_predicates` answer the scheduler's questions.
     """
 
     def __init__(self, url: str | Bus, registration: si.RegisterResourceManagerRequest, *, register: bool, events: bool,
@@ -57,14 +66,16 @@ class ResourceManager(HandlersOfRm):
         self._register_within_s = register_within_s
         self._retry_for_s = retry_for_s
         self._session = Session(registration.rmID)
+        self._encoder = RequestEncoder(registration.rmID)
         self._bus: Bus | None = None
-        self._outflow: Outflow | None = None
-        self._inflow: Inflow | None = None
-        self._taker: object = None  # the latest loop over callbacks; one that was left must not be in the way
+        self._request_publisher: RequestPublisher | None = None
+        self._callback_consumer: CallbackConsumer | None = None
+        self._callback_loop: object = None  # identifies the latest loop over callbacks; an abandoned loop must stop
         self._handling: asyncio.Task[None] | None = None
-        self._heart: Heart | None = None
+        self._heartbeat: Heartbeat | None = None
         self._reporting: asyncio.Task[None] | None = None
-        self._doubtful = False  # whether a registration of ours has come through
+        # Whether a registration of this process may have succeeded although its answer was lost.
+        self._is_registration_in_doubt = False
         self._superseded: Superseded | None = None
 
     @classmethod
@@ -87,21 +98,26 @@ class ResourceManager(HandlersOfRm):
         register_within_s: float = 20.0,
         retry_for_s: float = 30.0,
     ) -> Self:
-        """To be entered with `async with`, which connects and registers; `register=False`: call `register()` later.
+        """Describe the RM. Nothing happens before `async with`, which connects and registers.
 
-        `url`: where the servers are, or a bus that is connected already and closed when this is left.
+        `url`: the NATS servers, separated by commas; or a connected bus, which is closed at the end of the block.
+        `rm_id`: 1 to 64 of `A-Z a-z 0-9 _ : -`. `config`: the text of a queues.yaml (empty: the configuration of
+        `policy_group`, or the built-in one). `extra_config`: further settings of the registration (000, extraConfig).
+        `register`: register on entry; False: call `register()` later.
 
-        `config` is the text of a queues.yaml; empty: that of `policy_group`, or the built-in default. `events`: events
-        come with the callbacks. `confirm_releases`: what the scheduler wants released is confirmed once its callback
-        was handled.
+        `events`: receive events with the callbacks. `confirm_releases`: confirm the releases that the scheduler
+        requests once their callback was processed.
 
-        `resync`: what becomes of what the scheduler knows of an RM that has registered before. "report", the default:
-        it is forgotten, the RM reports everything anew. "replay": it stays, and every callback comes again that was not
-        acknowledged. `heartbeat_s`: the RM is heard so often; when it is not, nothing is allocated for it. None: it
-        need not be heard.
+        `resync`: the state that the scheduler keeps of an RM that has registered before. "report" (default): it is
+        discarded, and the RM reports everything again. "replay": it is kept, and all unacknowledged callbacks are
+        delivered again.
 
-        `connect_within_s` None: for ever. `retry_for_s`: how long a full stream or an absent server is
-        borne. Raises ValueError when `rm_id` is none."""
+        `heartbeat_s`: the interval of heartbeats, in seconds. After three intervals without one, the scheduler
+        allocates nothing for the RM until the next heartbeat. None: the scheduler expects no heartbeats.
+
+        `connect_within_s`: the time limit of the first connection (None: none). `register_within_s`: that of a
+        registration. `retry_for_s`: how long requests are retried while a stream is full or the server is away. All in
+        seconds. Raises ValueError when `rm_id` is malformed."""
         registration = si.RegisterResourceManagerRequest(
             rmID=rm_id,
             policyGroup=policy_group,
@@ -125,13 +141,15 @@ class ResourceManager(HandlersOfRm):
         return self._session.rm_id
 
     async def __aenter__(self) -> Self:
-        """Raises RegistrationFailed; Unanswered when there is no server."""
+        """Connect and register. Raises RegistrationFailed; Unanswered when no server answers."""
         bus = self._bus = await self._connect()
-        self._outflow = Outflow(bus, self.rm_id, self._retry_for_s)
-        self._heart = Heart(bus, self.rm_id, self._heartbeat_s or limits.WITNESS_EVERY_S, self._says)
+        self._request_publisher = RequestPublisher(bus, self.rm_id, self._retry_for_s)
+        self._heartbeat = Heartbeat(
+            bus, self.rm_id, self._heartbeat_s or limits.POSITION_REPORT_INTERVAL_S, self._position_headers
+        )
         try:
             await self._answer_questions(bus)
-            await bus.subscribe(subjects.report_wanted(self.rm_id), self._report_is_wanted)
+            await bus.subscribe(subjects.report_request(self.rm_id), self._report_requested)
             if self._register_on_entry:
                 await self.register()
         except BaseException:
@@ -148,239 +166,192 @@ class ResourceManager(HandlersOfRm):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Raises what a handler has raised, unless something else went wrong already."""
+        """Close the connection. Raises the error of a handler, unless the block has raised one."""
         failure = await self._stop_handling()
         await self._stop_reporting()
-        await self._stop_heart()
-        if self._inflow is not None:
-            await self._inflow.close()
+        await self._stop_heartbeat()
+        if self._callback_consumer is not None:
+            await self._callback_consumer.close()
         if self._bus is not None:
             await self._bus.close()
         if failure is not None and error is None:
             raise failure
 
     async def register(self, resync: Resync | None = None) -> None:
-        """Returns once the core has accepted this RM. Registering again is allowed; `resync`: in another way than
-        usual. What was published before is handled before. Raises RegistrationFailed."""
+        """Register this RM, also repeatedly. Returns once the core has accepted it.
+
+        `resync`: overrides that of `connect`. The scheduler handles requests that were published before first. Raises
+        RegistrationFailed."""
         request = si.RegisterResourceManagerRequest()
         request.CopyFrom(self._registration)
         if resync is not None:
             request.extraConfig[RESYNC] = resync
-        reply = await self._ask_proxy(subjects.register(self.rm_id), request.SerializeToString(), "register")
+        reply = await self._ask_rmproxy(subjects.register(self.rm_id), request.SerializeToString(), "register")
         self._superseded = None
-        number = self._outflow_().registration = int(reply.headers.get(subjects.REGISTRATION, "0"))
-        if self._inflow is not None:
-            await self._inflow.registered(number)  # meanwhile, one of the former registration may still be taken
-        self._session.told.skips()
-        if self._heart is not None:
-            self._heart.start()
+        number = self._connected_publisher().registration = number_in(reply.headers, subjects.REGISTRATION, 0)
+        if self._callback_consumer is not None:
+            await self._callback_consumer.registered(
+                number
+            )  # a callback of the former registration may be returned meanwhile
+        self._session.cursor.allow_gap()
+        if self._heartbeat is not None:
+            self._heartbeat.start()
 
     async def deregister(self) -> None:
-        """The RM ends: the scheduler forgets everything about it, and no callback comes any more. Raises
-        RegistrationFailed when it is not taken, or Superseded."""
+        """End this RM: the scheduler discards its state, and publishes no callbacks any more. Raises RegistrationFailed
+        when the scheduler refuses, Superseded."""
         try:
-            await self._ask_proxy(subjects.deregister(self.rm_id), b"", "deregister")
+            await self._ask_rmproxy(subjects.deregister(self.rm_id), b"", "deregister")
         except RegistrationFailed as failed:
             if failed.code == REFUSED:
                 raise Superseded(failed.reason) from None
             raise
-        await self._stop_heart()
-        if self._inflow is not None:
-            await self._inflow.registered(0)
+        await self._stop_heartbeat()
+        if self._callback_consumer is not None:
+            await self._callback_consumer.registered(0)
 
-    async def _ask_proxy(self, subject: str, payload: bytes, kind: str) -> Message:
-        """Nothing is published meanwhile, so that it is clear which registration it belongs to."""
-        outflow = self._outflow_()
-        with telemetry.span("rm.publish", rm=self.rm_id, kind=kind) as span:
-            async with outflow.lane:
-                if self._inflow is not None:
-                    await self._inflow.acknowledge()
-                self._doubtful = True
-                headers = {**self._says(), **span.headers()}
+    async def _ask_rmproxy(self, subject: str, payload: bytes, kind: str) -> Message:
+        """Send a request to rmproxy. No requests are published meanwhile, so each belongs to one registration."""
+        publisher = self._connected_publisher()
+        with tracing.span("rm.publish", rm=self.rm_id, kind=kind) as span:
+            async with publisher.lock:
+                if self._callback_consumer is not None:
+                    await self._callback_consumer.acknowledge()
+                self._is_registration_in_doubt = True
+                headers = {**self._position_headers(), **span.headers()}
                 try:
-                    reply = await self._connected().request(subject, payload, headers, self._register_within_s)
+                    reply = await self._request(subject, payload, headers)
                 except Refused as refusal:
-                    self._doubtful = refusal.code >= INTERNAL
+                    self._is_registration_in_doubt = refusal.code >= INTERNAL
                     raise RegistrationFailed(refusal.reason, refusal.code) from None
                 except Unanswered as error:
                     raise RegistrationFailed(f"no scheduler answers: {error}", OUTAGE) from error
-                self._doubtful = False
+                self._is_registration_in_doubt = False
                 return reply
 
-    async def _is_superseded(self) -> None:
-        """The consumer of our registration is gone. Another registration took its place, and unless it may be one of
-        ours, that is the end. Raises Superseded."""
-        if not self._doubtful:
-            number = self._outflow_().registration
+    async def _request(self, subject: str, payload: bytes, headers: dict[str, str]) -> Message:
+        """Send the request, with retries while no rmproxy listens, as during its start: then no process has received
+        it."""
+        send = partial(self._connected().request, subject, payload, headers, self._register_within_s)
+        give_up_after_s = min(self._register_within_s, limits.RESPONDERS_TIMEOUT_S)
+        policy = replace(limits.RESPONDERS_RETRY, give_up_after_s=give_up_after_s)
+        return await retry(send, policy, on=NoResponders)
+
+    async def _on_consumer_gone(self) -> None:
+        """Called when the consumer of this registration is gone: another registration has replaced it. Raises
+        Superseded, unless that may be a registration of this process."""
+        if not self._is_registration_in_doubt:
+            number = self._connected_publisher().registration
             self._superseded = Superseded(f"another instance of {self.rm_id!r} has registered, {number} is over")
-            await self._stop_heart()
+            await self._stop_heartbeat()
             raise self._superseded
 
-    def _says(self) -> dict[str, str]:
-        """Which registration this is, and up to where it was told."""
-        return {**self._outflow_().belonging(), **self._session.told.headers()}
+    def _position_headers(self) -> dict[str, str]:
+        """The headers that name the registration and the callback cursor."""
+        return {**self._connected_publisher().registration_header(), **self._session.cursor.headers()}
 
-    async def _report_is_wanted(self, _: Message) -> None:
-        """All that the scheduler knew of this RM is gone. It asks again and again, until the RM has registered."""
+    async def _report_requested(self, _: Message) -> None:
+        """The scheduler has lost the state of this RM. It repeats this message until the RM has registered."""
         if self._reporting is None or self._reporting.done():
             self._reporting = asyncio.get_running_loop().create_task(self._report(), name=f"report of {self.rm_id}")
 
     async def _report(self) -> None:
-        if self._wanted_report is None:
-            await self._open_inflow().fail(ReportWanted(f"the scheduler has lost what it knew of {self.rm_id!r}"))
+        if self._report_handler is None:
+            await self._open_callback_consumer().fail(
+                ReportRequested(f"the scheduler has lost what it knew of {self.rm_id!r}")
+            )
             return
         try:
             self._session.begin_anew()
             await self.register("report")
-            await called(self._wanted_report)
+            await call_handler(self._report_handler)
         except RegistrationFailed as failed:
             if failed.code < INTERNAL:
-                await self._open_inflow().fail(failed)
-        except Exception as error:  # noqa: BLE001 - whoever waits for a callback has to hear of it
-            await self._open_inflow().fail(error)
+                await self._open_callback_consumer().fail(failed)
+        except Exception as error:  # noqa: BLE001 - the loop over callbacks raises it
+            await self._open_callback_consumer().fail(error)
 
-    async def _stop_heart(self) -> None:
-        if self._heart is not None:
-            await self._heart.stop()
+    async def _stop_heartbeat(self) -> None:
+        if self._heartbeat is not None:
+            await self._heartbeat.stop()
 
     async def _stop_reporting(self) -> None:
         if self._reporting is not None:
             self._reporting.cancel()
             await asyncio.wait([self._reporting])
 
-    # Nodes
-
-    async def report_nodes(self, nodes: Iterable[si.NodeInfo]) -> int:
-        """New nodes. Those without an action are created open."""
-        return await self._send_nodes(nodes, si.NodeInfo.CREATE)
-
-    async def update_nodes(self, nodes: Iterable[si.NodeInfo]) -> int:
-        """Capacity, occupied resource, attributes of known nodes; attributes replace all former ones."""
-        return await self._send_nodes(nodes, si.NodeInfo.UPDATE)
-
-    async def drain(self, *node_ids: str, partition: str = "") -> int:
-        """Nothing new goes there."""
-        return await self._act(node_ids, si.NodeInfo.DRAIN_NODE, partition)
-
-    async def undrain(self, *node_ids: str, partition: str = "") -> int:
-        """Open again."""
-        return await self._act(node_ids, si.NodeInfo.DRAIN_TO_SCHEDULABLE, partition)
-
-    async def decommission(self, *node_ids: str, partition: str = "") -> int:
-        """They are gone; what ran there is released."""
-        return await self._act(node_ids, si.NodeInfo.DECOMISSION, partition)
-
-    # Applications, asks, releases
-
-    async def submit(self, *applications: si.AddApplicationRequest) -> int:
-        return await self._publish("application", self._session.submissions(applications, self._limit))
-
-    async def remove(self, *application_ids: str, partition: str = "") -> int:
-        """They have ended, with all their asks and allocations."""
-        return await self._publish("application", self._session.removals(application_ids, partition, self._limit))
-
-    async def ask(self, asks: Iterable[si.AllocationAsk]) -> int:
-        return await self._publish("allocation", self._session.asks(asks, self._limit))
-
-    async def report_allocations(self, allocations: Iterable[si.Allocation]) -> int:
-        """What runs already and was not reported with a node."""
-        return await self._publish("allocation", self._session.allocations(allocations, self._limit))
-
-    async def release(self, releases: Iterable[Releasable]) -> int:
-        """Allocations (as they came, or as AllocationRelease) and asks (AllocationAskRelease)."""
-        return await self._publish("allocation", self._session.releases(releases, self._limit))
-
-    async def confirm(self, *releases: si.AllocationRelease) -> int:
-        """What the scheduler wanted released is released. Only needed with `confirm_releases=False`, or to be
-        earlier."""
-        self._session.confirmed(releases)
-        return await self.release(releases)
-
-    async def update_configuration(
-        self, text: str, *, policy_group: str = "", extra_config: Mapping[str, str] | None = None
-    ) -> int:
-        """`text` of a queues.yaml; empty: that of the policy group. A refusal comes as a DeadLetter."""
-        request = si.UpdateConfigurationRequest(
-            rmID=self.rm_id, policyGroup=policy_group, config=text, extraConfig=extra_config
-        )
-        return await self._publish("configuration", sized(request, self._limit))
-
     # Callbacks
 
     async def callbacks(self) -> AsyncIterator[Callback]:
-        """Everything the RM is told, in order, for ever. A callback is acknowledged when the next one is asked for:
-        whoever leaves the loop before, gets it again. Within a callback, read the fields in the order of their
-        declaration."""
-        taker = self._taker = object()
-        inflow = self._open_inflow()
+        """Yield all callbacks, in order, without end.
+
+        A callback is acknowledged when the loop requests the next one. If the loop ends before, the callback is
+        delivered again. Read the fields of a callback in the order of their declaration: that is the order of the
+        changes. Raises Superseded, HistoryChanged, ReportRequested; RuntimeError when another loop or a handler takes
+        the callbacks."""
+        taker = self._callback_loop = object()
+        callback_consumer = self._open_callback_consumer()
         if self._superseded is not None:
             raise self._superseded
         while True:
-            message = await self._first(inflow)
-            if self._taker is not taker:
+            message = await self._first(callback_consumer)
+            if self._callback_loop is not taker:
                 raise RuntimeError("callbacks are taken by another loop, or by handlers")
-            callback, taken = read(message), self._session.taken(message)
+            callback, taken = parse_callback(message), self._session.taken(message)
             yield callback
             await self._confirm_if_asked(callback)
             taken()
-            await inflow.done(message)
+            await callback_consumer.done(message)
 
-    async def _first(self, inflow: Inflow) -> Message:
+    async def _first(self, callback_consumer: CallbackConsumer) -> Message:
         try:
-            return await inflow.first(self._session.is_new)
-        except ChangedPast:
-            if self._heart is not None:
-                await self._heart.beat()  # the scheduler looks as well, and halts this RM
+            return await callback_consumer.first(self._session.is_new)
+        except HistoryChanged:
+            if self._heartbeat is not None:
+                await (
+                    self._heartbeat.publish_once()
+                )  # rmproxy compares the cursor with the log as well, and halts this RM
             raise
 
     async def handle_for_ever(self) -> None:
-        """Waits as long as handlers do their work; raises what one of them raises."""
+        """Wait while handlers process callbacks. Raises the error of a handler; RuntimeError when there is no
+        handler."""
         if self._handling is None:
             raise RuntimeError("there is no handler")
         await asyncio.shield(self._handling)
 
-    def _open_inflow(self) -> Inflow:
-        if self._inflow is None:
-            events = self._events or self._handlers.wants(si.EventRecord)
-            self._inflow = Inflow(
-                self._connected(), self.rm_id, events, self._outflow_().registration, self._is_superseded
+    def _open_callback_consumer(self) -> CallbackConsumer:
+        if self._callback_consumer is None:
+            events = self._events or self._handlers.has(si.EventRecord)
+            self._callback_consumer = CallbackConsumer(
+                self._connected(), self.rm_id, events, self._connected_publisher().registration, self._on_consumer_gone
             )
-        self._inflow.open()
-        return self._inflow
+        self._callback_consumer.open()
+        return self._callback_consumer
 
     async def _answer_questions(self, bus: Bus) -> None:
-        """Only an RM that declares predicates is asked. Where it has no handler for them, nothing is against it."""
+        """Declare events and predicates, and answer questions. A declared predicate without a handler is always
+        true."""
         declared = self._registration.extraConfig
-        if self._events or self._handlers.wants(si.EventRecord):
+        if self._events or self._handlers.has(si.EventRecord):
             declared[EVENTS] = "true"
         for name, handler, subject, answer in (
-            (PREDICATES, self._predicates, subjects.predicates, self._answer_predicates),
+            (PREDICATES, self._predicates, subjects.predicates, answer_predicates),
             (
                 PREEMPTION_PREDICATES,
                 self._preemption_predicates,
                 subjects.preemption_predicates,
-                self._answer_preemption_predicates,
+                answer_preemption_predicates,
             ),
         ):
             if handler is not None:
                 declared[name] = "true"
             if declared.get(name, "").lower() == "true":
-                await bus.serve(subject(self.rm_id), answer, name)
-
-    async def _answer_predicates(self, message: Message) -> bytes:
-        if self._predicates is not None:
-            await _refuse_with(self._predicates(si.PredicatesArgs.FromString(message.payload)))
-        return b""
-
-    async def _answer_preemption_predicates(self, message: Message) -> bytes:
-        args = si.PreemptionPredicatesArgs.FromString(message.payload)
-        if self._preemption_predicates is not None:
-            await _refuse_with(self._preemption_predicates(args))
-        return si.PreemptionPredicatesResponse(success=True, index=args.startIndex).SerializeToString()
+                await bus.serve(subject(self.rm_id), partial(answer, handler), name)
 
     def _check_undeclared(self) -> None:
         if self._bus is not None:
-            raise RuntimeError("predicates are declared at the registration: set their handler before connecting")
+            raise RuntimeError("predicates are declared at the registration: set their handlers before connecting")
 
     async def _confirm_if_asked(self, callback: Callback) -> None:
         if self._confirm_releases:
@@ -406,46 +377,21 @@ class ResourceManager(HandlersOfRm):
         await asyncio.wait([handling])
         return None if handling.cancelled() else handling.exception()
 
-    async def _send_nodes(self, nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> int:
-        return await self._publish("node", self._session.nodes(_acting(nodes, action), self._limit))
-
-    async def _act(self, node_ids: Iterable[str], action: si.NodeInfo.ActionFromRM.ValueType, partition: str) -> int:
-        attributes = {NODE_PARTITION: partition} if partition else None
-        return await self._send_nodes((si.NodeInfo(nodeID=one, attributes=attributes) for one in node_ids), action)
-
     async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
         if self._superseded is not None:
             raise self._superseded
-        return await self._outflow_().publish(kind, payloads)
+        return await self._connected_publisher().publish(kind, payloads)
 
     @property
     def _limit(self) -> int:
-        return self._outflow_().limit
+        return self._connected_publisher().limit
 
-    def _outflow_(self) -> Outflow:
+    def _connected_publisher(self) -> RequestPublisher:
         self._connected()
-        assert self._outflow is not None
-        return self._outflow
+        assert self._request_publisher is not None
+        return self._request_publisher
 
     def _connected(self) -> Bus:
         if self._bus is None:
             raise RuntimeError("not connected: use `async with ResourceManager.connect(...) as rm`")
         return self._bus
-
-
-async def _refuse_with(reason: Awaitable[str | None] | str | None) -> None:
-    """Raises Refused unless there is no reason."""
-    if inspect.isawaitable(reason):
-        reason = await reason
-    if reason:
-        raise Refused(str(reason), REFUSED)
-
-
-def _acting(nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> Iterable[si.NodeInfo]:
-    for node in nodes:
-        if node.action == si.NodeInfo.UNKNOWN_ACTION_FROM_RM:
-            acting = si.NodeInfo(action=action)
-            acting.MergeFrom(node)
-            yield acting
-        else:
-            yield node

@@ -1,23 +1,31 @@
-"""Every bound of the SDK, with its reason. (How long an outage is borne, and how often the heart beats, is for the RM
-to say: `ResourceManager.connect`.)"""
+"""Every bound of the SDK, with its reason. (The RM chooses the retry time and the heartbeat interval:
+`ResourceManager.connect`.)"""
 
 from __future__ import annotations
 
-# Asks, nodes, releases per message: the scheduler works on the first while the next are on their way.
+from remuda_bus.retry import RetryPolicy
+
+# Asks, nodes or releases per message. The scheduler works on the first message while the next ones are sent.
 MAX_ITEMS = 1_000
 
-# Callbacks that were fetched and wait to be taken: this many batches of this many messages, one more on its way in and
-# one being worked on. The rest waits at the server.
+# Callbacks that wait in memory: this many batches of this many messages. One more batch is being fetched and one is
+# being processed. All others wait at the server.
 BATCH_MESSAGES = 256
 WAITING_BATCHES = 2
-# Acknowledgements are sent together, unless nothing more is there. What was not acknowledged comes again after a crash.
+# Acknowledgements are sent together at this interval, and at once when no message waits. After a crash, unacknowledged
+# callbacks are delivered again.
 ACKNOWLEDGE_EVERY_S = 0.02
-# Releases that were confirmed, so that none is confirmed twice when it is told again: far more than are under way.
+# Confirmed releases, so that a repeated callback is not confirmed twice: far more than are unconfirmed at a time.
 REMEMBERED_CONFIRMATIONS = 100_000
-# Sizes of asks whose message is kept: there are seldom more than some dozens.
+# Cached Resource messages, by size of ask: an RM seldom uses more than some dozens.
 REMEMBERED_SIZES = 4_096
 
-# An RM whose heart does not beat says so often up to where it was told; it costs next to nothing.
-WITNESS_EVERY_S = 5.0
-# Commits whose hash is kept, to compare with: what is told again was told just before.
+# Heartbeats that report the callback cursor of an RM that has not declared a heartbeat interval. They cost little.
+POSITION_REPORT_INTERVAL_S = 5.0
+# Commits whose hash the callback cursor keeps for comparison. Repeated callbacks are recent ones.
 REMEMBERED_COMMITS = 1_000
+
+# A registration finds no rmproxy for a moment after a start or a take-over. It is sent again for so long at most
+# (shorter when `register_within_s` is).
+RESPONDERS_TIMEOUT_S = 3.0
+RESPONDERS_RETRY = RetryPolicy(0.1)

@@ -19,7 +19,7 @@ def test_a_node_that_is_reported_draining() -> None:
     assert node("n1", draining=True, vcore=1).action == si.NodeInfo.CREATE_DRAIN
 
 
-def test_what_is_not_said_about_a_node_is_not_sent() -> None:
+def test_absent_fields_of_a_node_are_not_sent() -> None:
     made = node("n1")
     assert not made.HasField("schedulableResource") and not made.HasField("occupiedResource")
 

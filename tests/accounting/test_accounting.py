@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remuda.system import Layout, System
+from remuda.local.system import Layout, System
 from remuda_bus.nats import connect
 from tests.accounting import AccountingRm, Books, Plan, verify
 

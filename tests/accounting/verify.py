@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from remuda.client.queries import PageToken, ask_core, nodes, pages_of, queues
 from remuda.errors import UserError
-from remuda.queries import Place, ask_core, nodes, pages_of, queues
 from remuda_bus.bus import Bus
 from remuda_bus.log import START, LogReader, Position
 from remuda_core.check import check, digest
@@ -32,7 +32,7 @@ class Digest(msgspec.Struct):
 
 class Allocations(msgspec.Struct):
     allocations: list[dict[str, Any]]
-    next: Place | None = None
+    next: PageToken | None = None
 
 
 async def verify(bus: Bus, rm_id: str, books: Books, within_s: float = 20.0) -> list[str]:
@@ -124,9 +124,9 @@ def amounts(count: int) -> dict[str, int]:
 
 async def catch_up(bus: Bus, core: Core, after: Position, log_seq: int) -> None:
     """From behind the commit `after` up to that one."""
-    reader = await LogReader.open(bus, core.state.rm_id, after, read_as=schema.Commit)
+    reader = await LogReader.open(bus, core.state.rm_id, after, commit_class=schema.Commit)
     try:
-        async for entries in reader.to_end():
+        async for entries in reader.read_to_end():
             for entry in entries:
                 if entry.seq <= log_seq:
                     replay.apply(core, entry.commit)

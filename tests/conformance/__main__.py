@@ -38,7 +38,7 @@ def main() -> int:
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make conformance", description=__doc__)
     parser.add_argument("--dir", type=Path, required=True, help="scenarios/, traces/, determinism.json")
-    parser.add_argument("--name", default="", help="one scenario, told step by step")
+    parser.add_argument("--name", default="", help="one scenario, step by step")
     parser.add_argument("--steps", type=int, default=3, help="how many differing steps of it are shown in full")
     parser.add_argument("--json", action="store_true", help="a last line for machines")
     parser.add_argument("--via", choices=("core", "nats"), default="core", help="nats: the whole system, in real time")

@@ -11,7 +11,7 @@ from typing import Any
 import remuda_config
 from remuda_proto.remuda.v1 import config_pb2
 
-from .compare import with_names
+from .compare import names_of, with_names
 from .recording import Json, Scenario, Step
 
 
@@ -23,14 +23,21 @@ class Case:
     ours: Json
     theirs: Json
     deterministic: bool = True
+    # The order of the allocations of one step means nothing.
+    in_any_order: bool = False
 
     @cached_property
     def our_steps(self) -> list[Json]:
-        return list(with_names(self.ours)["steps"])
+        return list(with_names(self.ours, self.in_any_order)["steps"])
 
     @cached_property
     def their_steps(self) -> list[Json]:
-        return list(with_names(self.theirs)["steps"])
+        return list(with_names(self.theirs, self.in_any_order)["steps"])
+
+    @cached_property
+    def names(self) -> tuple[dict[str, str], dict[str, str]]:
+        """UUID -> name, of ours and of theirs."""
+        return names_of(self.ours, self.in_any_order), names_of(self.theirs, self.in_any_order)
 
     # What was asked for
 
@@ -74,7 +81,7 @@ class Case:
         return next((found for number, found in reversed(list(self.configurations())) if number <= step), None)
 
 
-def told(steps: Iterable[Json], kind: str, *names: str) -> Iterator[tuple[int, str, Json]]:
+def received(steps: Iterable[Json], kind: str, *names: str) -> Iterator[tuple[int, str, Json]]:
     """(step, which list it was in, element) of the callbacks of this kind."""
     for number, step in enumerate(steps):
         for callback in step["callbacks"]:
@@ -84,7 +91,7 @@ def told(steps: Iterable[Json], kind: str, *names: str) -> Iterator[tuple[int, s
 
 
 def in_step(step: Json, kind: str, name: str) -> list[Json]:
-    return [element for _, _, element in told([step], kind, name)]
+    return [element for _, _, element in received([step], kind, name)]
 
 
 def event_in(step: Json, *fields: str) -> bool:
@@ -138,7 +145,7 @@ def available(case: Case, steps: Sequence[Json]) -> dict[str, dict[str, int]]:
             if node.get("action") == "DECOMISSION":
                 left.pop(node_id, None)
     held: dict[str, Json] = {}
-    for _, what, element in told(steps, "allocation", "new", "released"):
+    for _, what, element in received(steps, "allocation", "new", "released"):
         if what == "new":
             held[element["UUID"]] = element
         else:

@@ -43,17 +43,33 @@ def show(value: Any) -> str:
 # Names for allocations: UUIDs mean nothing.
 
 
-def with_names(trace: Json) -> Json:
-    """The trace with every UUID replaced by KEY#n: the nth allocation of that key."""
+def with_names(trace: Json, in_any_order: bool = False) -> Json:
+    """Replaces every UUID by KEY#n: the nth allocation of that key. `in_any_order`: allocations of one step and key are
+    numbered by node, not in the order received."""
+    return dict(_renamed(trace, names_of(trace, in_any_order)))
+
+
+def names_of(trace: Json, in_any_order: bool = False) -> dict[str, str]:
+    """UUID -> KEY#n."""
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for step in [*trace["steps"], {"dump": trace.get("final")}]:
-        for callback in step.get("callbacks", ()):
-            for new in callback["msg"].get("new", ()) if callback["cb"] == "allocation" else ():
-                _name(names, counts, new.get("UUID"), new.get("allocationKey", ""))
+        allocated = [
+            new
+            for callback in step.get("callbacks", ())
+            for new in (callback["msg"].get("new") or () if callback["cb"] == "allocation" else ())
+        ]
+        if in_any_order:
+            allocated.sort(key=lambda new: str(new.get("nodeID", "")))
+        for new in allocated:
+            _name(names, counts, new.get("UUID"), new.get("allocationKey", ""))
         for allocation in _allocations_of(step.get("dump")):
             _name(names, counts, allocation.get("uuid"), allocation.get("allocationKey", ""))
-    return _renamed(trace, names)
+    for step in trace["steps"]:  # what the RM has reported is in no callback, and need not be in a dump
+        for event in step.get("events") or ():
+            if event.get("eventChangeDetail") == "APP_ALLOC":
+                _name(names, counts, event.get("referenceID"), "reported")
+    return names
 
 
 def _name(names: dict[str, str], counts: Counter[str], uuid: str | None, key: str) -> None:
@@ -79,14 +95,15 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 # One step
 
 
-def differences(ours: Json, theirs: Json) -> list[Difference]:
-    """Of two traces, in the order of the steps."""
+def differences(ours: Json, theirs: Json, in_any_order: bool = False) -> list[Difference]:
+    """Compares two traces, in the order of the steps. `in_any_order`: the order of the allocation callbacks of one step
+    means nothing."""
     found: list[Difference] = []
     if ("error" in ours["registration"]) != ("error" in theirs["registration"]):
         found.append(Difference(0, ("registration",), ours["registration"], theirs["registration"]))
-    ours, theirs = with_names(ours), with_names(theirs)
+    ours, theirs = with_names(ours, in_any_order), with_names(theirs, in_any_order)
     for number, (mine, other) in enumerate(zip(ours["steps"], theirs["steps"], strict=True)):
-        found += (Difference(number, *each) for each in _in_step(mine, other))
+        found += (Difference(number, *each) for each in _in_step(mine, other, in_any_order))
     found += (Difference(FINAL, ("dump", *path), *each) for path, *each in in_dump(ours["final"], theirs["final"]))
     return found
 
@@ -94,13 +111,13 @@ def differences(ours: Json, theirs: Json) -> list[Difference]:
 Found = tuple[Path, Any, Any]
 
 
-def _in_step(ours: Json, theirs: Json) -> Iterator[Found]:
+def _in_step(ours: Json, theirs: Json, in_any_order: bool) -> Iterator[Found]:
     for name, read in STEP.items():
         mine, other = read(ours), read(theirs)
         if mine != other:
             yield (name,), mine, other
     for kind in ("allocation", "application", "node"):
-        yield from _in_callbacks(kind, ours["callbacks"], theirs["callbacks"])
+        yield from _in_callbacks(kind, ours["callbacks"], theirs["callbacks"], in_any_order)
     yield from _in_events(ours.get("events") or (), theirs.get("events") or ())
     if "dump" in ours or "dump" in theirs:
         for path, *each in in_dump(ours.get("dump"), theirs.get("dump")):
@@ -130,9 +147,12 @@ def groups_of(kind: str, callbacks: Iterable[Json]) -> list[list[Json]]:
     ]
 
 
-def _in_callbacks(kind: str, ours: Iterable[Json], theirs: Iterable[Json]) -> Iterator[Found]:
+def _in_callbacks(kind: str, ours: Iterable[Json], theirs: Iterable[Json], in_any_order: bool) -> Iterator[Found]:
     mine = [item for group in groups_of(kind, ours) for item in group]
     groups = groups_of(kind, theirs)
+    if in_any_order:  # as if all came in one message
+        groups = [sorted((item for group in groups for item in group), key=show)]
+        mine.sort(key=show)
     if kind == "application":  # what happens to one application does not depend on another
         yield from _by_application(mine, [item for group in groups for item in group])
         return

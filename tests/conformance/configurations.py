@@ -24,13 +24,15 @@ from rich.markup import escape
 from rich.table import Table
 
 import remuda_config
-from remuda_config.properties import delay_ms
+from remuda_config import schema
+from remuda_config.schema import Queue
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import ConfigurationRefused, RegistrationRefused
 from remuda_core.settings import ChildTemplate
-from remuda_core.state import Queue
+from remuda_core.state import Queue as LiveQueue
 from remuda_core.wire import read_configuration
+from remuda_proto.durations import milliseconds
 
 from .recording import Json
 
@@ -39,33 +41,83 @@ NOW_MS: Final = 1_700_000_000_000
 # What was running when the files of the corpus came as updates.
 BASE: Final = "partitions:\n- name: default\n  queues:\n  - name: root\n    queues:\n    - name: basequeue\n"
 
+MISSING_QUEUE: Final = re.compile(
+    r"rule no\. #(?P<rule>\d+) \S+ references non-existing queues \((?P<queue>.+)\) and create is 'false'"
+)
+
+
+def paths_with_upper_case(text: str) -> set[str]:
+    """The queues of a text that are written with an upper-case letter, in lower case."""
+    found: set[str] = set()
+
+    def walk(queue: Queue, above: str) -> None:
+        path = f"{above}.{queue.name}" if above else "root"
+        if path != path.lower():
+            found.add(path.lower())
+        for child in queue.queues:
+            walk(child, path)
+
+    for partition in schema.validate(schema.read_yaml(text))[0].partitions:
+        walk(partition.root(())[0], "")
+    return found
+
+
+def creates_in_parent_only(text: str, number: int) -> bool:
+    """Whether that rule of a partition creates no queue, and a rule for its parent queue does."""
+    for partition in schema.validate(schema.read_yaml(text))[0].partitions:
+        if number < len(partition.placementrules):
+            rule = partition.placementrules[number]
+            above = rule.parent
+            while above is not None:
+                if above.create and not rule.create:
+                    return True
+                above = above.parent
+    return False
+
+
 # Texts the reference refuses and we accept: reason -> a predicate of (its error, the text).
 LAXER: Final[dict[str, Callable[[str, str], object]]] = {
-    "queue names are the same in any case, also in placement rules": lambda error, text: (
-        "references non-existing queues" in error and re.search(r"name: [a-z-]*[A-Z]", text)
+    "queue names are case-insensitive, also in placement rules": lambda error, text: (
+        (missing := MISSING_QUEUE.search(error)) and missing["queue"].lower() in paths_with_upper_case(text)
     ),
-    "a queue with children is a parent, with or without the flag": lambda error, text: (
+    "a rule without create finds a queue that its parent rule creates": lambda error, text: (
+        (missing := MISSING_QUEUE.search(error)) and creates_in_parent_only(text, int(missing["rule"]))
+    ),
+    "a queue with children is a parent, with or without `parent: true`": lambda error, text: (
         re.search(r"\(fixed->\w+\) references a queue \S+ which is not a leaf", error) and "queues:" in text
     ),
-    "root is root in any case": lambda error, text: "without root queue" in error,
+    "the name of the root queue is case-insensitive": lambda error, text: "without root queue" in error,
 }
 
 # Texts the reference accepts and we refuse: kind -> a pattern; each problem of such a text has to match one.
 STRICTER: Final = {
-    "access lists name users and groups, or everyone": r"acl: .*((bad|empty) (user|group) name|stand alone)",
-    "no partitions is no configuration": r"at least one partition",
-    "a limit binds below queues that limit others": r"limits.* is above the limit of ",
-    "unknown keys: nothing is read that has no effect": r"statedumpfilepath: unknown key",
-    "filters are lists of names, or one regular expression": r"filter\.\w+\[\d+\]: bad (user|group) name",
-    "a queue that a rule would create needs a name that is possible": r"placementrules.*bad queue name",
-    "fixed rules lead somewhere in any spelling": r"placementrules.*there is no such queue",
-    "rules that never place anything": r"unknown rule 'test'",
-    "values of properties": r'properties\["[a-z.]*"\]: .*(unknown|whole number|duration|needs a name)',
-    "names of resources": r"a resource needs a name",
-    "guarantees are kept resource by resource": r"less than what the queues below it are guaranteed",
-    "templates obey the rules of queues": r"childtemplate\..* (is above|is not a quantity|has an unknown suffix)",
-    "counts are whole numbers": r"maxapplications: expected a whole number",
-    "quoted values are texts": r"expected true or false \(without quotes\), found '",
+    "an access list with a bad user or group name, or with `*` among names": (
+        r"acl: .*((bad|empty) (user|group) name|stand alone)"
+    ),
+    "a configuration without partitions": r"at least one partition",
+    "a limit above the limit of the same user or group in a queue around it": r"limits.* is above the limit of ",
+    "unknown keys": r"statedumpfilepath: unknown key",
+    "a filter with several entries of which one is no name": r"filter\.\w+\[\d+\]: bad (user|group) name",
+    "a placement rule with a bad queue name": r"placementrules.*bad queue name",
+    "a fixed rule to a queue that does not exist, in any spelling of the rule": (
+        r"placementrules.*there is no such queue"
+    ),
+    "the rule `test`, which never places anything": r"unknown rule 'test'",
+    "bad values of properties": r'properties\["[a-z.]*"\]: .*(unknown|whole number|duration|needs a name)',
+    "a resource without a name": r"a resource needs a name",
+    "a maximum below the guaranteed resources of the queues below, per resource": (
+        r"less than what the queues below it are guaranteed"
+    ),
+    "a child template that breaks the rules of queues": (
+        r"childtemplate\..* (is above|is not a quantity|has an unknown suffix)"
+    ),
+    "a count that is no whole number": r"maxapplications: expected a whole number",
+    "a weight that is negative, infinite or no number": (
+        r"resourceweights.* expected a number of at least 0 .*found [-+]?\.(?i:inf|nan)"
+    ),
+    "a rule that creates queues below a leaf": r"the rule makes queues below (\S+), but \1 is a leaf",
+    "a bad partition name": r"bad partition name",
+    "a quoted text where true or false is expected": r"expected true or false \(without quotes\), found '",
 }
 
 
@@ -90,33 +142,37 @@ FROM_PROPERTIES: Final = (
 
 # Where both accept and the settings differ.
 MEANS_ANOTHER: Final[dict[str, Callable[[Setting], object]]] = {
-    "choices are kept in lower case": lambda s: (
+    "a child template may hold maxapplications alone": lambda s: (
+        s.name in ("hasTemplate", "template") and not s.theirs
+        and (s.ours is True or not any((s.ours or {"": 1}).values()))
+    ),
+    "property values with a fixed set of choices are lower case": lambda s: (
         s.name == "properties" and s.ours == {name: value.lower() for name, value in (s.theirs or {}).items()}
     ),
     "a maximum of zero is a maximum": lambda s: (
         s.name in ("max", "guaranteed")
         and s.ours and not any(s.ours.values()) and (s.theirs or None) == s.before
     ),
-    "a maximum of zero is a maximum, in templates too": lambda s: (
+    "a maximum of zero is a maximum, also in templates": lambda s: (
         s.name == "template" and without_zeros(s.ours) == without_zeros(s.theirs)
     ),
-    "a queue called root below root is a queue like any other": lambda s: (
+    "a queue named root below root is an ordinary queue": lambda s: (
         s.name in ("max", "guaranteed") and s.path.endswith(".root") and not s.theirs
     ),
-    "an update means what its text says: max and guaranteed can go": lambda s: (
+    "an update applies the whole text: max and guaranteed can be removed": lambda s: (
         s.update
         and s.name in ("max", "guaranteed")
         and s.ours == s.anew
         and not s.ours
         and s.theirs == s.before
     ),
-    "an update means what its text says: maxapplications changes": lambda s: (
+    "an update applies the whole text: maxapplications changes": lambda s: (
         s.update and s.name == "maxRunningApps" and s.ours == s.anew and s.theirs == s.before
     ),
-    "an update means what its text says: properties go, and are inherited anew": lambda s: (
+    "an update applies the whole text: properties are removed, and inherited anew": lambda s: (
         s.update and s.name in FROM_PROPERTIES and s.ours == s.anew
     ),
-    "an update means what its text says: templates change": lambda s: (
+    "an update applies the whole text: templates change": lambda s: (
         s.update and s.name in ("hasTemplate", "template") and s.ours == s.anew and s.theirs == s.before
     ),
 }  # fmt: skip
@@ -170,7 +226,7 @@ class World:
         }
 
 
-def in_force(queue: Queue) -> Json:
+def in_force(queue: LiveQueue) -> Json:
     """As the reference's settings tree has it."""
     settings = queue.settings
     value = settings.properties.get
@@ -183,7 +239,7 @@ def in_force(queue: Queue) -> Json:
         "priorityOffset": int(value("priority.offset", "0")),
         "preemptionPolicy": value("preemption.policy", "default"),
         # Who is preempted for is in a leaf.
-        "preemptionDelayMs": delay_ms(value("preemption.delay", "30s") if queue.leaf else "30s"),
+        "preemptionDelayMs": milliseconds(value("preemption.delay", "30s") if queue.leaf else "30s"),
         "maxRunningApps": settings.max_applications,
         "properties": dict(settings.properties),
         "max": dict(settings.max),

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from remuda_core.cycle.required_node import required_node
 from remuda_core.decide.names import plain
 from remuda_core.rules import lifecycle
 from remuda_core.rules.limits import ANYONE, GROUP, USER, group_of
+from remuda_core.rules.required_node import required_node
 from remuda_core.rules.resource import total_of
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, State
@@ -134,7 +134,7 @@ def _application(application: Application, watch: Watch) -> Json:
             for pending in application.asks.values()
             for node_id in pending.reservations
         ],
-        "requests": [_ask(pending) for pending in application.asks.values()],
+        "requests": [_ask(pending) for pending in application.asks.values() if pending.pending > 0],
         "allocations": [_allocation(allocation) for allocation in application.allocations.values()],
         "placeholderData": [
             {
@@ -220,7 +220,7 @@ def usage(state: State, kind: str) -> Iterator[Json]:
 
     def at(name: str, queue: Queue) -> Json:
         found: Json = {}
-        for each in reversed(queue.lineage):
+        for each in reversed(queue.path_to_root):
             found = held.setdefault(name, {}).setdefault(each.path, _usage(each.path))
         return found
 
@@ -228,7 +228,7 @@ def usage(state: State, kind: str) -> Iterator[Json]:
         for application in partition.applications.values():
             name = application.user if kind == USER else _group(application)
             counts = application.allocations or _runs(application)
-            for queue in application.queue.lineage if counts and name else ():
+            for queue in application.queue.path_to_root if counts and name else ():
                 used = at(name, queue)
                 used["runningApplications"].append(application.id)
                 _add(
@@ -251,7 +251,7 @@ def _limit(used: Json, limit: Limit) -> None:
 
 def _group(application: Application) -> str:
     """The group whose use an application counts as; "": none that a limit names."""
-    levels = [queue.settings.limits for queue in application.queue.lineage]
+    levels = [queue.settings.limits for queue in application.queue.path_to_root]
     if not any(limit.groups for limits in levels for limit in limits):
         return ""
     group = group_of(levels, application.groups)

@@ -6,24 +6,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 import remuda_config
 from remuda_bus.bus import Message
-from remuda_config.load import check_extra, timing
+from remuda_config.extra_config import check_extra_config, read_timing
 from remuda_core import commands
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.shell import replay, schema
 from remuda_core.wire import Scribe
-from remuda_events.narrate import narrate
+from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import callbacks, translate
-from remuda_rmproxy.tellings import RESPONSES
+from remuda_rmproxy.inbound import translate
+from remuda_rmproxy.outbound import callbacks
+from remuda_rmproxy.outbound.callback_mapping import RESPONSES
+from remuda_rmproxy.records.rm_record import RmRecord
+from remuda_rmproxy.sessions.registration_commands import register_command
 
 from .answer import Answer, Answers
 from .dump import Watch, dump
@@ -88,7 +91,7 @@ class InProcess:
         self._uuids: dict[str, list[str]] = {}
         self._requests = 0
         self._due: list[tuple[int, Json]] = []  # confirmations the RM will send
-        self._told = 0  # callbacks so far, those about waiting asks not counted
+        self._received = 0  # callbacks so far, those about waiting asks not counted
         self._extra = extra_config(scenario, compatibility)
 
     def play(self) -> Answers:
@@ -105,7 +108,7 @@ class InProcess:
             self.take(step)
             answers.steps.append(self.answer)
             before = self.answer
-        check(self.core.state)
+        check(self.core.state, self.core.index)
         assert digest(self.core.state) == digest(self.standby.state), "a replay of the log gives another state"
         if self.registered:
             answers.final = dump(self.core.state, self._watch)
@@ -120,7 +123,7 @@ class InProcess:
             rmID=scenario.rm_id, policyGroup=scenario.policy_group, version=scenario.version,
             buildInfo=scenario.build_info, extraConfig=self._extra,
         )  # fmt: skip
-        facts = self._command(translate.register(request, configuration, "", None))
+        facts = self._command(register_command(request, configuration, "", RmRecord(scenario.rm_id)))
         refused = [fact.registration_refused.reason for fact in facts if fact.HasField("registration_refused")]
         if refused:
             raise Refusal(refused[0])
@@ -168,7 +171,7 @@ class InProcess:
         sent = Message(f"si.v1.rm.x.{kind}", message.SerializeToString(), seq=self._requests)
         try:
             payloads = translate.commands_of(sent, self.scenario.rm_id, PAYLOAD_LIMIT)
-        except translate.Unacceptable as reason:
+        except translate.InvalidRequest as reason:
             raise Refusal(str(reason)) from None
         for payload in payloads:
             self._command(inbox_pb2.Command.FromString(payload))
@@ -197,9 +200,9 @@ class InProcess:
             configuration = remuda_config.load(text, "registration", extra["compatibility"])
         except remuda_config.Invalid as error:
             raise Refusal("; ".join(map(str, error.problems))) from None
-        if problems := check_extra(extra):
+        if problems := check_extra_config(extra):
             raise Refusal("; ".join(map(str, problems)))
-        configuration.timing.CopyFrom(timing(extra)[0])
+        configuration.timing.CopyFrom(read_timing(extra)[0])
         return configuration
 
     # What the core does
@@ -212,38 +215,38 @@ class InProcess:
     def _handle(self, name: str, command: commands.Command) -> list[log_pb2.Fact]:
         return self._decide(Scribe(), name, [command])
 
-    def _decide(self, scribe: Scribe, name: str, asked: list[commands.Command]) -> list[log_pb2.Fact]:
+    def _decide(self, scribe: Scribe, name: str, asked: Iterable[commands.Command]) -> list[log_pb2.Fact]:
         facts = self.core.handle_all(asked, self.now_ms)
         self._watch.look(self.core.state)
         commit = log_pb2.Commit(now_ms=self.core.state.now_ms)
         decision = commit.decisions.add(command=name)
         scribe.write(facts, decision)
         replay.apply(self.standby, schema.Commit.FromString(commit.SerializeToString()))
-        self._hear(commit)
+        self._receive(commit)
         return list(decision.facts)
 
-    def _hear(self, commit: log_pb2.Commit) -> None:
+    def _receive(self, commit: log_pb2.Commit) -> None:
         """The RM's callbacks, and what it does by itself on some of them; the events."""
         for callback in callbacks.callbacks_of(commit, self.scenario.rm_id, PAYLOAD_LIMIT):
             if callback.kind not in CALLBACKS:
                 continue
             kind = RESPONSES.get(callback.kind, si.UpdateContainerSchedulingStateRequest)
-            told = MessageToDict(kind.FromString(callback.payload), preserving_proto_field_name=True)
-            self.answer.callbacks.append({"cb": CALLBACKS[callback.kind], "msg": told})
-            self._told += callback.kind != "container"
+            response = MessageToDict(kind.FromString(callback.payload), preserving_proto_field_name=True)
+            self.answer.callbacks.append({"cb": CALLBACKS[callback.kind], "msg": response})
+            self._received += callback.kind != "container"
             if callback.kind == "allocation":
-                self._react(told)
-        for record in narrate(commit):
+                self._react(response)
+        for record in event_records_of(commit):
             event = MessageToDict(si.EventRecord.FromString(record), preserving_proto_field_name=True)
             event.pop("timestampNano", None)
             self.answer.events.append(event)
 
-    def _react(self, told: Json) -> None:
-        for new in told.get("new", ()):
+    def _react(self, response: Json) -> None:
+        for new in response.get("new", ()):
             self._uuids.setdefault(new.get("allocationKey", ""), []).append(new["UUID"])
         if self.scenario.options.no_confirm:
             return
-        for release in told.get("released", ()):
+        for release in response.get("released", ()):
             if release.get("terminationType") in CONFIRMED:
                 fields = ("partitionName", "applicationID", "UUID", "terminationType", "message")
                 confirmation = {key: release[key] for key in fields if key in release}
@@ -311,9 +314,9 @@ class InProcess:
         end_ms = self.now_ms + self.scenario.options.quiet_ms
         latest_ms = self.now_ms + self.scenario.options.max_step_ms
         while (at_ms := self._next_ms(min(end_ms, latest_ms))) is not None:
-            told = self._told
+            received = self._received
             self._advance(at_ms)
-            if self._told > told:
+            if self._received > received:
                 end_ms = self.now_ms + self.scenario.options.quiet_ms
         self.now_ms = min(end_ms, latest_ms)
 
@@ -341,7 +344,7 @@ def fails(failures: Mapping[str, Sequence[str]], key: str, node_id: str) -> bool
 
 def is_productive(callback: Json) -> bool:
     """It tells of an allocation or of the beginning of a replacement."""
-    told = callback["msg"] if callback["cb"] == "allocation" else {}
-    return bool(told.get("new")) or any(
-        release.get("terminationType") == "PLACEHOLDER_REPLACED" for release in told.get("released", ())
+    response = callback["msg"] if callback["cb"] == "allocation" else {}
+    return bool(response.get("new")) or any(
+        release.get("terminationType") == "PLACEHOLDER_REPLACED" for release in response.get("released", ())
     )

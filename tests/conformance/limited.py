@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from remuda_core.rules.limits import applying
-from remuda_core.settings import Configuration, Limit, QueueSettings
-from remuda_core.wire import read_configuration
+from remuda_proto.remuda.v1 import config_pb2
 
-from .case import Case, told
+from .case import Case, queue_configs, received
 from .compare import amounts
 from .recording import Json
 
 RUNNING = ("Starting", "Running")
+USER, GROUP, ANYONE = "user", "group", "*"
+Limit = config_pb2.Limit
+Limits = dict[str, list[Limit]]  # by the path of the queue
 
 
 @dataclass
@@ -29,7 +30,7 @@ def broken(case: Case, steps: list[Json]) -> Iterator[tuple[int, str]]:
     """(step, limit) wherever more is used after a step than a limit allows."""
     queues = placed(case)
     applications: dict[str, Submitted] = {}
-    configurations = {number: limits_of(read_configuration(found)) for number, found in case.configurations()}
+    configurations = {number: limits_of(found) for number, found in case.configurations()}
     limits = configurations.get(-1, {})
     for number, step in enumerate(steps):
         limits = configurations.get(number, limits)
@@ -54,43 +55,56 @@ def placed(case: Case) -> dict[str, str]:
     return found
 
 
-def limits_of(configuration: Configuration) -> dict[str, tuple[Limit, ...]]:
-    """By the path of the queue."""
-    found: dict[str, tuple[Limit, ...]] = {}
+def limits_of(configuration: config_pb2.Configuration) -> Limits:
+    return {path: list(queue.limits) for path, queue in queue_configs(configuration).items()}
 
-    def walk(path: str, queue: QueueSettings) -> None:
-        found[path] = queue.limits
-        for child in queue.queues:
-            walk(f"{path}.{child.name}", child)
 
-    for partition in configuration.partitions:
-        walk("root", partition.root)
-    return found
+def applying(limits: Limits, path: str, user: str, groups: tuple[str, ...]) -> Iterator[tuple[str, str, str, Limit]]:
+    """(queue, user or group, whose sum it bounds, limit): what an application in the queue of this path has to keep to.
+    (Written out of the specification, so that ours is not its own judge.)"""
+    levels = levels_of(limits, path)
+    for queue, level in levels:
+        named = [limit for limit in level if user in limit.users] or [limit for limit in level if ANYONE in limit.users]
+        yield from ((queue, USER, user, limit) for limit in named[:1])
+    group = group_of(levels, groups)
+    for queue, level in levels if groups else ():
+        for name in (group, ANYONE):
+            limit = next((limit for limit in level if name in limit.groups), None)
+            if limit is not None:
+                yield queue, GROUP, name, limit
+                break
+
+
+def levels_of(limits: Limits, path: str) -> list[tuple[str, list[Limit]]]:
+    """(queue, its limits) from this queue up to root."""
+    parts = path.split(".")
+    above = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+    return [(queue, limits.get(queue, [])) for queue in above]
+
+
+def group_of(levels: list[tuple[str, list[Limit]]], groups: Collection[str]) -> str:
+    """From the leaf upwards, the first group that a limit names and that is among these; `*` for none."""
+    listed = (name for _, level in levels for limit in level for name in limit.groups)
+    return next((name for name in listed if name in groups and name != ANYONE), ANYONE)
 
 
 def follow(applications: dict[str, Submitted], step: Json) -> None:
-    for _, what, element in told([step], "allocation", "new", "released"):
+    for _, what, element in received([step], "allocation", "new", "released"):
         application = applications.get(element.get("applicationID", ""))
         if application is not None and what == "new":
             application.held[element["UUID"]] = amounts(element.get("resourcePerAlloc"))
         elif application is not None:
             application.held.pop(element.get("UUID", ""), None)
-    for _, _, element in told([step], "application", "updated"):
+    for _, _, element in received([step], "application", "updated"):
         if element["applicationID"] in applications:
             applications[element["applicationID"]].running = element["state"] in RUNNING
 
 
-def over(limits: dict[str, tuple[Limit, ...]], applications: dict[str, Submitted]) -> set[str]:
+def over(limits: Limits, applications: dict[str, Submitted]) -> set[str]:
     used: dict[tuple[str, str, str], tuple[Limit, dict[str, int], list[str]]] = {}
     for name, application in applications.items():
-        path, lineage = application.queue, [application.queue]
-        while "." in path:
-            path = path.rpartition(".")[0]
-            lineage.append(path)
-        levels = [limits.get(queue, ()) for queue in lineage]
-        for applies in applying(levels, application.user, application.groups):
-            key = (lineage[applies.level], applies.kind, applies.name)
-            _, sums, running = used.setdefault(key, (applies.limit, {}, []))
+        for queue, kind, whose, limit in applying(limits, application.queue, application.user, application.groups):
+            _, sums, running = used.setdefault((queue, kind, whose), (limit, {}, []))
             for resource in application.held.values():
                 for each, amount in resource.items():
                     sums[each] = sums.get(each, 0) + amount
@@ -99,6 +113,6 @@ def over(limits: dict[str, tuple[Limit, ...]], applications: dict[str, Submitted
     return {
         f"{kind} {name} in {queue}"
         for (queue, kind, name), (limit, sums, running) in used.items()
-        if any(sums.get(each, 0) > most for each, most in limit.max_resources.items())
+        if any(sums.get(each, 0) > most.value for each, most in limit.max_resources.resources.items())
         or (limit.max_applications and len(running) > limit.max_applications)
     }

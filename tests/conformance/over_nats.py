@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
-from remuda.system import Layout, System
+from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Message, Refused
 from remuda_bus.log import LogReader
@@ -56,7 +56,7 @@ class OverNats:
         self._watch = Watch()
         self._uuids: dict[str, list[str]] = {}
         self._extra = extra_config(scenario, compatibility)
-        self._changed_at = 0.0  # when something was last told, by the loop's clock
+        self._changed_at = 0.0  # when the last callback came, by the loop's clock
         self.answer = Answer(-1, "register")
 
     async def play(self) -> Answers:
@@ -78,7 +78,7 @@ class OverNats:
         for task in following:
             task.cancel()
         await asyncio.gather(*following, return_exceptions=True)
-        check(self._core.state)
+        check(self._core.state, self._core.index)
         if not answers.refused:
             answers.final = dump(self._core.state, self._watch)
         return answers
@@ -110,7 +110,7 @@ class OverNats:
         await self._quiet()
 
     async def _quiet(self) -> None:
-        """Until nothing has been told for `quiet_ms`."""
+        """Until no callback has come for `quiet_ms`."""
         clock = asyncio.get_running_loop().time
         latest = clock() + self.scenario.options.max_step_ms / 1_000
         while clock() < min(self._changed_at + self.scenario.options.quiet_ms / 1_000, latest):  # noqa: ASYNC110 - it is time itself
@@ -146,19 +146,19 @@ class OverNats:
         while True:
             for message in await reader.batch():
                 self._changed_at = asyncio.get_running_loop().time()
-                told = MessageToDict(
+                response = MessageToDict(
                     si.AllocationResponse.FromString(message.payload), preserving_proto_field_name=True
                 )
-                self.answer.callbacks.append({"cb": "allocation", "msg": told})
-                await self._react(told)
+                self.answer.callbacks.append({"cb": "allocation", "msg": response})
+                await self._react(response)
 
-    async def _react(self, told: Json) -> None:
-        for new in told.get("new", ()):
+    async def _react(self, response: Json) -> None:
+        for new in response.get("new", ()):
             self._uuids.setdefault(new.get("allocationKey", ""), []).append(new["UUID"])
         if self.scenario.options.no_confirm:
             return
         request = si.AllocationRequest()
-        for release in told.get("released", ()):
+        for release in response.get("released", ()):
             if release.get("terminationType") in CONFIRMED:
                 request.releases.allocationsToRelease.append(ParseDict(release, si.AllocationRelease()))
         if request.releases.allocationsToRelease:
@@ -174,7 +174,7 @@ class OverNats:
     # What a standby does
 
     async def _follow(self) -> None:
-        reader = await LogReader.open(self._bus, self.scenario.rm_id, read_as=schema.Commit)
+        reader = await LogReader.open(self._bus, self.scenario.rm_id, commit_class=schema.Commit)
         while True:
             try:
                 entries = await reader.batch()

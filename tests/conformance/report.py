@@ -31,13 +31,23 @@ def table(verdicts: Sequence[Verdict]) -> Table:
 
 def totals(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.word for verdict in verdicts)
-    told = ", ".join(f"{counts[word]} {word}" for word in VERDICTS)
-    return f"{len(verdicts)} scenarios: {told}; {compared_throughout(verdicts)} compared in every step"
+    words = ", ".join(f"{counts[word]} {word}" for word in VERDICTS)
+    compared = f"{compared_throughout(verdicts)} compared in every step, {blind_steps(verdicts)} steps not compared"
+    return f"{len(verdicts)} scenarios: {words}; {compared}"
 
 
 def compared_throughout(verdicts: Sequence[Verdict]) -> int:
     """Equal, or with differences that change nothing in what is allocated."""
     return sum(verdict.word in ("equal", "explained") and verdict.parted_at is None for verdict in verdicts)
+
+
+def blind_steps(verdicts: Sequence[Verdict]) -> int:
+    """What follows a parting after which nothing can be compared."""
+    return sum(
+        len(verdict.case.scenario.steps) - verdict.parted_at
+        for verdict in verdicts
+        if verdict.case is not None and verdict.parted_at is not None
+    )
 
 
 def as_json(verdicts: Sequence[Verdict]) -> str:
@@ -53,7 +63,7 @@ def as_json(verdicts: Sequence[Verdict]) -> str:
         for verdict in verdicts
     }
     words = {word: counts[word] for word in VERDICTS}
-    throughout = {"compared_throughout": compared_throughout(verdicts)}
+    throughout = {"compared_throughout": compared_throughout(verdicts), "blind_steps": blind_steps(verdicts)}
     return json.dumps({"scenarios": len(verdicts), **words, **throughout, "details": details})
 
 
@@ -108,7 +118,7 @@ def _step(console: Console, case: Case, number: int, differs: list[Difference]) 
     kinds = {difference.path[0].partition(" ")[0] for difference in differs}
     if kinds & {"allocation", "application", "node", "productiveCycles"}:
         sides = Table("", "ours", "theirs", box=None)
-        mine, other = told(ours["callbacks"]), told(theirs["callbacks"])
+        mine, other = callback_lines(ours["callbacks"]), callback_lines(theirs["callbacks"])
         for row in range(max(len(mine), len(other))):
             one = mine[row] if row < len(mine) else ""
             two = other[row] if row < len(other) else ""
@@ -131,7 +141,7 @@ def _differences(console: Console, differs: Iterable[Difference]) -> None:
         console.print(escape(f"      theirs {shorten(json.dumps(each.theirs, sort_keys=True), 1000)}"))
 
 
-def told(callbacks: Iterable[Json]) -> list[str]:
+def callback_lines(callbacks: Iterable[Json]) -> list[str]:
     """Every callback in a few words, in the order received."""
     lines: list[str] = []
     for callback in callbacks:

@@ -10,9 +10,9 @@ import pytest
 from remuda_core.check import digest
 
 from . import in_process, recording, report
+from .builders import GOLDEN, app, ask, asks, node, release, scenario, trace_of
 from .differences import FILE, text
 from .kinds import KINDS
-from .telling import GOLDEN, app, ask, asks, node, release, scenario, trace_of
 from .verdict import DIFFERENT, EQUAL, FAILED, judge
 
 
@@ -97,12 +97,12 @@ def test_in_auto_mode_it_schedules_by_itself():
 def test_predicates_of_the_scenario_are_answered():
     played = scenario(node("n1", 10), node("n2", 5), app("app-1"), asks(ask("app-1", "k1", 2)), {"schedule": -1},
                       predicate_fail={"k1": ["n1"]})  # fmt: skip
-    told = [
+    found = [
         item["nodeID"]
         for callback in trace_of(played)["steps"][4]["callbacks"]
         for item in callback["msg"].get("new", ())
     ]
-    assert told == ["n2"]
+    assert found == ["n2"]
 
 
 def test_a_scenario_that_is_not_in_the_format_is_refused():
@@ -124,8 +124,8 @@ def test_the_report_says_what_is_to_be_said():
     )
     need = {"resources": {"vcore": {"value": "3"}}}
     new = {"UUID": "k2#0", "applicationID": "app-1", "nodeID": "n1", "resourcePerAlloc": need}
-    told = report.told([{"cb": "allocation", "msg": {"new": [new]}}])
-    assert told == ["new app-1/k2#0 on n1 {vcore=3}"]
+    found = report.callback_lines([{"cb": "allocation", "msg": {"new": [new]}}])
+    assert found == ["new app-1/k2#0 on n1 {vcore=3}"]
 
 
 def test_every_kind_has_a_reason_and_a_golden_scenario():

@@ -1,6 +1,6 @@
 """Equal, explained, different or failed: what a comparison comes to.
 
-A difference is explained when a kind (`kinds.py`) recognises it from the data. Some kinds change what is allocated:
+A difference is explained when a kind (`kinds/`) recognises it from the data. Some kinds change what is allocated:
 from that step on, nothing can be compared step by step any more, and the rest of the scenario is held only to what is
 always true (which the player checks after every step).
 """
@@ -8,8 +8,10 @@ always true (which the player checks after every step).
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Final
 
 from . import in_process
@@ -17,8 +19,9 @@ from .answer import Answers
 from .case import Case
 from .compare import FINAL, Difference, differences
 from .in_process import COMPATIBILITY
-from .kinds import KINDS, sums
+from .kinds import KINDS, Kind, sums
 from .recording import Recording, Scenario
+from .reference_rules import Rule, in_force
 
 EQUAL, EXPLAINED, DIFFERENT, FAILED = VERDICTS = ("equal", "explained", "different", "failed")
 Play = Callable[[Scenario, str], Answers]
@@ -38,6 +41,8 @@ class Verdict:
     error: str = ""
     # From which step on nothing could be compared any more; None: everything was.
     parted_at: int | None = None
+    # Kinds for which the reference's rule was played, to compare what followed.
+    played: list[str] = field(default_factory=list)
     case: Case | None = None
 
     def summary(self) -> str:
@@ -52,10 +57,7 @@ class Verdict:
 def judge(recording: Recording, play: Play, compatibility: str = COMPATIBILITY) -> Verdict:
     verdict = Verdict(recording.scenario.name, recording.deterministic)
     try:
-        ours = play(recording.scenario, compatibility).as_trace()
-        case = verdict.case = Case(recording.scenario, ours, recording.trace, recording.deterministic)
-        found = differences(ours, recording.trace)
-        _explain(verdict, case, found)
+        _judge(verdict, recording, play, compatibility)
     except Exception:  # noqa: BLE001 - whatever it is, it is the verdict on this scenario
         verdict.word, verdict.error = FAILED, traceback.format_exc()
         return verdict
@@ -89,14 +91,103 @@ def judge_ends(recording: Recording, play: Play, compatibility: str = COMPATIBIL
     return verdict
 
 
-def _explain(verdict: Verdict, case: Case, found: list[Difference]) -> None:
-    tainted = {kind.name: since for kind in KINDS if (since := kind.taints_from(case)) is not None}
-    since, by = min(((step, name) for name, step in tainted.items()), default=(AT_ALL_STEPS, ""))
-    for difference in found:
-        kind = next((kind.name for kind in KINDS if kind.explains(case, difference)), None)
-        if kind is None and (difference.step == FINAL or difference.step >= since) and by:
-            kind, verdict.parted_at = by, since
+@dataclass
+class Comparison:
+    """One play against the recording. `played`: kinds with the reference's rule that was in force. `partings`: kinds
+    that may make the answers part, each with the step from which on, the first one first."""
+
+    case: Case
+    played: list[tuple[Kind, Rule]]
+    kinds: Counter[str] = field(default_factory=Counter)
+    unexplained: list[Difference] = field(default_factory=list)
+    partings: list[tuple[int, Kind]] = field(default_factory=list)
+
+    @property
+    def parts_at(self) -> int:
+        """The first step with a difference that no kind explains by itself."""
+        return min((_place(each) for each in self.unexplained), default=AT_ALL_STEPS + 1)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How far the answers agree: up to which step, and the fewer differences it has the better."""
+        return self.parts_at, -sum(_place(each) == self.parts_at for each in self.unexplained)
+
+
+def _place(difference: Difference) -> int:
+    return AT_ALL_STEPS if difference.step == FINAL else difference.step
+
+
+def _judge(verdict: Verdict, recording: Recording, play: Play, compatibility: str) -> None:
+    """Plays it with our rules first. Where the answers part because of a kind that names the reference's rule, plays it
+    again with that rule, until everything is explained, or nothing explains what is left."""
+
+    def compare(played: list[tuple[Kind, Rule]]) -> Comparison:
+        with in_force([rule for _, rule in played]):
+            ours = play(recording.scenario, compatibility).as_trace()
+        in_any_order = any(kind.in_any_order for kind, _ in played)
+        case = Case(recording.scenario, ours, recording.trace, recording.deterministic, in_any_order)
+        return _explain(Comparison(case, played))
+
+    found = compare([])
+    verdict.case = found.case
+    while found.unexplained and (closer := _closer(found, compare)) is not None:
+        found = closer
+    _leave_blind(verdict, found)
+    verdict.unexplained = found.unexplained
+    verdict.played = [kind.name for kind, _ in found.played]
+    verdict.kinds = dict(found.kinds + Counter(verdict.played))
+
+
+Rules = list[tuple[Kind, Rule]]
+
+
+def _closer(found: Comparison, compare: Callable[[Rules], Comparison]) -> Comparison | None:
+    """Plays one more rule of the reference, and returns the comparison if the answers agree further. Where no single
+    rule helps, two are played at once: one may show its effect only where the other is in force. What is tried first
+    takes the fewest plays; a kind with a choice of rules takes many."""
+    partings = [kind for since, kind in found.partings if since <= found.parts_at]
+    ones = [(kind, kind.reference_rules[0]) for kind in partings if len(kind.reference_rules) == 1]
+    choices = [(kind, rule) for kind in partings if len(kind.reference_rules) > 1 for rule in kind.reference_rules]
+    best = found
+    for tried in ([[one] for one in ones], combinations(ones, 2)):
+        for rules in tried:
+            comparison = compare([*found.played, *rules])
+            if comparison.parts_at > found.parts_at:
+                return comparison
+            best = max(best, comparison, key=_reach)
+        if best is not found:
+            return best
+    for rules in [[each] for each in choices] + [[one, each] for one in ones for each in choices]:
+        comparison = compare([*found.played, *rules])
+        if not comparison.unexplained:
+            return comparison
+        best = max(best, comparison, key=_reach)
+    return best if best is not found else None
+
+
+def _reach(comparison: Comparison) -> tuple[int, int]:
+    return comparison.reach
+
+
+def _explain(found: Comparison) -> Comparison:
+    """Sorts the differences into what single kinds explain and what they do not."""
+    case, played = found.case, [kind for kind, _ in found.played]
+    for difference in differences(case.ours, case.theirs, case.in_any_order):
+        kind = next((kind for kind in KINDS if kind.explains(case, difference)), None)
         if kind is None:
-            verdict.unexplained.append(difference)
+            found.unexplained.append(difference)
         else:
-            verdict.kinds[kind] = verdict.kinds.get(kind, 0) + 1
+            found.kinds[kind.name] += 1
+    steps = [(kind.taints_from(case), kind) for kind in KINDS if kind not in played]
+    found.partings = sorted(((step, kind) for step, kind in steps if step is not None), key=lambda each: each[0])
+    return found
+
+
+def _leave_blind(verdict: Verdict, found: Comparison) -> None:
+    """What follows a parting whose rule cannot be played, or not all the way, is not compared."""
+    partings = [(since, kind) for since, kind in found.partings if kind.leaves_blind(found.case)]
+    partings += [(found.parts_at, kind) for kind, _ in found.played if kind.leaves_blind(found.case)]
+    for since, kind in partings:
+        if found.unexplained and since <= found.parts_at:
+            found.kinds[kind.name] += len(found.unexplained)
+            found.unexplained, verdict.parted_at = [], since

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from remuda import queries
+from remuda.admin.saved_messages import read
+from remuda.client import queries
 from remuda.embedded import NatsServer
-from remuda.saved import read
 from remuda_bus import subjects
-from remuda_bus.halts import Halt
 from remuda_bus.nats import NatsBus, connect
+from remuda_bus.rms.halts import Halt
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
 from tests.integration.running import QUEUES, until
@@ -33,7 +33,7 @@ class Books:
         self.more = asyncio.Event()
         rm.on_allocation(self.told)
         rm.on_dead_letter(self.refusals.put_nowait)
-        rm.on_report_wanted(self.report)
+        rm.on_report_requested(self.report)
 
     def told(self, response: si.AllocationResponse) -> None:
         for allocation in response.new:
@@ -67,7 +67,7 @@ class Books:
         async with asyncio.timeout(WITHIN_S):
             while (letter := await self.refusals.get()).request_seq != seq:
                 pass  # asked before, and perhaps not yet taken for forwarded
-        assert letter.reason == halt.told()
+        assert letter.reason == halt.explanation()
 
 
 async def observer(server: NatsServer) -> NatsBus:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from remuda import queries
-from remuda.backup import STREAMS
+from remuda.admin.backup import STREAMS
+from remuda.client import queries
 from remuda.embedded import NatsServer
 from remuda.errors import UserError
 from remuda_bus import subjects
+from remuda_bus.bus import Outgoing
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer, remuda
 from tests.forgotten.services import Services
 from tests.integration.running import until
@@ -21,7 +23,7 @@ from tests.integration.running import until
 
 def test_all_that_outlives_a_moment_is_in_a_backup() -> None:
     streams = {stream.name for stream in subjects.STREAMS}
-    buckets = {f"KV_{bucket.name}" for bucket in subjects.BUCKETS if bucket is not subjects.LEASES}
+    buckets = {f"KV_{bucket.name}" for bucket in subjects.BUCKETS if bucket not in (subjects.LEASES, subjects.LEADERS)}
     assert set(STREAMS) == streams | buckets | {f"OBJ_{bucket.name}" for bucket in subjects.OBJECT_BUCKETS}
 
 
@@ -109,10 +111,29 @@ async def test_nothing_is_overwritten(server: NatsServer, tmp_path: Path) -> Non
     await bus.declare()
     await bus.close()
     await saved(server, tmp_path / "backup")
-    assert "nothing is overwritten" in await remuda("backup", str(tmp_path / "backup"), "--nats", server.url)
+    again = await remuda("backup", str(tmp_path / "backup"), "--nats", server.url)
+    assert "exists already; expected a new directory" in again
     assert "already" in await remuda("restore", str(tmp_path / "backup"), "--nats", server.url)
     (tmp_path / "backup" / "LOG" / "backup.json").unlink()
-    assert "no complete backup, without LOG" in await remuda("restore", str(tmp_path / "backup"), "--nats", server.url)
+    assert "incomplete backup, missing LOG" in await remuda("restore", str(tmp_path / "backup"), "--nats", server.url)
     async with Services(server.url):
         shutil.copytree(tmp_path / "backup" / "INBOX", tmp_path / "backup" / "LOG", dirs_exist_ok=True)
         assert "stop them first" in await remuda("restore", str(tmp_path / "backup"), "--nats", server.url)
+
+
+async def test_a_large_backup_is_put_back_into_a_directory(server: NatsServer, tmp_path: Path) -> None:
+    """With its sequences, and saying how far it is."""
+    bus = await observer(server)
+    await bus.declare()
+    for _ in range(20):
+        await bus.append_all([Outgoing(subjects.inbox("a"), os.urandom(300)) for _ in range(1_000)], timeout_s=30)
+    last = await bus.last_message(subjects.INBOX.name, subjects.inbox("a"))
+    await bus.close()
+    await saved(server, tmp_path / "backup")
+    said = await remuda("restore", str(tmp_path / "backup"), "--data", str(tmp_path / "new"))
+    assert "INBOX: 20,000 messages" in said and "restored." in said, said
+    async with NatsServer(tmp_path / "new") as other:
+        bus = await observer(other)
+        assert await bus.last_message(subjects.INBOX.name, subjects.inbox("a")) == last
+        await bus.close()
+    assert "already" in await remuda("restore", str(tmp_path / "backup"), "--data", str(tmp_path / "new"))

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from remuda_config import Invalid
 from remuda_core import facts
-from remuda_core.cycle.explanations import Explanations
-from remuda_core.cycle.position import Positions
 from remuda_core.decide.names import plain
+from remuda_core.explain.explanations import Explanations
+from remuda_core.explain.queue_position import Positions
 from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
 from remuda_core.wire import WRITERS
-from remuda_events.narrate import records
-from remuda_events.story import OWN, Sought, Story
+from remuda_events.event_records import records_of
+from remuda_events.stories.story import SCHEDULER_COMMANDS, Story, StoryTarget
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1.si_pb2 import EventRecord
 from tests.property.world import World
@@ -144,30 +144,30 @@ def explained(notes: Notes, line: Line) -> Iterator[str]:
     line.done()
     ask = partition.applications[application].asks[key]
     since = ask.waiting or {}
-    for c in Explanations(notes.world.state).of(partition, ask):
+    for c in Explanations(notes.world.state, notes.world.core.index).of(partition, ask):
         seconds = (notes.world.state.now_ms - since[c.key]) / 1_000 if c.key in since else None
         yield f"Blocked {name}{'' if seconds is None else f' for {seconds:g} s'}: {c.reason}"
-    position = Positions().of(ask)
+    position = Positions(notes.world.core.index).of(ask)
     turns = "".join(f"; {turn.queue} is {turn.place} of {turn.among}" for turn in position.turns if turn.among)
     yield f"Place of {name}: {position.ahead} of {position.waiting} go before it{turns}"
 
 
 def story(notes: Notes, line: Line) -> Iterator[str]:
     """As `remuda story` tells it."""
-    sought = Sought.parse(line.one("ID"))
+    sought = StoryTarget.parse(line.one("ID"))
     line.done()
     first = Story(sought)
     if any(told(notes, first)):
-        yield from told(notes, Story(first.whole or sought))
+        yield from told(notes, Story(first.restart_as or sought))
 
 
 def told(notes: Notes, story: Story) -> Iterator[str]:
     for seq, ((now_ms, happened), command) in enumerate(zip(notes.world.log, notes.causes, strict=True), start=1):
         commit = log_pb2.Commit(now_ms=now_ms)
-        decision = commit.decisions.add(command=command, inbox_seq=0 if command in OWN else seq)
+        decision = commit.decisions.add(command=command, inbox_seq=0 if command in SCHEDULER_COMMANDS else seq)
         for fact in happened:
             WRITERS[type(fact)](fact, decision.facts.add())
-        for each in story.tell(seq, commit):
+        for each in story.lines_of(seq, commit):
             yield f"After {each.at_ms - START_MS:,} ms, {each.text} [{each.cause}]"
 
 
@@ -192,7 +192,7 @@ def events(fact: facts.Fact) -> Iterator[str]:
     """The records that people and the RM read in the event history."""
     written = log_pb2.Fact()
     WRITERS[type(fact)](fact, written)
-    for record in records(written, 0):
+    for record in records_of(written, 0):
         kind, change = EventRecord.Type.Name(record.type), EventRecord.ChangeType.Name(record.eventChangeType)
         detail = EventRecord.ChangeDetail.Name(record.eventChangeDetail)
         about = f"{record.objectID} {record.referenceID}".rstrip()

@@ -125,12 +125,16 @@ if UPDATE:
                 warnings.warn(f"rewrote {path.name}", stacklevel=1)
 
 
-def test_every_section_of_the_semantics_has_scenarios() -> None:
+def files_of_sections() -> dict[str, list[str]]:
+    """By the number of a section of the semantics: the files that show it."""
     table = re.findall(r"^\| (\d+) .*\| (`.*`) \|$", (FOLDER.parent / "README.md").read_text(), flags=re.MULTILINE)
-    sections = re.findall(r"^## (\d+)\.", SEMANTICS.read_text(), flags=re.MULTILINE)
-    assert [number for number, _ in table] == sections
-    named = {name for _, files in table for name in re.findall(r"`(\w+)`", files)}
-    assert named == {path.stem for path in FOLDER.glob("*.txt")}
+    return {number: re.findall(r"`(\w+)`", files) for number, files in table}
+
+
+def test_every_section_of_the_semantics_has_scenarios() -> None:
+    files = files_of_sections()
+    assert list(files) == re.findall(r"^## (\d+)\.", SEMANTICS.read_text(), flags=re.MULTILINE)
+    assert {name for names in files.values() for name in names} == {path.stem for path in FOLDER.glob("*.txt")}
 
 
 def test_every_fact_has_a_line() -> None:

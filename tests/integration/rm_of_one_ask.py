@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from remuda_bus import telemetry
+from remuda_bus import tracing
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import Callback, ResourceManager, application, ask, node
 
@@ -35,8 +35,8 @@ async def answer(callbacks: AsyncIterator[Callback], kind: type[C]) -> C:
 
 
 if __name__ == "__main__":
-    telemetry.setup("rm")
+    tracing.setup("rm")
     try:
         asyncio.run(main(sys.argv[1]))
     finally:
-        telemetry.shutdown()
+        tracing.shutdown()

@@ -12,7 +12,7 @@ from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.session import OUTAGE
+from remuda_rmproxy.records.status_codes import OUTAGE
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import RegistrationFailed, ResourceManager
 

@@ -39,7 +39,7 @@ class ScriptedCore:
     @classmethod
     async def open(cls, bus: Bus, rm_id: str) -> ScriptedCore:
         reader = await LogReader.open(bus, rm_id)
-        async for _ in reader.to_end():
+        async for _ in reader.read_to_end():
             pass
         await reader.close()
         return cls(bus, rm_id, LogWriter(bus, rm_id, reader.position, reader.last_seq))

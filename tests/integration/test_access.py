@@ -22,7 +22,7 @@ from remuda.access.permissions import ROLES
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.nats import Access, connect
-from remuda_bus.nats.connection import FastClient
+from remuda_bus.nats.patched_client import PatchedClient
 from remuda_core.check import digest
 from remuda_core.shell.snapshots import Snapshots
 from services.core.tests.test_snapshots import RM, SETTINGS, Lead, restored, tell
@@ -58,36 +58,40 @@ MAY_PUBLISH = {
     "remuda.api.config.resolve": {"rmproxy", "operator"},
     "remuda.api.core.rm-1.queues": {"operator", "rm-1"},
     "remuda.api.core.rm-2.queues": {"operator"},
-    "remuda.api.lease.core.rm-1": {"core", "operator"},
+    "remuda.api.lease.member.core-1": {"core", "operator"},
     "remuda.api.lease.rmproxy": {"rmproxy", "operator"},
     "remuda.api.lease.events": {"events", "operator"},
     "$KV.remuda_rms.rm-1": {"rmproxy"},
-    "$KV.remuda_leases.core.rm-1": {"core"},
+    "$KV.remuda_leaders.rm-1": {"core", "rmproxy"},
     "$KV.remuda_leases.member.a": {"core"},
     "$KV.remuda_leases.rmproxy": {"rmproxy"},
     "$KV.remuda_leases.events": {"events"},
     "$KV.remuda_configurations.file": {"config"},
-    "$KV.remuda_event_bookmarks.rm-1": {"events"},
+    "$KV.remuda_configurations.rm.rm-1": {"config", "rmproxy"},
+    "$KV.remuda_forgotten.life": {"rmproxy"},
+    "$KV.remuda_event_bookmarks.rm-1": {"events", "rmproxy"},
     "$KV.remuda_halts.rm-1": {"core", "rmproxy", "events"},
-    "$O.remuda_snapshots.C.x.y": {"core"},
+    "$KV.remuda_faults.rm-1.REQUESTS": {"core", "rmproxy", "events"},
+    "$O.remuda_snapshots.C.x.y": {"core", "rmproxy"},
     "$JS.API.STREAM.CREATE.X": set(),
     "$JS.API.STREAM.UPDATE.LOG": set(),
     "$JS.API.STREAM.DELETE.LOG": set(),
-    "$JS.API.STREAM.PURGE.LOG": {"core"},
-    "$JS.API.STREAM.PURGE.INBOX": {"core"},
+    "$JS.API.STREAM.PURGE.LOG": {"core", "rmproxy"},
+    "$JS.API.STREAM.PURGE.INBOX": {"core", "rmproxy"},
     "$JS.API.STREAM.PURGE.REQUESTS": {"rmproxy"},
     "$JS.API.STREAM.PURGE.CALLBACKS": {"rmproxy"},
-    "$JS.API.STREAM.PURGE.EVENTS": set(),
+    "$JS.API.STREAM.PURGE.EVENTS": {"rmproxy"},
     "$JS.API.STREAM.PURGE.KV_remuda_leases": set(),
     "$JS.API.STREAM.MSG.DELETE.LOG": set(),
+    "$JS.API.STREAM.MSG.DELETE.REQUESTS": {"rmproxy"},
     "$JS.API.STREAM.SNAPSHOT.LOG": set(),
     "$JS.API.STREAM.RESTORE.LOG": set(),
     "$JS.API.STREAM.LEADER.STEPDOWN.LOG": set(),
     "$JS.API.DIRECT.GET.LOG": {"core", "rmproxy", "events"},
-    "$JS.API.DIRECT.GET.INBOX": {"core"},
+    "$JS.API.DIRECT.GET.INBOX": {"core", "rmproxy"},
     "$JS.API.DIRECT.GET.CALLBACKS": {"core", "rmproxy"},
-    "$JS.API.DIRECT.GET.DEAD_LETTERS": set(),
-    "$JS.API.STREAM.MSG.GET.KV_remuda_configurations": {"config"},
+    "$JS.API.DIRECT.GET.DEAD_LETTERS": {"operator", "rmproxy"},
+    "$JS.API.STREAM.MSG.GET.KV_remuda_configurations": {"config", "rmproxy"},
     "$JS.API.CONSUMER.CREATE.INBOX": {"core"},
     "$JS.API.CONSUMER.CREATE.LOG": {"core", "rmproxy", "events"},
     "$JS.API.CONSUMER.CREATE.REQUESTS": {"rmproxy"},
@@ -119,7 +123,7 @@ MAY_SUBSCRIBE = {
     "remuda.log.*": set(),
     "remuda.api.core.*.*": {"core"},
     "remuda.api.config.*": {"config"},
-    "remuda.api.lease.core.*": {"core"},
+    "remuda.api.lease.member.*": {"core"},
     "remuda.api.lease.rmproxy": {"rmproxy"},
     "si.v1.rm.>": set(),
     "si.v1.rm.*.register": {"rmproxy"},
@@ -143,7 +147,7 @@ async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
 
 
 @asynccontextmanager
-async def client(server: GuardedServer, who: str, refused: list[tuple[str, str]]) -> AsyncIterator[FastClient]:
+async def client(server: GuardedServer, who: str, refused: list[tuple[str, str]]) -> AsyncIterator[PatchedClient]:
     """A bare client, as somebody would use who has stolen a key. Only its `flush` is put right: nats-py's own may
     overtake what was to be sent before."""
 
@@ -152,7 +156,7 @@ async def client(server: GuardedServer, who: str, refused: list[tuple[str, str]]
         if found:
             refused.append((found[1], found[2]))
 
-    opened = FastClient()
+    opened = PatchedClient()
     await opened.connect(server.url, error_cb=hear, **server.access(who).options())
     try:
         yield opened
@@ -206,7 +210,7 @@ async def test_a_reply_subject_of_an_rm_leads_nowhere_but_to_itself(server: Guar
         await admin.flush()
         answers = await rm.subscribe("_INBOX.rm-rm-1.>")
         for kind in ("register", "allocation"):
-            for reply in ("remuda.inbox.rm-2", "$KV.remuda_leases.core.rm-2", "si.v1.rm.rm-2.allocation"):
+            for reply in ("remuda.inbox.rm-2", "$KV.remuda_leaders.rm-2", "si.v1.rm.rm-2.allocation"):
                 await rm.publish(f"si.v1.rm.rm-1.{kind}", b"", reply=reply)
         for kind in ("register", "allocation"):
             await rm.publish(f"si.v1.rm.rm-1.{kind}", b"", reply="_INBOX.rm-rm-1.x")
@@ -336,10 +340,28 @@ async def test_the_core_may_keep_snapshots_and_trim_behind_them(server: GuardedS
     for number in range(3):
         await tell(everybody, await lead.ask(number))
         await lead.snapshot()
-    first = await core.first("LOG", subjects.log(RM))
+    first = await core.first_message("LOG", subjects.log(RM))
     assert first is not None and first.seq == lead.writer.position.seq - 1
     found, position = await restored(core)
     assert position == lead.writer.position
     assert digest(found.state) == digest(lead.core.state)
     await core.close()
     await everybody.close()
+
+
+async def test_a_connection_that_is_lost_while_it_is_closed(server: GuardedServer) -> None:
+    """nats-py's own ends half-way then, with an error out of asyncio, and nobody hears that it is closed."""
+    bus = await connect(server.url, "remuda-core", access=server.access("core"), timeout_s=5)
+    client = bus._connection.client
+    transport = client._transport._io_writer.transport  # type: ignore[union-attr]
+    transport.abort()
+    async with asyncio.timeout(5):
+        while transport._ssl_protocol is not None:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0)
+    client._pending, client._pending_data_size = [b"PUB a 1\r\na\r\n"], 12
+    await bus.close()
+    async with asyncio.timeout(1):
+        assert await bus.closed()
+    assert not client._subs
+    with pytest.raises(Unanswered):
+        await bus.request("x")

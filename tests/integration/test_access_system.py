@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remuda.queries import explain, queues
+from remuda.client.queries import explain, queues
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
 from remuda_bus.nats import connect
@@ -94,7 +94,7 @@ async def test_an_rm_of_every_kind_of_message_works(server: GuardedServer) -> No
         admin = await connect_as(server, "remuda-cli", "admin")
 
         async def saved() -> bool:
-            return bool(await admin.objects(subjects.SNAPSHOTS.name))
+            return bool(await admin.object_names(subjects.SNAPSHOTS.name))
 
         await until(saved)
         await admin.close()
@@ -125,13 +125,13 @@ async def test_an_rm_hears_that_its_report_is_wanted(server: GuardedServer) -> N
     rm = ResourceManager.connect(await connect_as(server, "rm-rm-1", "rm-1"), "rm-1")
     asked = asyncio.Event()
 
-    @rm.on_report_wanted
+    @rm.on_report_requested
     async def report() -> None:
         asked.set()
 
     async with rm, asyncio.timeout(30):
         proxy = await connect_as(server, "remuda-rmproxy", "rmproxy")
-        await proxy.publish(subjects.report_wanted("rm-1"), b"")
+        await proxy.publish(subjects.report_request("rm-1"), b"")
         await asked.wait()
         await proxy.close()
 
@@ -154,6 +154,6 @@ async def test_a_forged_rm_id_is_refused_and_told(server: GuardedServer) -> None
                 subjects.register("rm-1"), si.RegisterResourceManagerRequest(rmID="rm-2").SerializeToString()
             )
     admin = await connect_as(server, "remuda-cli", "admin")
-    letter = await admin.last(subjects.DEAD_LETTERS.name, subjects.dead_letter("rm-1"))
+    letter = await admin.last_message(subjects.DEAD_LETTERS.name, subjects.dead_letter("rm-1"))
     assert letter is not None and letter.payload == forged.SerializeToString()
     await admin.close()

@@ -17,7 +17,7 @@ from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import tell
+from remuda_rmproxy import limits
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
 from tests.integration.running import QUEUES, running, until
@@ -97,7 +97,7 @@ async def test_full_streams_refuse_and_nothing_is_lost(server: NatsServer, bus: 
 async def _make_room(bus: NatsBus) -> None:
     """As it is made behind snapshots."""
     while True:
-        end = await bus.last(subjects.INBOX.name, subjects.inbox("rm-1"))
+        end = await bus.last_message(subjects.INBOX.name, subjects.inbox("rm-1"))
         if end is not None and await _handled(bus) >= end.seq:
             await bus.trim(subjects.INBOX.name, subjects.inbox("rm-1"), end.seq + 1)
         await asyncio.sleep(0.05)
@@ -110,8 +110,8 @@ async def _handled(bus: NatsBus) -> int:
 
 
 async def test_a_slow_rm_delays_only_itself(server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tell, "UNACKNOWLEDGED_MESSAGES", 30)
-    monkeypatch.setattr(tell, "LOOK_EVERY_MESSAGES", 1)
+    monkeypatch.setattr(limits, "UNACKNOWLEDGED_MESSAGES", 30)
+    monkeypatch.setattr(limits, "ACKNOWLEDGED_CHECK_MESSAGES", 1)
     async with (
         doors(server.url),
         running(server.url, "core", core_main, CoreSettings),
@@ -135,8 +135,8 @@ async def test_a_slow_rm_delays_only_itself(server: NatsServer, bus: NatsBus, mo
 
 async def test_a_slow_rm_may_register_again(server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though its registration stands in the log behind what it is not told yet."""
-    monkeypatch.setattr(tell, "UNACKNOWLEDGED_MESSAGES", 3)
-    monkeypatch.setattr(tell, "LOOK_EVERY_MESSAGES", 1)
+    monkeypatch.setattr(limits, "UNACKNOWLEDGED_MESSAGES", 3)
+    monkeypatch.setattr(limits, "ACKNOWLEDGED_CHECK_MESSAGES", 1)
     async with doors(server.url), running(server.url, "core", core_main, CoreSettings), connected(server.url) as rm:
         await registered(rm)
         await begin(rm)

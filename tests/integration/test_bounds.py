@@ -24,49 +24,68 @@ ROOMS = {
 ELSEWHERE = ("limits.py", "subjects.py", "demo", "load", "screens")
 # Numbers that bound nothing, by module.
 NUMBERS = {
+    "bus/nats/bus.py": {"INTERNAL"},
     "bus/nats/connection.py": {"FORBIDDEN"},
-    "bus/nats/feed.py": {"NANOSECOND"},
+    "bus/nats/ordered_consumer.py": {"NANOSECOND"},
     "bus/nats/jetstream.py": {
-        "STREAM_NOT_FOUND", "CONSUMER_NOT_FOUND", "NO_MESSAGE_FOUND", "STREAM_NAME_IN_USE", "STORE_FAILED", "TOO_MANY",
-        "DUPLICATE_IN_PROCESS",
+        "STREAM_NOT_FOUND", "CONSUMER_NOT_FOUND", "NO_MESSAGE_FOUND", "SEQUENCE_NOT_FOUND", "STREAM_NAME_IN_USE",
+        "STORE_FAILED", "TOO_MANY", "DUPLICATE_IN_PROCESS",
     },
-    "bus/nats/micro.py": {"BUSY"},
-    "bus/nats/pull.py": {"UNLIMITED_BYTES"},
-    "bus/process.py": {"GC_THRESHOLDS"},
-    "sdk/told.py": {"NOWHERE"},
+    "bus/nats/micro_service.py": {"BUSY", "INTERNAL"},
+    "bus/nats/durable_consumer.py": {"UNLIMITED_BYTES"},
+    "bus/process/run.py": {"GC_THRESHOLDS"},
+    "sdk/callback_cursor.py": {"NOWHERE"},
+    "sdk/predicate_answers.py": {"REFUSED"},
     "sdk/client.py": {"INVALID", "REFUSED", "INTERNAL", "OUTAGE"},
     # How far structures of the index grow before they are put in order: any number would do.
-    "core/cycle/claimants.py": {"ROOM"},
-    "core/cycle/fit_list.py": {"MOST_IN_BLOCK"},
-    "core/cycle/nodes.py": {"WORTH_LOOKING_BACK"},
-    "core/cycle/order.py": {"UNLIMITED"},
+    "core/index/fit_list.py": {"MOST_IN_BLOCK"},
+    "core/index/nodes.py": {"WORTH_LOOKING_BACK"},
+    "core/index/queues.py": {"UNLIMITED"},
     "core/facts.py": {"STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"},
     "core/rules/properties.py": {"PREEMPTION_DELAY_MS"},  # what a queue has that says nothing: a setting
     "core/rules/resource.py": {"INT64_MAX", "INT64_MIN"},
     "core/rules/share.py": {"ONE"},
     "core/shell/child.py": {"STDERR"},
+    "core/shell/replica.py": {"UNAVAILABLE"},
     "core/shell/snapshot_format.py": {"FORMAT"},
     "core/shell/snapshots.py": {"BUSY"},
-    "core/state.py": {"NEVER_MS", "FIRST_UUID"},
-    "config/properties.py": {"_MAX_NS"},
-    "config/quantity.py": {"INT64_MAX"},
+    "core/state/state.py": {"FIRST_UUID"},
+    "core/state/timers.py": {"NEVER_MS"},
+    "config/rules/quantity.py": {"INT64_MAX"},
+    "config/schema/yaml_document.py": {"PARTITION_DEPTH"},  # where partitions stand in a text
     "config/schema/models.py": {"UINT64_MAX"},
-    "events/alarm.py": {"NS_PER_MS"},
-    "events/narrate.py": {"NS_PER_MS"},
-    "rmproxy/session.py": {"INVALID", "NOT_REGISTERED", "SUPERSEDED", "UNPROCESSABLE", "OUTAGE"},
-    "rmproxy/tellings.py": {"NANOSECONDS_PER_MS"},
-    "cli/embedded.py": {"PR_SET_PDEATHSIG"},
-    "cli/supervise.py": {"_PR_SET_PDEATHSIG"},
-    "cli/terminal.py": {"SMALLEST_SCREEN"},
-    "cli/up.py": {"REDRAW_EVERY_S"},
+    "events/history/halt_records.py": {"NS_PER_MS"},
+    "events/event_records/__init__.py": {"NS_PER_MS"},
+    "rmproxy/records/status_codes.py": {
+        "INVALID", "NOT_REGISTERED", "SUPERSEDED", "UNPROCESSABLE", "TOO_MANY", "OUTAGE",
+    },
+    "rmproxy/outbound/callback_mapping.py": {"NANOSECONDS_PER_MS"},
+    "cli/embedded/nats_server.py": {"PR_SET_PDEATHSIG"},
+    "cli/client/queries.py": {"NOT_FOUND"},
+    "cli/local/supervisor.py": {"_PR_SET_PDEATHSIG"},
+    "cli/terminal/output.py": {"SMALLEST_SCREEN"},
+    "cli/local/up.py": {"REDRAW_EVERY_S"},
+    "cli/show/queue_tree.py": {"MOST_NAME", "NARROW"},  # widths of columns on a screen
 }  # fmt: skip
 # Queues without a bound of their own, and what bounds them.
 BOUNDED_BY = {
-    "bus/memory.py": {"queue": "stands for a server, in tests"},
-    "bus/nats/feed.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},
-    "sdk/inflow.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
-    "core/cycle/contest.py": {"self._line": "cut where it is some times longer than members are many"},
-    "core/cycle/order.py": {"self.best": "the asks of an application"},
+    "bus/memory/bus.py": {"queue": "stands for a server, in tests"},
+    "bus/nats/shared_consumer.py": {"self._live": "BUFFERED_BYTES, with what all others have not taken"},
+    "bus/nats/message_buffer.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},
+    "sdk/callback_consumer.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
+    "core/index/lazy_ranking.py": {"self._line": "cut where it is some times longer than members are many"},
+    "core/index/queues.py": {"self.best": "the asks of an application"},
+    "core/shell/leader.py": {
+        "self._questions": "REQUESTS_AT_ONCE of the process, in limits.py of the bus",
+        "messages": "one batch: the next is taken when it is empty",
+    },
+    "core/shell/trial.py": {"(commit, _)": "one message, or none"},
+    "rmproxy/inbound/inbox_backlog.py": {"self.batches": "BACKLOG_STEPS: small batches are counted as one"},
+    "rmproxy/inbound/request_queue.py": {"self._waiting": "QUEUE_MESSAGES, QUEUE_BYTES, ALL_QUEUES_BYTES"},
+    "rmproxy/outbound/acknowledgement_window.py": {
+        "self._batches": "UNACKNOWLEDGED_MESSAGES, UNACKNOWLEDGED_BYTES"
+    },
+    "rmproxy/sessions/cursor_check.py": {"self._pending": "each RM once, of RMS"},
 }  # fmt: skip
 
 

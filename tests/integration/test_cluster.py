@@ -12,7 +12,7 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Full, Outgoing, Refused, Unanswered
 from remuda_bus.nats import NatsBus
-from remuda_bus.ordered import append_in_order
+from remuda_bus.streams.ordered_append import append_in_order
 from tests.integration.guarded import GuardedCluster
 from tests.integration.running import until
 
@@ -41,7 +41,7 @@ async def test_callbacks_go_on_at_once_when_a_connection_moves(cluster: GuardedC
     server that leads the consumer."""
     durable, metadata = subjects.callback_consumer(RM), {"number": "1"}
     proxy = await cluster.connect("remuda-rmproxy", "rmproxy")
-    await proxy.make_consumer(subjects.CALLBACKS.name, subjects.callback(RM, "*"), durable, 0, metadata)
+    await proxy.create_consumer(subjects.CALLBACKS.name, subjects.callback(RM, "*"), durable, 0, metadata)
     leads = await proxy._jetstream.api(f"CONSUMER.INFO.{subjects.CALLBACKS.name}.{durable}")
     rm = await cluster.connect(durable, RM, but=leads["cluster"]["leader"])
     consumer = await rm.join_consumer(subjects.CALLBACKS.name, durable, metadata)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from tests.conformance import in_process, over_nats
+from tests.conformance.builders import app, ask, asks, node, release, scenario
 from tests.conformance.kinds import sums
-from tests.conformance.telling import app, ask, asks, node, release, scenario
 
 
 async def test_over_nats_as_in_process():

@@ -8,8 +8,8 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from remuda.supervise import Process
-from remuda.system import Layout, System
+from remuda.local.supervisor import Process
+from remuda.local.system import Layout, System
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 

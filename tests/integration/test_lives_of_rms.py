@@ -221,9 +221,9 @@ async def test_the_newer_instance_wins_and_the_older_is_told(server: NatsServer,
         await older.ask([ask("app-1", "k1", vcore=1)])
         waits = asyncio.create_task(placed(older, "never"))
         async with asyncio.timeout(10), ResourceManager.connect(server.url, "rm-1", resync="replay") as newer:
-            asks = older._session.asks([ask("app-1", "k2", vcore=1)], 1_000_000)
-            assert older._outflow is not None
-            late = await older._outflow.publish("allocation", asks)  # it does not know yet
+            asks = older._encoder.asks([ask("app-1", "k2", vcore=1)], 1_000_000)
+            assert older._request_publisher is not None
+            late = await older._request_publisher.publish("allocation", asks)  # it does not know yet
             with pytest.raises(Superseded, match="another instance"):
                 await waits
             with pytest.raises(Superseded):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from remuda.system import Layout, System
+from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.nats import connect
 from remuda_proto.si.v1 import si_pb2 as si

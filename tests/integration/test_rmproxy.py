@@ -18,12 +18,12 @@ from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
+from remuda_rmproxy.outbound.published_position import read_published_position
 from remuda_rmproxy.shell import main as rmproxy_main
-from remuda_rmproxy.tell import newest_callback
 from tests.integration.running import running, until
 from tests.integration.scripted_core import Fact, ScriptedCore, allocated, scripted_core
 
-impatient = partial(rmproxy_main, core_within_s=0.5)
+impatient = partial(rmproxy_main, core_timeout_s=0.5)
 
 
 @pytest.fixture
@@ -85,9 +85,14 @@ async def told(bus: NatsBus, count: int, rm_id: str = "rm-1", kind: str = "*") -
 # Registration
 
 
-async def test_more_rms_than_there_may_be(bus: NatsBus, core: ScriptedCore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def one_rm_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before rmproxy starts."""
+    monkeypatch.setenv("REMUDA_MAX_RMS", "1")
+
+
+async def test_more_rms_than_there_may_be(one_rm_at_most: None, bus: NatsBus, core: ScriptedCore) -> None:
     """A new one is refused; one that is on record registers again."""
-    monkeypatch.setattr(limits, "RMS", 1)
     await register(bus)
     with pytest.raises(Refused, match="rmID 'rm-2': 1 RMs are on record in remuda_rms") as refused:
         await register(bus, "rm-2")
@@ -105,7 +110,7 @@ async def test_a_registration_is_answered_once_the_core_has_accepted(bus: NatsBu
     assert reply.headers[subjects.REGISTRATION] == "1"
     assert await record(bus) == {
         "rm_id": "rm-1", "policy_group": "group", "version": "1.0", "config_source": "built-in", "state": "registered",
-        "extra_config": {}, "registration": 1, "callbacks_after": 0, "life": 0,
+        "extra_config": {}, "registration": 1, "callbacks_after": 0, "life": 0, "deregistered_ms": 0,
     }  # fmt: skip
 
 
@@ -187,7 +192,7 @@ async def test_a_request_leaves_the_stream_when_it_is_in_the_inbox(bus: NatsBus,
     await core.until(lambda commands: len(commands) == 2)
 
     async def left() -> bool:
-        return await bus.last(subjects.REQUESTS.name, "si.v1.rm.>") is None
+        return await bus.last_message(subjects.REQUESTS.name, "si.v1.rm.>") is None
 
     await until(left)
 
@@ -209,6 +214,7 @@ async def test_dead_letters_never_stop_the_line(bus: NatsBus, core: ScriptedCore
     while len(kept) < len(bad):
         kept += await reader.batch(timeout_s=5)
     await reader.close()
+    kept.sort(key=lambda message: int(message.headers[subjects.ORIGIN_SEQ]))  # RMs do not wait for each other
     assert [int(message.headers[subjects.ORIGIN_SEQ]) for message in kept] == bad
     assert kept[0].payload == b"\xff\xff\xff"
     assert kept[0].headers[subjects.ORIGIN_SUBJECT] == subjects.request("rm-1", "allocation")
@@ -340,7 +346,7 @@ async def test_telling_goes_on_exactly_where_it_stopped(server: NatsServer, bus:
         lives = 0
         while not deciding.done():
             lives += 1
-            before = await newest_callback(bus, "rm-1")
+            before = await read_published_position(bus, "rm-1")
             async with running(server.url, "rmproxy", rmproxy_main):
                 await until(lambda before=before: _told_more(bus, before.callback_seq))  # type: ignore[misc]
         async with running(server.url, "rmproxy", rmproxy_main):
@@ -350,7 +356,7 @@ async def test_telling_goes_on_exactly_where_it_stopped(server: NatsServer, bus:
 
 
 async def _told_more(bus: NatsBus, than: int) -> bool:
-    return (await newest_callback(bus, "rm-1")).callback_seq > than
+    return (await read_published_position(bus, "rm-1")).callback_seq > than
 
 
 async def test_a_standby_takes_over_both_directions(server: NatsServer, bus: NatsBus, config: None) -> None:
@@ -369,7 +375,7 @@ async def test_a_standby_takes_over_both_directions(server: NatsServer, bus: Nat
 async def test_what_was_acknowledged_is_trimmed_but_the_newest(
     server: NatsServer, bus: NatsBus, config: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "TRIM_CALLBACKS_EVERY_S", 0.1)
+    monkeypatch.setattr(limits, "TRIM_CALLBACKS_INTERVAL_S", 0.1)
     async with running(server.url, "rmproxy", rmproxy_main), scripted_core(server.url, "rm-1") as core:
         await _acknowledge_five(bus, core)
 
@@ -393,4 +399,4 @@ async def _acknowledge_five(bus: NatsBus, core: ScriptedCore) -> None:
 
     await until(trimmed)
     await consumer.close()
-    assert (await newest_callback(bus, "rm-1")).callback_seq == messages[-1].seq
+    assert (await read_published_position(bus, "rm-1")).callback_seq == messages[-1].seq

@@ -17,16 +17,16 @@ from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import (
-    ChangedPast,
     DeadLetter,
+    HistoryChanged,
     RegistrationFailed,
-    ReportWanted,
+    ReportRequested,
     ResourceManager,
     application,
     ask,
     node,
 )
-from remuda_sdk.session import Callback
+from remuda_sdk.callbacks import Callback
 from tests.integration.running import running, serves, until
 from tests.integration.scripted_core import Command, Fact, ScriptedCore, allocated, release_requested, scripted_core
 
@@ -231,8 +231,8 @@ async def test_an_rm_that_cannot_report_hears_that_it_should(
     async with ResourceManager.connect(server.url, "rm-1") as rm:
         callbacks = rm.callbacks()
         waiting = asyncio.ensure_future(anext(callbacks))
-        await bus.publish(subjects.report_wanted("rm-1"), b"")
-        with pytest.raises(ReportWanted, match="has lost what it knew of 'rm-1'"):
+        await bus.publish(subjects.report_request("rm-1"), b"")
+        with pytest.raises(ReportRequested, match="has lost what it knew of 'rm-1'"):
             await asyncio.wait_for(waiting, 20)
 
 
@@ -242,13 +242,13 @@ async def test_a_report_that_is_wanted_is_given_once(server: NatsServer, bus: Na
         registrations: list[int] = []
         reported = asyncio.Event()
 
-        @rm.on_report_wanted
+        @rm.on_report_requested
         async def report() -> None:
             registrations.append(core.registrations)
             reported.set()
 
-        await bus.publish(subjects.report_wanted("rm-1"), b"")
-        await bus.publish(subjects.report_wanted("rm-1"), b"")
+        await bus.publish(subjects.report_request("rm-1"), b"")
+        await bus.publish(subjects.report_request("rm-1"), b"")
         await asyncio.wait_for(reported.wait(), 20)
         await rm.submit(application("app-1"))
         assert registrations == [2]
@@ -269,7 +269,7 @@ async def test_a_gap_in_what_an_rm_is_told(server: NatsServer, bus: NatsBus, cor
         await bus.append(subjects.callback("rm-1", "node"), b"", gap)
         callbacks = rm.callbacks()
         await asyncio.wait_for(anext(callbacks), 20)
-        with pytest.raises(ChangedPast, match=r"the callback before 95\.0 is 93\.0"):
+        with pytest.raises(HistoryChanged, match=r"the callback before 95\.0 is 93\.0"):
             await asyncio.wait_for(anext(callbacks), 20)
         async with asyncio.timeout(20):
             while (await beats.get()).headers.get(subjects.LOG_SEQ) != "90":

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from remuda.system import Layout, System
-from remuda_bus import telemetry
+from remuda.local.system import Layout, System
+from remuda_bus import tracing
 
 from .otlp import Receiver, Span
 
@@ -37,7 +37,7 @@ def receiver() -> Iterator[Receiver]:
 async def test_an_ask_is_one_trace_from_the_rm_to_its_callback(
     receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv(telemetry.ENDPOINT, receiver.url)
+    monkeypatch.setenv(tracing.ENDPOINT, receiver.url)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # ms; by default a span waits 5 s for company
     async with System(Layout(tmp_path)) as system:
         await system.ready()
@@ -69,13 +69,13 @@ def complete(spans: list[Span]) -> bool:
 
 
 async def test_without_an_endpoint_opentelemetry_is_not_even_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv(telemetry.ENDPOINT, raising=False)
+    monkeypatch.delenv(tracing.ENDPOINT, raising=False)
     assert await importers_of("opentelemetry", tmp_path, monkeypatch) == set()
 
 
 async def test_with_an_endpoint_it_is(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Or the test before would show nothing."""
-    monkeypatch.setenv(telemetry.ENDPOINT, receiver.url)
+    monkeypatch.setenv(tracing.ENDPOINT, receiver.url)
     assert await importers_of("opentelemetry", tmp_path, monkeypatch) == {"rmproxy", "core", "config", "events", "rm"}
 
 
@@ -87,7 +87,7 @@ async def importers_of(package: str, data: Path, monkeypatch: pytest.MonkeyPatch
         _, errors = await one_ask(system.url)
         services = [process for process in system.processes if process.name != "nats-server"]
     imports = {"rm": imported(errors)} | {process.name: imported(process.log.read_text()) for process in services}
-    assert all("remuda_bus.telemetry" in names for names in imports.values()), "imports are not logged"
+    assert all("remuda_bus.tracing" in names for names in imports.values()), "imports are not logged"
     return {process for process, names in imports.items() if package in names}
 
 

@@ -10,13 +10,11 @@ from typing import Any
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Outgoing
-from remuda_bus.halts import Halts
 from remuda_bus.nats import connect
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.dead_letters import DeadLetters
-from remuda_rmproxy.forward import Forwarder
-from remuda_rmproxy.session import Rm, Sessions
+from remuda_rmproxy.records.rm_record import RmRecord
+from services.rmproxy.tests.forwarding import forwarder_of, trimmer_of
 
 RM = "rm-1"
 REQUESTS = 100
@@ -40,12 +38,12 @@ async def test_requests_are_forwarded_in_order_beside_a_stopped_rmproxy(tmp_path
     async with NatsServer(tmp_path / "nats") as server:
         buses = [await connect(server.url, name, timeout_s=5) for name in ("stopped", "working", "rm")]
         await buses[0].declare()
-        await buses[0].put(subjects.RMS.name, RM, Rm(RM, state="registered").encode())
+        await buses[0].put(subjects.RMS.name, RM, RmRecord(RM, state="registered").encode())
         bus: Any
         tasks = []
         for bus in (Stopped(buses[0]), buses[1]):
-            forwarder = Forwarder(bus, Sessions(), DeadLetters(bus), Halts(bus, "rmproxy", lambda: 0))
-            tasks += [asyncio.ensure_future(forwarder.run()), asyncio.ensure_future(forwarder.trim())]
+            forwarder = forwarder_of(bus)
+            tasks += [asyncio.ensure_future(forwarder.run()), asyncio.ensure_future(trimmer_of(forwarder).run())]
         request = si.NodeRequest(rmID=RM).SerializeToString()
         sent = [await buses[2].append(subjects.request(RM, "node"), request) for _ in range(REQUESTS)]
         inbox = await buses[2].read(subjects.INBOX.name, subjects.inbox(RM))
@@ -55,7 +53,7 @@ async def test_requests_are_forwarded_in_order_beside_a_stopped_rmproxy(tmp_path
                 commands = [inbox_pb2.Command.FromString(message.payload) for message in await inbox.batch()]
                 forwarded += [command.request_seq for command in commands]
         assert forwarded == sent
-        while await buses[2].last(subjects.REQUESTS.name, ">") is not None:  # noqa: ASYNC110 - nothing tells
+        while await buses[2].last_message(subjects.REQUESTS.name, ">") is not None:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.05)
         for task in tasks:
             task.cancel()

@@ -95,7 +95,7 @@ def places(partition: Partition, pending: PendingAsk) -> set[str]:
         if a.fact.placeholder and a.fact.task_group == ask.task_group and can_be_taken(a) and not smaller(a, pending)
     ]
     bound_to = ask.tags.get("si/requiredNode") or ask.tags.get("yunikorn.apache.org/requiredNode", "")
-    same = {a.node.id for a in free if a.node.schedulable and bound_to in ("", a.node.id)}
+    same = {a.node.id for a in free if takes(a.node, pending) and bound_to in ("", a.node.id)}
     same -= pending.refused
     return same or (best_nodes(partition, pending) if free else set())
 
@@ -171,7 +171,7 @@ def share_of(partition: Partition, queue: Queue) -> Fraction | list[Fraction]:
         return raw_shares(queue, queue.allocated)
     shares = [Fraction(0)]
     for name, used in queue.allocated.items():
-        limits = [queue.settings.guaranteed, *(q.settings.max for q in queue.lineage), partition.total]
+        limits = [queue.settings.guaranteed, *(q.settings.max for q in queue.path_to_root), partition.total]
         due = next((limit[name] for limit in limits if name in limit), 0)
         if used:
             shares.append(Fraction(used, due) if due else Fraction(1))
@@ -211,9 +211,9 @@ def what_limits(application: Application) -> tuple[object, ...]:
     """What has to let its asks pass, as far as it is known before the amounts."""
     limits = limits_for(application)
     trackers = tuple((queue.path, name) for queue, name, limit in limits if limit.max_resources)
-    gates = tuple((queue.path, name) for queue, name, limit in limits if limit.max_applications)
-    gated = gates or any(queue.settings.max_applications for queue in application.queue.lineage)
-    return trackers, gates if gated and not application.runs else None
+    application_limits = tuple((queue.path, name) for queue, name, limit in limits if limit.max_applications)
+    gated = application_limits or any(queue.settings.max_applications for queue in application.queue.path_to_root)
+    return trackers, application_limits if gated and not application.runs else None
 
 
 def may_run(ask: PendingAsk) -> bool:
@@ -221,7 +221,7 @@ def may_run(ask: PendingAsk) -> bool:
     application = ask.application
     if application.runs:
         return True
-    for queue in application.queue.lineage:
+    for queue in application.queue.path_to_root:
         running = [other for other in below(queue) if other.runs]
         if queue.settings.max_applications and len(running) >= queue.settings.max_applications:
             return False
@@ -236,6 +236,7 @@ def fits_limits(ask: PendingAsk) -> bool:
     for limit, others in limits_of(ask.application):
         for name, maximum in limit.max_resources.items():
             used = sum(o.allocated.get(name, 0) + o.allocated_placeholder.get(name, 0) for o in others)
+            used += 0 if has_place(ask) else sum(held_for(other, name) for other in others)
             if ask.ask.resource.get(name, 0) > maximum - used:
                 return False
     return True
@@ -250,7 +251,7 @@ def limits_of(application: Application) -> Iterator[tuple[Limit, list[Applicatio
 def limits_for(application: Application) -> list[tuple[Queue, str, Limit]]:
     """In which queue, for whom."""
     found = []
-    for queue in application.queue.lineage:
+    for queue in application.queue.path_to_root:
         for kind, limit_for in (("user", user_limit), ("group", group_limit)):
             limit, name = limit_for(queue, application)
             if limit is not None:
@@ -270,7 +271,7 @@ def group_limit(queue: Queue, application: Application) -> tuple[Limit | None, s
     """Of the application's one group: the first that is named on the way up."""
     if not application.groups:
         return None, ""
-    names = [name for q in application.queue.lineage for limit in q.settings.limits for name in limit.groups]
+    names = [name for q in application.queue.path_to_root for limit in q.settings.limits for name in limit.groups]
     known = [name for name in names if name in application.groups]
     for name in (*known[:1], "*"):
         for limit in queue.settings.limits:
@@ -287,11 +288,22 @@ def below(queue: Queue) -> Iterator[Application]:
 
 def fits_maxima(ask: PendingAsk) -> bool:
     """What is left of a maximum may be negative: then nothing fits, whatever it needs."""
-    for queue in ask.application.queue.lineage:
+    for queue in ask.application.queue.path_to_root:
         for name, maximum in queue.settings.max.items():
-            if ask.ask.resource.get(name, 0) > maximum - queue.allocated.get(name, 0):
+            used = queue.allocated.get(name, 0)
+            used += 0 if has_place(ask) else sum(held_for(other, name) for other in below(queue))
+            if ask.ask.resource.get(name, 0) > maximum - used:
                 return False
     return True
+
+
+def has_place(ask: PendingAsk) -> bool:
+    """Others are preempted for it, and the node is reserved for it: so is its place under maxima and limits."""
+    return ask.preemption is not None and ask.preemption.node.reservation is ask
+
+
+def held_for(application: Application, name: str) -> int:
+    return sum(ask.ask.resource.get(name, 0) for ask in application.asks.values() if has_place(ask))
 
 
 # Where is best
@@ -300,7 +312,7 @@ def fits_maxima(ask: PendingAsk) -> bool:
 def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     """IDs of the nodes with the best score; of nodes that are the same only the one with the smallest ID."""
     alike: dict[object, tuple[float, str]] = {}
-    for node in candidates(partition):
+    for node in candidates(partition, ask):
         wanted = bound_to(ask) in ("", node.id) and node.id not in ask.refused
         if wanted and has_room(node, ask.ask.resource):
             shape = (sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a))
@@ -309,9 +321,15 @@ def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     return {node_id for score, node_id in alike.values() if score <= best + CLOSE}
 
 
-def candidates(partition: Partition) -> list[Node]:
+def candidates(partition: Partition, ask: PendingAsk) -> list[Node]:
     nodes = sorted(partition.nodes.values(), key=lambda n: n.id)
-    return [node for node in nodes if node.schedulable and node.reservation is None]
+    return [node for node in nodes if takes(node, ask) and node.reservation is None]
+
+
+def takes(node: Node, ask: PendingAsk) -> bool:
+    """A node that is not ready takes nothing, a draining one only asks that are bound to it."""
+    ready = node.attributes.get("ready", "true").lower() != "false"
+    return ready and (not node.draining or bound_to(ask) == node.id)
 
 
 def bound_to(ask: PendingAsk) -> str:
@@ -324,7 +342,7 @@ def bound_to(ask: PendingAsk) -> str:
 def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     """Those kept for it that have room by now."""
     nodes = [partition.nodes[node_id] for node_id in ask.reservations]
-    fine = [node for node in nodes if node.schedulable and node.id not in ask.refused]
+    fine = [node for node in nodes if takes(node, ask) and node.id not in ask.refused]
     return {node.id for node in fine if has_room(node, ask.ask.resource)}
 
 
@@ -333,7 +351,7 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
     node = partition.nodes.get(bound_to(ask))
     if (
         node is None
-        or not node.schedulable
+        or not takes(node, ask)
         or node.id in ask.refused
         or (node.reservation is not None and bound_to(node.reservation))
     ):
@@ -351,7 +369,7 @@ def closest(partition: Partition, ask: PendingAsk) -> set[str]:
     """The candidates that lack least, of those that would be large enough if they were empty."""
     need = ask.ask.resource
     lacking = {}
-    for node in candidates(partition):
+    for node in candidates(partition, ask):
         large = all(amount <= node.capacity.get(name, 0) for name, amount in need.items())
         if large and node.id not in ask.refused:
             available = node.available()

@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from random import Random
 
+import msgspec
+
 from remuda_core import commands
 from remuda_core.commands import Command
 from remuda_core.facts import Allocated, Ask
@@ -52,7 +54,7 @@ class Storm:
         self.nodes = random.choice((2, 6, 6, 30, 150))
         self.room = random.choice((1, 3))
         self.limited = random.choice((0.0, 0.2, 0.6))  # of the queues
-        self.wild = random.choice((0.0, 0.02, 0.1))  # of configurations and registrations
+        self.wild = random.choice((0.0, 0.02, 0.1, 0.3))  # of configurations and registrations
         # Queues that are guaranteed much have applications that would take it from others; or most applications are
         # gangs.
         mood = random.random()
@@ -66,6 +68,7 @@ class Storm:
         self.declared = dict.fromkeys(declared, "true")
         self.silent = random.choice((0.0, 0.0, 0.01))  # how often the RM is not heard of
         self.made = 0
+        self.last: Configuration | None = None
 
     def run(self, steps: int) -> Iterator[Command]:
         """Each command once it is about to be handled."""
@@ -286,7 +289,38 @@ class Storm:
             rm_id = RM if self.random.random() < 0.8 else "another"
             resync = {"resync": self.random.choice(("report", "replay"))}
             return commands.Register(rm_id, self.configuration(), extra_config=self.declared | resync)
-        return commands.Configure(self.configuration())
+        return commands.Configure(self.altered() if self.random.random() < 0.7 else self.configuration())
+
+    def altered(self) -> Configuration:
+        """The configuration there is, but for one thing about some queues: an index that is there has to follow."""
+        if self.last is None:
+            return self.configuration()
+        change = self.random.choice(
+            ("max", "guaranteed", "properties", "limits", "max_applications", "child_template", "parent", "queues")
+        )
+        partitions = tuple(
+            msgspec.structs.replace(each, root=self.changed(each.root, change, 0)) for each in self.last.partitions
+        )
+        self.last = msgspec.structs.replace(self.last, checksum=self.new("sum-"), partitions=partitions)
+        return self.last
+
+    def changed(self, queue: QueueSettings, change: str, depth: int) -> QueueSettings:
+        queue = msgspec.structs.replace(
+            queue, queues=tuple(self.changed(child, change, depth + 1) for child in queue.queues)
+        )
+        if self.random.random() < 0.4 and (depth or change not in ("max", "guaranteed")):  # root has none
+            new = {
+                "max": self.maximum,
+                "guaranteed": lambda: self.guaranteed(queue.name),
+                "properties": self.properties,
+                "limits": self.limits,
+                "max_applications": self.max_applications,
+                "child_template": self.template,
+                "parent": lambda: depth == 0 or self.random.random() < 0.2,
+                "queues": lambda: queue.queues[: self.random.choice((-1, None))] if depth else queue.queues,
+            }
+            return msgspec.structs.replace(queue, **{change: new[change]()})
+        return queue
 
     def connection(self) -> Command:
         """It is silent, and back; one that has deregistered is back when it registers."""
@@ -303,7 +337,8 @@ class Storm:
         names = ("default",) if self.contended or self.random.random() < 0.7 else ("default", "other")
         partitions = tuple(self.settings(name) for name in names)
         compatibility = self.random.choice(("none", "none", "yunikorn-1.4"))
-        return Configuration(self.new("sum-"), partitions, compatibility, source="storm")
+        self.last = Configuration(self.new("sum-"), partitions, compatibility, source="storm")
+        return self.last
 
     def settings(self, name: str) -> PartitionSettings:
         random = self.random
@@ -437,7 +472,7 @@ def attempt(done: Sequence[Command]) -> Exception | None:
     return None
 
 
-def kind_of(error: Exception | None) -> tuple[type, str]:
+def preemptor_kind(error: Exception | None) -> tuple[type, str]:
     """What tells errors apart, roughly: one of another kind is not the one that is looked for."""
     return type(error), str(error)[:20]
 
@@ -450,7 +485,7 @@ def shortened(done: Sequence[Command], error: Exception) -> list[Command]:
         start = 0
         while start < len(few):
             less = few[:start] + few[start + size :]
-            if kind_of(attempt(less)) == kind_of(error):
+            if preemptor_kind(attempt(less)) == preemptor_kind(error):
                 few = less
             else:
                 start += size

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from remuda_core.cycle.explanations import Explanations
-from remuda_core.cycle.position import Positions
+from remuda_core.core import Core
+from remuda_core.explain.explanations import Explanations
+from remuda_core.explain.queue_position import Positions
 from remuda_core.rules.connection import RUNNING
-from remuda_core.state import Partition, State
+from remuda_core.state import Partition
 
 from . import oracle
 from .storm import Storm
@@ -19,14 +20,14 @@ def test_of_every_ask_that_waits(seed: int) -> None:
     for number, _ in enumerate(storm.run(150)):
         if number % 10 == 0:
             for partition in storm.world.state.partitions.values():
-                check_positions(partition)
-                check_constraints(storm.world.state, partition)
+                check_positions(storm.world.core, partition)
+                check_constraints(storm.world.core, partition)
 
 
-def check_positions(partition: Partition) -> None:
-    if partition.index is None:
+def check_positions(core: Core, partition: Partition) -> None:
+    if core.index.find(partition) is None:
         return
-    positions = Positions()
+    positions = Positions(core.index)
     for queue in partition.queues.values():
         if queue.leaf:
             ahead = 0
@@ -47,13 +48,13 @@ def turn_of(partition: Partition, path: str) -> tuple[int, int]:
     return [child.path for child in in_order].index(path) + 1, len(in_order)
 
 
-def check_constraints(state: State, partition: Partition) -> None:
+def check_constraints(core: Core, partition: Partition) -> None:
     """Nothing is in the way of an ask exactly when its application may run, and it fits every limit, every maximum and
     some node. A real ask of a gang waits for a place, and for nothing else."""
-    explanations = Explanations(state)
+    explanations = Explanations(core.state, core.index)
     for ask in oracle.pending(partition.root):
         found = explanations.of(partition, ask)
-        if state.rm_state != RUNNING:
+        if core.state.rm_state != RUNNING:
             assert found.pop(0).constraint == "rm"
         if oracle.awaits_place(ask):
             assert [c.constraint for c in found] == ["placeholder"]

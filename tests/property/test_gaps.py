@@ -10,8 +10,8 @@ import pytest
 from remuda_core import commands
 from remuda_core.check import check
 from remuda_core.core import Core
-from remuda_core.cycle.index import Index
 from remuda_core.facts import STOPPED_BY_RM, Ask, AskOutstanding, AskWaiting, Fact
+from remuda_core.index.partition import PartitionIndex
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
@@ -77,11 +77,11 @@ class Day:
         )
 
 
-def worth_opening(index: Index) -> int:
+def worth_opening(index: PartitionIndex) -> int:
     return 1_000
 
 
-def worth_nothing(index: Index) -> int:
+def worth_nothing(index: PartitionIndex) -> int:
     return 0
 
 
@@ -92,10 +92,10 @@ def test_gaps_are_filled_as_if_all_that_fits_were_open(first: int, monkeypatch: 
         told = day.begin()
         for step in range(120):
             told.append(commands.Schedule(ALLOCATIONS_PER_PASS if seed % 3 else 1))
-            monkeypatch.setattr(Index, "_worth_opening", worth_nothing)
+            monkeypatch.setattr(PartitionIndex, "_worth_opening", worth_nothing)
             searched = done(day.core.handle_all(told, day.now_ms))
-            check(day.core.state)
-            monkeypatch.setattr(Index, "_worth_opening", worth_opening)
+            check(day.core.state, day.core.index)
+            monkeypatch.setattr(PartitionIndex, "_worth_opening", worth_opening)
             assert searched == done(other.handle_all(told, day.now_ms)), f"seed {seed}, step {step}"
             told = day.step()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from remuda_core import commands
 from remuda_core.check import check, digest
-from remuda_core.cycle.preempt import Plan, obstacle, plan
+from remuda_core.cycle.preemption_plan import Plan, obstacle, plan
 from remuda_core.facts import PREEMPTED_BY_SCHEDULER, Allocated, Ask
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.state import Allocation, Node, Partition, PendingAsk, Queue
@@ -103,17 +103,17 @@ def allocations(node_id: str) -> st.SearchStrategy[Allocated]:
 
 def legal(world: World, pending: PendingAsk, victim: Allocation) -> bool:
     queue, own = victim.application.queue, pending.application.queue
-    fence = next((q for q in own.lineage if prop(q, "preemption.policy") == "fence"), own.lineage[-1])
-    common = next(q for q in own.lineage if q in queue.lineage)
+    fence = next((q for q in own.path_to_root if prop(q, "preemption.policy") == "fence"), own.path_to_root[-1])
+    common = next(q for q in own.path_to_root if q in queue.path_to_root)
     compatible = world.state.configuration is not None and world.state.configuration.compatibility == "yunikorn-1.4"
     return (
         queue is not own
-        and fence in queue.lineage
+        and fence in queue.path_to_root
         and not any(prop(q, "preemption.policy") == "disabled" for q in below(queue, common))
         and seen(victim.fact.priority, below(queue, common)) <= seen(pending.ask.priority, below(own, common))
         and not victim.releasing
         and not victim.fact.tags
-        and not (compatible and not any(q.settings.guaranteed for q in queue.lineage))
+        and not (compatible and not any(q.settings.guaranteed for q in queue.path_to_root))
     )
 
 
@@ -123,7 +123,7 @@ def prop(queue: Queue, name: str) -> str:
 
 def below(queue: Queue, common: Queue) -> list[Queue]:
     """From the leaf up to the last queue below the common one."""
-    return list(queue.lineage[: queue.lineage.index(common)])
+    return list(queue.path_to_root[: queue.path_to_root.index(common)])
 
 
 def seen(priority: int, path: list[Queue]) -> int:
@@ -136,10 +136,10 @@ def seen(priority: int, path: list[Queue]) -> int:
 def keeps_guaranteed(pending: PendingAsk, victims: list[Allocation]) -> bool:
     own = pending.application.queue
     for victim in victims:
-        common = next(q for q in own.lineage if q in victim.application.queue.lineage)
+        common = next(q for q in own.path_to_root if q in victim.application.queue.path_to_root)
         for queue in below(victim.application.queue, common):
             for name, due in queue.settings.guaranteed.items():
-                gone = sum(v.fact.resource.get(name, 0) for v in victims if queue in v.application.queue.lineage)
+                gone = sum(v.fact.resource.get(name, 0) for v in victims if queue in v.application.queue.path_to_root)
                 left = queue.allocated.get(name, 0) - queue.preempting.get(name, 0) - gone
                 if victim.fact.resource.get(name) and left < due:
                     return False
@@ -155,8 +155,8 @@ def enough(pending: PendingAsk, node: Node, victims: list[Allocation]) -> bool:
                 free[name] = free.get(name, 0) + amount
     if any(need.get(name, 0) > free.get(name, 0) for name in {*need, *free}):
         return False
-    for queue in pending.application.queue.lineage:
-        gone = [v for v in victims if queue in v.application.queue.lineage]
+    for queue in pending.application.queue.path_to_root:
+        gone = [v for v in victims if queue in v.application.queue.path_to_root]
         for bounds in (queue.settings.max, queue.settings.guaranteed):
             for name, bound in bounds.items():
                 used = queue.allocated.get(name, 0) - sum(v.fact.resource.get(name, 0) for v in gone)
@@ -224,5 +224,5 @@ def test_a_plan_becomes_facts_and_the_ask_gets_its_place(drawn: Case) -> None:
         world.handle(commands.Schedule(1_000))
         assert "wanted" not in pending.application.asks, "what was preempted for it did not help it"
         assert not partition.preemptions
-    check(world.state)
+    check(world.state, world.core.index)
     assert digest(world.replayed().state) == digest(world.state)

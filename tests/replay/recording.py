@@ -17,7 +17,7 @@ from pathlib import Path
 from remuda_bus import subjects
 from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
-from remuda_bus.nats.micro import VERSION
+from remuda_bus.nats.micro_service import VERSION
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.shell import snapshot_format
@@ -81,7 +81,7 @@ async def record(world: World) -> Recording:
         position = await writer.append(commit)
         if number in (len(world.log) // 2, len(world.log)):
             snapshots[position.seq] = b"".join(snapshot_format.write(RM, position, save(core.state)))
-    messages = [await bus.message(subjects.LOG.name, seq) for seq in range(1, writer.position.seq + 1)]
+    messages = [await bus.message_at(subjects.LOG.name, seq) for seq in range(1, writer.position.seq + 1)]
     return Recording([message.payload for message in messages if message is not None], snapshots)
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.message import Message
 
 from remuda_bus.log import LogReader
-from remuda_bus.nats.micro import VERSION
+from remuda_bus.nats.micro_service import VERSION
+from remuda_core.alarms import means_something
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.shell import replay, schema, snapshot_format
 from remuda_core.shell.snapshots import restore
 from remuda_core.snapshot import RESTORERS, save
+from remuda_core.state import Alarm
 from remuda_core.wire import read_fact
 from remuda_proto.remuda.v1 import snapshot_pb2
 from tests.property.world import RM
@@ -28,13 +31,24 @@ RECORDED = sorted(FOLDER.glob("*/*.gz"))
 async def started(recording: Recording, at: int | None) -> Core:
     """As a core that finds this on the bus."""
     bus, core = await recording.on_bus(at=at), Core(RM)
-    reader = await LogReader.open(bus, RM, await restore(bus, core), read_as=schema.Commit)
-    async for entries in reader.to_end():
+    reader = await LogReader.open(bus, RM, await restore(bus, core), commit_class=schema.Commit)
+    async for entries in reader.read_to_end():
         for entry in entries:
             replay.apply(core, entry.commit)
     assert reader.position.seq == len(recording.log)
-    check(core.state)
+    check(core.state, core.index)
+    forget_ask_over(core)
     return core
+
+
+def forget_ask_over(core: Core) -> None:
+    """Clear a flag that the first snapshots of 0.1.0 do not hold: the RM was told that an ask is over. A core restored
+    from one of them answers a repeated release of all asks once more."""
+    for partition in core.state.partitions.values():
+        for application in partition.applications.values():
+            application.asks_over = 0
+        for allocation in partition.allocations.values():
+            allocation.ask_over = False
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}/{path.name.partition('.')[0]}")
@@ -50,6 +64,8 @@ async def test_what_was_recorded_means_the_same(path: Path) -> None:
     now = snapshot_pb2.Snapshot.FromString(b"".join(pieces))
     for kind, records in by_kind(recorded).items():
         same = by_kind(now)[kind]
+        if kind == "alarm":  # earlier versions kept those that mean nothing any more
+            records = [r for r in records if means_something(replayed.state, alarm(r))]
         assert len(records) == len(same)
         for was, is_now in zip(records, same, strict=True):
             holds(was, is_now, kind)
@@ -64,6 +80,15 @@ def by_kind(snapshot: snapshot_pb2.Snapshot) -> dict[str, list[Message]]:
     return found
 
 
+def in_order(refusal: Any) -> tuple[object, ...]:
+    amounts = sorted((name, quantity.value) for name, quantity in refusal.resource.resources.items())
+    return refusal.at_ms, refusal.priority, refusal.required_node, amounts
+
+
+def alarm(record: Message) -> Alarm:
+    return Alarm(*(getattr(record, name) for name in Alarm._fields))
+
+
 def holds(was: Message, is_now: Message, where: str) -> None:
     """All that was said is still said; what is said besides is new."""
     for field, value in was.ListFields():
@@ -72,6 +97,8 @@ def holds(was: Message, is_now: Message, where: str) -> None:
             holds(value, now, there)
         elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
             assert len(now) == len(value), there
+            if field.name == "refusals":  # version 0.1.0 kept them in another order than that of time
+                value, now = (sorted(refusals, key=in_order) for refusals in (value, now))
             for one, other in zip(value, now, strict=True):
                 holds(one, other, there)
         else:

@@ -1,12 +1,17 @@
-"""python -m tests.sim --seed 7 (again, with the story) · --seconds 3600 · --seeds 2000 --from 0"""
+"""python -m tests.sim --seed 7 (again, with the story) · --seconds 3600 · --seeds 2000 --from 0 · --tenants"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
+from collections.abc import Callable
 
+from . import tenants
 from .simulation import run
+from .story import Story
+
+Run = Callable[[int], Story]
 
 
 def main() -> int:
@@ -15,20 +20,22 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed of several")
     parser.add_argument("--seeds", type=int, help="how many")
     parser.add_argument("--seconds", type=float, default=60.0, help="as many as fit (default: 60)")
+    parser.add_argument("--tenants", action="store_true", help="five RMs, one of them hostile")
     options = parser.parse_args()
+    chosen: Run = tenants.run if options.tenants else run
     if options.seed is not None:
-        return _one(options.seed)
-    return _many(options.first, options.seeds, options.seconds)
+        return _one(chosen, options.seed)
+    return _many(chosen, options.first, options.seeds, options.seconds)
 
 
-def _one(seed: int) -> int:
+def _one(run: Run, seed: int) -> int:
     story = run(seed)
     print("\n".join(story.lines))
     print(f"seed {seed}: {'; '.join(story.violations) or 'no violation'} ({story.digest()[:12]})")
     return bool(story.violations)
 
 
-def _many(first: int, seeds: int | None, seconds: float) -> int:
+def _many(run: Run, first: int, seeds: int | None, seconds: float) -> int:
     started, ran, failed = time.monotonic(), 0, []
     while ran < seeds if seeds is not None else time.monotonic() - started < seconds:
         story = run(first + ran)
@@ -41,7 +48,7 @@ def _many(first: int, seeds: int | None, seconds: float) -> int:
     took = time.monotonic() - started
     print(f"{ran} seeds from {first}, {len(failed)} with a violation, {took:.1f} s, {took / max(1, ran):.3f} s each")
     if failed:
-        print(f"what happened: python -m tests.sim --seed {failed[0]}")
+        print(f"what happened: python -m tests.sim {'--tenants ' if run is tenants.run else ''}--seed {failed[0]}")
     return bool(failed)
 
 

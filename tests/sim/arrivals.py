@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remuda_bus.bus import BusError, ChangedPast, Entry, Message
+from remuda_bus.bus import BusError, Entry, HistoryChanged, Message
 
 from .network import Network, Work, at_once
 
@@ -44,7 +44,7 @@ class Arrivals:
         try:
             while True:
                 self.come(await source(), self._connection.delay_s(self))
-        except (BusError, ChangedPast) as error:
+        except (BusError, HistoryChanged) as error:
             self._failed = error
             self._ring()
 

@@ -9,13 +9,13 @@ from hashlib import sha256
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Reader
-from remuda_bus.log import Position, join
+from remuda_bus.log import Position, join_parts
 from remuda_bus.memory import MemoryBus
 from remuda_core.check import check, digest
 from remuda_core.commands import Schedule
 from remuda_core.core import Core
 from remuda_core.shell import replay, schema
-from remuda_events.narrate import narrate
+from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
 from .story import Story, Violation
@@ -80,7 +80,7 @@ class Auditor:
         self._tip = Position(message.seq, sha256(message.payload).digest())
         if not part.more:
             self._head = self._tip
-            self._accept(message.seq, join(self._parts))
+            self._accept(message.seq, join_parts(self._parts))
             self._parts = []
 
     def _accept(self, seq: int, commit: log_pb2.Commit) -> None:
@@ -89,7 +89,7 @@ class Auditor:
         for decision in commit.decisions:
             self._handles(seq, decision)
         replay.apply(self.core, schema.Commit.FromString(commit.SerializeToString()))
-        self._records.extend((seq, index) for index, _ in enumerate(narrate(commit)))
+        self._records.extend((seq, index) for index, _ in enumerate(event_records_of(commit)))
         if self.commits % CHECK_EVERY == 0:
             self.check()
 
@@ -112,7 +112,7 @@ class Auditor:
 
     def check(self) -> None:
         try:
-            check(self.core.state)
+            check(self.core.state, self.core.index)
         except AssertionError as error:
             raise Violation(f"{self.rm_id}: {error}") from error
 
@@ -130,11 +130,13 @@ class Auditor:
             return f"{self.rm_id}: {alarm} is due, it is {self.now_ms()}"
         if (left := await count(self._server, subjects.REQUESTS.name, f"si.v1.rm.{self.rm_id}.*")) > 0:
             return f"{left} requests of {self.rm_id} are not taken over"
-        last = await self._server.last(subjects.INBOX.name, subjects.inbox(self.rm_id))
+        last = await self._server.last_message(subjects.INBOX.name, subjects.inbox(self.rm_id))
         if last is not None and last.seq > state.inbox_seq:
             return f"the inbox of {self.rm_id} ends at {last.seq}, handled is {state.inbox_seq}"
-        last = await self._server.last(subjects.CALLBACKS.name, subjects.callback(self.rm_id, "*"))
-        heard = await self._server.acknowledged(subjects.CALLBACKS.name, subjects.callback_consumer(self.rm_id))
+        last = await self._server.last_message(subjects.CALLBACKS.name, subjects.callback(self.rm_id, "*"))
+        heard = await self._server.acknowledged_sequence(
+            subjects.CALLBACKS.name, subjects.callback_consumer(self.rm_id)
+        )
         if last is not None and last.seq > heard:
             return f"{self.rm_id} has callbacks up to {last.seq} and has taken those up to {heard}"
         if (told := await self._told_events())[-1:] != self._records[-1:]:

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from remuda_bus import subjects
 from remuda_bus.bus import (
+    AnsweredElsewhere,
     BusError,
-    ChangedPast,
     Entry,
     Handler,
     Headers,
+    HistoryChanged,
     Listener,
     Message,
-    NobodyListens,
+    NoResponders,
     Outgoing,
     Refused,
     Reply,
@@ -30,7 +31,7 @@ from remuda_bus.bus import (
 from remuda_bus.memory import MemoryBus, matches
 
 from .arrivals import Arrivals, Consuming, Reading, Watch
-from .network import Network, Work, at_once, one_by_one
+from .network import Network, Served, Work, at_once, one_by_one
 from .weather import Fate
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN_S = 5.0
 RETRY_S = 0.2
+LEADING = (subjects.LEASES.name, subjects.LEADERS.name)
 APART_S = 1e-6  # timers that are due at once come in any order
 
 
@@ -69,7 +71,7 @@ class Connection:
         """Nothing its process does from now on has an effect."""
         self.ended = True
         network = self._network
-        network.endpoints = [endpoint for endpoint in network.endpoints if endpoint[2] is not self]
+        network.endpoints = [endpoint for endpoint in network.endpoints if endpoint.of is not self]
         network.listeners = [listener for listener in network.listeners if listener[2] is not self]
         for arrivals in self._arrivals:
             arrivals.stop()
@@ -104,7 +106,7 @@ class Connection:
                 result = at_once(work())
             except _NoAnswer:
                 pass
-            except (BusError, ChangedPast, ValueError) as error:
+            except (BusError, HistoryChanged, ValueError) as error:
                 self._answer(answered, fate, None, error)
             else:
                 self._answer(answered, fate, result, None)
@@ -154,7 +156,7 @@ class Connection:
         return self._network.server.max_payload
 
     @property
-    def connections(self) -> int:
+    def connection_count(self) -> int:
         return self._connections
 
     async def publish(self, subject: str, payload: bytes, headers: Headers | None = None) -> None:
@@ -193,38 +195,44 @@ class Connection:
         asked = Message(subject, payload, dict(headers or {}))
 
         def arrived(answered: asyncio.Future[Any], fate: Fate) -> None:
-            endpoint = self._network.endpoint(subject)
-            if endpoint is None:
-                self._answer(answered, fate, None, NobodyListens(f"{subject}: nobody listens"))
-                return
-            handler, of = endpoint
-            self._network.later(of.delay_s(""), of._serve, handler, asked, partial(self._answer, answered, fate))
+            endpoints = self._network.asked(subject)
+            if not endpoints:
+                self._answer(answered, fate, None, NoResponders(f"{subject}: nobody listens"))
+            for one in endpoints:
+                self._network.later(
+                    one.of.delay_s(""), one.of._serve, one, asked, partial(self._answer, answered, fate)
+                )
 
         result = await self._ask("", arrived, timeout_s, subject)
         return Message(subject, result.payload, result.headers)
 
-    def _serve(self, handler: Handler, message: Message, answer: Callable[[Any, BaseException | None], None]) -> None:
-        if not self.ended:
-            self._process.work(self._handle(handler, message, answer))
+    def _serve(self, served: Served, message: Message, answer: Callable[[Any, BaseException | None], None]) -> None:
+        if not self.ended and (served.answers is None or served.answers()):
+            self._process.work(self._handle(served, message, answer))
 
     async def _handle(
-        self, handler: Handler, message: Message, answer: Callable[[Any, BaseException | None], None]
+        self, served: Served, message: Message, answer: Callable[[Any, BaseException | None], None]
     ) -> None:
         result, failure = Reply(b"", {}), None
         try:
-            given = await handler(message)
+            given = await served.handler(message)
             result = given if isinstance(given, Reply) else Reply(given, {})
+        except AnsweredElsewhere:
+            return
         except Refused as refusal:
             failure = refusal
         except Exception as error:  # noqa: BLE001 - told in the story
             self._unexpected(f"request {message.subject}", error)
             failure = Refused(f"{type(error).__name__}: {error}", 500)
-        if not self.ended and self._now() >= self._cut_until:
+        silent = served.answers is not None and not served.answers()
+        if not silent and not self.ended and self._now() >= self._cut_until:
             answer(result, failure)
 
-    async def serve(self, subject: str, handler: Handler, name: str) -> Endpoint:
+    async def serve(
+        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
+    ) -> Endpoint:
         self.usable()
-        endpoint = (subject, handler, self)
+        endpoint = Served(subject, handler, self, answers)
         self._network.endpoints.append(endpoint)
         return Endpoint(self._network, endpoint)
 
@@ -295,7 +303,7 @@ class Connection:
         await self._call(bucket, lambda: self._keeper(bucket).delete(bucket, key, revision))
 
     def _keeper(self, bucket: str) -> MemoryBus:
-        return self._leases if self._leases is not None and bucket == subjects.LEASES.name else self._network.server
+        return self._leases if self._leases is not None and bucket in LEADING else self._network.server
 
     def watch(self, bucket: str) -> AsyncIterator[Entry]:
         self.usable()
@@ -322,7 +330,7 @@ class Connection:
 
 
 class Endpoint:
-    def __init__(self, network: Network, endpoint: tuple[str, Handler, Connection]) -> None:
+    def __init__(self, network: Network, endpoint: Served) -> None:
         self._network = network
         self._endpoint = endpoint
 

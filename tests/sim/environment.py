@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from remuda_core.core import Core
-from remuda_events.shell import Lateness
+from remuda_events.shell import LagWarning
 
 from .story import CURRENT
 
@@ -43,7 +43,7 @@ def environment(random: Random) -> Iterator[None]:
         (time, "monotonic", lambda: asyncio.get_running_loop().time()),
         (time, "perf_counter", lambda: asyncio.get_running_loop().time()),
         (secrets, "token_hex", token_hex),
-        (Lateness.__init__, "__defaults__", (wall_clock_s,)),
+        (LagWarning.__init__, "__defaults__", (wall_clock_s,)),
         (Core, "__init__", init),
     ]
     before = [(of, name, getattr(of, name)) for of, name, _ in replaced]

@@ -109,7 +109,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def clear(self) -> None:
-        """Ends every task, and the loop."""
+        """Ends every task, and the loop; also one that was stuck."""
+        self._steps = 0
         for _ in range(100):
             tasks = [task for task in sorted(asyncio.all_tasks(self), key=hash) if not task.done()]
             if not tasks:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from remuda_bus.bus import Message
 from remuda_bus.log import Chain
+from remuda_bus.rms.halts import Halts
 from remuda_core import evolve, facts, snapshot
-from remuda_core.shell.leader import Leader
+from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.state import State
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_rmproxy.forward import Forwarder
+from remuda_rmproxy.inbound import translate
+from remuda_rmproxy.inbound.forwarder import Forwarder
+from remuda_rmproxy.inbound.request_queue import RequestQueue
 from remuda_sdk.session import Session
+
+from .tenants import GOOD_RMS
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -21,19 +28,19 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def no_chain_check(patch: pytest.MonkeyPatch) -> None:
     """Whatever is in the log is in force."""
 
-    def hangs(chain: Chain, commit: log_pb2.Commit) -> bool:
+    def has_valid_parent(chain: Chain, commit: log_pb2.Commit) -> bool:
         return True
 
-    patch.setattr(Chain, "_hangs", hangs)
+    patch.setattr(Chain, "_has_valid_parent", has_valid_parent)
 
 
 def evolve_that_judges(patch: pytest.MonkeyPatch) -> None:
     """An allocation on a node that is drained is not released."""
     release = evolve.BY_FACT[facts.AllocationReleased]
 
-    def judge(state: State, fact: Any) -> None:
-        if not state.partitions[fact.partition].allocations[fact.uuid].node.draining:
-            release(state, fact)
+    def judge(state: State, fact: Any) -> Any:
+        allocation = state.partitions[fact.partition].allocations[fact.uuid]
+        return allocation if allocation.node.draining else release(state, fact)
 
     by_fact: dict[Any, Any] = evolve.BY_FACT
     patch.setitem(by_fact, facts.AllocationReleased, judge)
@@ -41,13 +48,11 @@ def evolve_that_judges(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledged_before_it_is_appended(patch: pytest.MonkeyPatch) -> None:
     """A request is deleted while its commands are on their way to the inbox."""
-    flush = Forwarder._flush
 
-    async def hasty(forwarder: Forwarder) -> None:
-        forwarder._done_seq = forwarder._taken_seq
-        await flush(forwarder)
+    def oldest_that_waits(queue: RequestQueue) -> int:
+        return queue._waiting[0].seq if queue._waiting else queue._deferred_seq
 
-    patch.setattr(Forwarder, "_flush", hasty)
+    patch.setattr(RequestQueue, "oldest_seq", property(oldest_that_waits))
 
 
 def timers_lost_on_restart(patch: pytest.MonkeyPatch) -> None:
@@ -58,16 +63,16 @@ def timers_lost_on_restart(patch: pytest.MonkeyPatch) -> None:
 
 def delivered_twice_handled_twice(patch: pytest.MonkeyPatch) -> None:
     """The core does not look whether it has handled a request."""
-    answer = Leader._answer
+    answer = CommitInProgress.answer
 
-    def credulous(leader: Leader, *arguments: Any) -> None:
-        state = leader.core.state
+    async def credulous(commit: CommitInProgress, message: Message) -> None:
+        state = commit.core.state
         before = state.request_seq, state.request_part
         state.request_seq = state.request_part = 0
-        answer(leader, *arguments)
+        await answer(commit, message)
         state.request_seq, state.request_part = max(before, (state.request_seq, state.request_part))
 
-    patch.setattr(Leader, "_answer", credulous)
+    patch.setattr(CommitInProgress, "answer", credulous)
 
 
 def told_twice_heard_twice(patch: pytest.MonkeyPatch) -> None:
@@ -75,6 +80,45 @@ def told_twice_heard_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Session, "is_new", lambda session, message: True)
 
 
+def forwarded_one_after_the_other(patch: pytest.MonkeyPatch) -> None:
+    """No request is forwarded while one of another RM waits for anything."""
+    work_once = Forwarder._work_once
+    locks: dict[Forwarder, asyncio.Lock] = {}
+
+    async def alone(forwarder: Forwarder, *arguments: Any) -> bool:
+        async with locks.setdefault(forwarder, asyncio.Lock()):
+            return await work_once(forwarder, *arguments)
+
+    patch.setattr(Forwarder, "_work_once", alone)
+
+
+def all_are_halted(patch: pytest.MonkeyPatch) -> None:
+    """An RM is halted, and with it every other that is known."""
+    halt = Halts.halt
+
+    async def halt_all(halts: Halts, rm_id: str, reason: str) -> None:
+        for name in (rm_id, *(f"rm-{number}" for number in range(1, GOOD_RMS + 1))):
+            await halt(halts, name, reason)
+
+    patch.setattr(Halts, "halt", halt_all)
+
+
+def a_fault_ends_the_process(patch: pytest.MonkeyPatch) -> None:
+    """A request that is not understood is an exception that nobody expects, and ends whatever reads it."""
+
+    def parse(message: Any, payload: bytes) -> None:
+        message.ParseFromString(payload)
+
+    async def work_once(forwarder: Forwarder, queue: Any, carefully: bool) -> bool:
+        await forwarder._worker.forward_some(queue)
+        return carefully
+
+    patch.setattr(translate, "_parse", parse)
+    patch.setattr(Forwarder, "_work_once", work_once)
+
+
+# What one RM must not do to others is found where there is a hostile one.
+TENANTS_MUTANTS: tuple[Mutant, ...] = (forwarded_one_after_the_other, all_are_halted, a_fault_ends_the_process)
 MUTANTS: tuple[Mutant, ...] = (
     no_chain_check,
     evolve_that_judges,

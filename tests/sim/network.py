@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextvars import Context
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
 Work = Callable[[], Coroutine[Any, Any, Any]]
 
 
+@dataclass(eq=False, frozen=True, slots=True)
+class Served:
+    subject: str
+    handler: Handler
+    of: Connection
+    answers: Callable[[], bool] | None
+
+
 class Network:
     """`judges`: off, the server takes what it should refuse, an append whose sender expected another to be the last,
     and does not say so. Then the chain alone tells leaders apart."""
@@ -31,7 +40,7 @@ class Network:
         self.random = random
         self.story = story
         self.judges = True
-        self.endpoints: list[tuple[str, Handler, Connection]] = []
+        self.endpoints: list[Served] = []
         self.listeners: list[tuple[str, Arrivals, Connection]] = []
         self.own = Context()  # of what no process does
 
@@ -41,9 +50,11 @@ class Network:
     def pump(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(work, context=self.own)
 
-    def endpoint(self, subject: str) -> tuple[Handler, Connection] | None:
-        found = [(handler, of) for pattern, handler, of in self.endpoints if matches(pattern, subject)]
-        return self.random.choice(found) if found else None
+    def asked(self, subject: str) -> list[Served]:
+        """Who gets a request: one of those that take turns, and each of the others."""
+        found = [one for one in self.endpoints if matches(one.subject, subject)]
+        in_turn = [one for one in found if one.answers is None]
+        return [*([self.random.choice(in_turn)] if in_turn else []), *(one for one in found if one.answers is not None)]
 
 
 def at_once(work: Coroutine[Any, Any, Any]) -> Any:

@@ -10,7 +10,7 @@ from remuda_bus.bus import Bus, BusError
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 from remuda_sdk.client import Resync
-from remuda_sdk.session import Superseded
+from remuda_sdk.errors import Superseded
 
 from .cluster import Cluster
 from .lies import Liar
@@ -38,6 +38,9 @@ partitions:
 )
 
 
+Act = Callable[..., Awaitable[None]]
+
+
 class Rm(Liar):
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
         super().__init__(Cluster(rm_id), random, neighbours)
@@ -47,6 +50,7 @@ class Rm(Liar):
         self._honest = random.choice((0.7, 0.9, 1.0))
         self._asks_predicates = random.random() < 0.2
         self._heartbeat_s = random.choice((None, None, 1.0))
+        self._slow = 0.05  # how often it takes its time over a callback
 
     async def main(self, bus: Bus) -> None:
         rm = ResourceManager.connect(
@@ -80,7 +84,7 @@ class Rm(Liar):
 
     async def _registered(self, rm: ResourceManager, resync: Resync) -> None:
         """What was asked for in vain may have been handled late: then the numbers have a gap."""
-        cluster, number = self.cluster, rm._outflow_().registration
+        cluster, number = self.cluster, rm._connected_publisher().registration
         self._story.tell(f"has registration {number} by {resync}")
         expected, cluster.registration = cluster.registration + 1, number
         if resync == "replay" and number != expected:
@@ -109,7 +113,7 @@ class Rm(Liar):
         async for callback in rm.callbacks():
             for line in self.cluster.hear(callback, this_life):
                 self._story.tell(line)
-            if self._random.random() < 0.05:
+            if self._random.random() < self._slow:
                 await asyncio.sleep(self._random.uniform(0, 1.0))
 
     async def _work(self, rm: ResourceManager, bus: Bus) -> None:
@@ -217,7 +221,7 @@ class Rm(Liar):
         self.cluster.clear()
         await self._register(rm, "report")
 
-    ACTS = (
+    ACTS: tuple[tuple[Act, float], ...] = (
         (_ask, 40), (_release, 16), (_submit, 10), (_release_ask, 3), (_remove, 3), (_update_node, 3), (_drain, 4),
         (_add_node, 3), (_decommission, 2), (_configure, 2), (_register_again, 1.5), (_deregister, 0.3),
     )  # fmt: skip

@@ -17,9 +17,12 @@ from remuda_proto.remuda.v1 import config_pb2
 from remuda_rmproxy import shell as rmproxy_shell
 from remuda_sdk import RegistrationFailed
 from remuda_sdk.client import OUTAGE
-from remuda_sdk.session import Superseded
+from remuda_sdk.errors import Superseded
 
 from .story import CURRENT
+
+LONG_CHARACTERS = 10_000
+S_PER_CHARACTER = 10e-6
 
 
 async def core(snapshot_facts: int, bus: Bus) -> None:
@@ -55,6 +58,11 @@ async def config(bus: Bus) -> None:
 
 async def _resolve(message: Message) -> bytes:
     question = config_pb2.ResolveConfiguration.FromString(message.payload)
+    if len(question.config) > LONG_CHARACTERS:  # to read it takes its time
+        await asyncio.sleep(len(question.config) * S_PER_CHARACTER)
+        resolved = config_pb2.ResolvedConfiguration()
+        resolved.problems.add(message="too long")
+        return resolved.SerializeToString()
     return _resolved(question.config)
 
 

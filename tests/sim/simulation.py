@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
 from random import Random
+from typing import Any
 
 from remuda_bus import subjects
 from remuda_bus.memory import MemoryBus
+from remuda_core.core import Core
 
 from . import services
 from .auditor import Auditor
@@ -31,13 +33,21 @@ REFUSING = tuple(stream for stream in subjects.STREAMS if stream.discard == "new
 
 def run(seed: int) -> Story:
     """Raises nothing: `violations` of the story says what was wrong."""
+    return simulated(Random(seed), lambda random, story: Simulation(random, story).run())
+
+
+def simulated(random: Random, simulate: Callable[[Random, Story], Coroutine[Any, Any, None]]) -> Story:
+    """`simulate`, on virtual time."""
     loop = VirtualLoop(_adopt)
     story = Story(loop.time)
-    random = Random(seed)
+
+    async def begin() -> None:
+        await simulate(random, story)
+
     with environment(random), story.of_logs():
         loop.set_exception_handler(lambda _, context: _unhandled(story, context))
         try:
-            loop.run_until_complete(_simulate(random, story))
+            loop.run_until_complete(begin())
         except Stuck as error:
             story.violations.insert(0, str(error))
         except BaseExceptionGroup as errors:
@@ -46,10 +56,6 @@ def run(seed: int) -> Story:
             loop.set_exception_handler(lambda *_: None)
             loop.clear()
     return story
-
-
-async def _simulate(random: Random, story: Story) -> None:
-    await Simulation(random, story).run()
 
 
 def _adopt(task: asyncio.Task[None], context: Context | None) -> None:
@@ -64,9 +70,12 @@ def _unhandled(story: Story, context: dict[str, object]) -> None:
 
 
 class Simulation:
-    """Everything that is drawn here is drawn once, at the start; what is drawn later depends on what happens."""
+    """Everything that is drawn here is drawn once, at the start; what is drawn later depends on what happens. `quiet`:
+    nothing goes wrong."""
 
-    def __init__(self, random: Random, story: Story) -> None:
+    payloads: tuple[int, ...] = (8 * 1024 * 1024, 6 * 1024)
+
+    def __init__(self, random: Random, story: Story, *, quiet: bool = False) -> None:
         clock = asyncio.get_running_loop().time
         self.random = random
         self.story = story
@@ -76,19 +85,18 @@ class Simulation:
             for one in subjects.STREAMS
         ]
         self.server = MemoryBus(
-            asyncio.get_running_loop().time, random.choice((8 * 1024 * 1024, 6 * 1024)), streams, subjects.BUCKETS
+            asyncio.get_running_loop().time, random.choice(self.payloads), streams, subjects.BUCKETS
         )
         self.weather = Weather(random)
         self.network = Network(self.server, self.weather, random, story)
-        self.two_leaders = random.random() < 0.25
+        self.weather.calm = quiet
+        self.two_leaders = random.random() < 0.25 and not quiet
         self.network.judges = not (self.two_leaders and random.random() < 0.5)
         self.unrest_s = random.choice((1.5, 4.0, 10.0))  # between two disasters
         self.snapshot_facts = random.choice((10, 30, 1_000))
-        self.disasters = random.sample(DISASTERS, random.randint(1, len(DISASTERS)))
+        self.disasters = [] if quiet else random.sample(DISASTERS, random.randint(1, len(DISASTERS)))
         self.spoilt = False
-        clusters: list[Cluster] = []
-        self.rms = [Rm(f"rm-{number}", random, story, clusters) for number in range(1, random.choice((2, 3)))]
-        clusters += [rm.cluster for rm in self.rms]
+        self.rms = self._make_rms()
         self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
         self.cores = [self._core(f"core-{number}") for number in (1, 2)]
         self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
@@ -100,13 +108,19 @@ class Simulation:
             *(self._process(rm.cluster.rm_id, rm.main) for rm in self.rms),
         ]
 
+    def _make_rms(self) -> Sequence[Rm]:
+        clusters: list[Cluster] = []
+        rms = [Rm(f"rm-{number}", self.random, self.story, clusters) for number in range(1, self.random.choice((2, 3)))]
+        clusters += [rm.cluster for rm in rms]
+        return rms
+
     def _process(self, name: str, main: Main) -> Process:
         return Process(name, main, self.network, self.random, self.story, expected=services.expected)
 
     def _core(self, name: str) -> Process:
         leases = None
         if self.two_leaders:
-            leases = MemoryBus(asyncio.get_running_loop().time, streams=(), buckets=(subjects.LEASES,))
+            leases = MemoryBus(asyncio.get_running_loop().time, streams=(), buckets=(subjects.LEASES, subjects.LEADERS))
         return Process(
             name,
             partial(services.core, self.snapshot_facts),
@@ -126,11 +140,14 @@ class Simulation:
                 background += [group.create_task(one) for one in following]
             raging = group.create_task(self._rage())
             await self._all_registered()
-            await asyncio.sleep(self.random.uniform(*BUSY_S))
+            await self._busy()
             raging.cancel()
             await self._calm()
             for task in background:
                 task.cancel()
+
+    async def _busy(self) -> None:
+        await asyncio.sleep(self.random.uniform(*BUSY_S))
 
     def _disasters(self) -> str:
         return ", ".join(disaster.__name__.strip("_") for disaster in self.disasters)
@@ -144,7 +161,7 @@ class Simulation:
     # Disasters
 
     async def _rage(self) -> None:
-        while True:
+        while self.disasters:
             await asyncio.sleep(self.random.expovariate(1 / self.unrest_s))
             self.random.choice(self.disasters)(self)
 
@@ -185,7 +202,7 @@ class Simulation:
     def _spoil_a_snapshot(self) -> None:
         """The newest of an RM. Not both: what is trimmed is trimmed in the belief that one of two can be read."""
         found: dict[str, int] = {}
-        for name in at_once(self.server.objects(subjects.SNAPSHOTS.name)):
+        for name in at_once(self.server.object_names(subjects.SNAPSHOTS.name)):
             rm, _, seq = name.rpartition(".")
             found[rm] = max(found.get(rm, 0), int(seq))
         if found and not self.spoilt:
@@ -214,12 +231,7 @@ class Simulation:
         for rm in self.rms:
             rm_id = rm.cluster.rm_id
             auditor = self.auditors[rm_id]
-            cores = [
-                (process.name, core)
-                for process in self.cores
-                for core in process.cores
-                if core.state.rm_id == rm_id and core.state.registration
-            ]
+            cores = self._cores_of(rm_id)
             if not cores:
                 raise Violation(f"nobody leads {rm_id}")
             if (halt := await self.server.get(subjects.HALTS.name, subjects.key_of(rm_id))) is not None:
@@ -235,6 +247,15 @@ class Simulation:
                 raise Violation(f"it does not come to rest: {why}")
             await asyncio.sleep(1.0)
 
+    def _cores_of(self, rm_id: str) -> list[tuple[str, Core]]:
+        """The state of the RM in each core process that has restored it, with the name of the process."""
+        return [
+            (process.name, core)
+            for process in self.cores
+            for core in process.cores
+            if core.state.rm_id == rm_id and core.state.registration
+        ]
+
     async def _unsettled(self) -> str:
         now = asyncio.get_running_loop().time()
         for rm in self.rms:
@@ -247,6 +268,10 @@ class Simulation:
                 return why
             if now - auditor.changed_at < 3.0:
                 return f"{auditor.rm_id} goes on"
+            # A commit that was published during a disaster may reach a follower seconds later.
+            for name, core in self._cores_of(auditor.rm_id):
+                if core.state.now_ms < (end_ms := auditor.core.state.now_ms):
+                    return f"{name} follows {auditor.rm_id} at {core.state.now_ms} ms, its log ends at {end_ms} ms"
         return ""
 
 

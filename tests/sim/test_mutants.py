@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from .mutants import MUTANTS, Mutant
+from . import tenants
+from .mutants import MUTANTS, TENANTS_MUTANTS, Mutant
 from .simulation import run
 
 WITHIN_SEEDS = 200
+WITHIN_TENANTS_SEEDS = 40
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
@@ -15,3 +17,10 @@ def test_a_bug_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None
     mutant(monkeypatch)
     found = next((seed for seed in range(WITHIN_SEEDS) if run(seed).violations), None)
     assert found is not None, f"{mutant.__name__} was not found in {WITHIN_SEEDS} seeds"
+
+
+@pytest.mark.parametrize("mutant", TENANTS_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_that_harms_other_rms_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    found = next((seed for seed in range(WITHIN_TENANTS_SEEDS) if tenants.run(seed).violations), None)
+    assert found is not None, f"{mutant.__name__} was not found in {WITHIN_TENANTS_SEEDS} seeds"

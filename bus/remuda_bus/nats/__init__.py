@@ -1,6 +1,6 @@
-"""The verbs of `remuda_bus.bus` over a NATS server with JetStream (2.14 or newer).
+"""The bus over NATS servers with JetStream (2.14 or newer).
 
-`connect(url, name)` is the way in; what else is here is its own business.
+`connect(url, name)` returns a `NatsBus`. The other modules are internal.
 """
 
 from remuda_bus.nats.access import Access

@@ -1,5 +1,5 @@
-"""How a process gets into a NATS server that asks who is there: files with keys and certificates, never their content
-in an argument or a variable. Without any, the connection is plain and nameless."""
+"""The credentials of a process at a NATS server: paths of files with keys and certificates. Their content is never in
+an argument or a variable. Without any, the connection is neither encrypted nor authenticated."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FILES = ("ca", "cert", "key", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`ca`: the certificates that sign the server's; with it the connection must be encrypted. `cert` and `key`: our
-    own, for a server that wants one. `seed`: our nkey, which says who we are (`remuda keys` and `remuda rm add` write
-    it). `domain`: what JetStream is called in our account, where it is imported from another one; RMs with a key of
-    their own say `remuda`."""
+    """`ca`: the CA certificates that sign the server's certificate; with it the connection must be encrypted. `cert`
+    and `key`: the client certificate, for a server that requires one. `seed`: the nkey that identifies the process
+    (written by `remuda keys` and `remuda rm add`). `domain`: the JetStream domain, where the account imports JetStream
+    from another account (`remuda` for RMs with a key of their own)."""
 
     ca: Path | None = None
     cert: Path | None = None
@@ -27,8 +27,8 @@ class Access:
 
     @classmethod
     def from_environment(cls) -> Access:
-        """REMUDA_NATS_CA, _CERT, _KEY and _SEED, which are paths, and _DOMAIN. Raises ValueError that names the one
-        that is no file."""
+        """The credentials named by REMUDA_NATS_CA, _CERT, _KEY and _SEED (paths), and REMUDA_NATS_DOMAIN. Raises
+        ValueError that names the variable whose file does not exist."""
         paths = {}
         for name in FILES:
             variable = f"REMUDA_NATS_{name.upper()}"
@@ -41,18 +41,18 @@ class Access:
 
     @property
     def api(self) -> str:
-        """What subjects of JetStream's API begin with."""
+        """The prefix of the subjects of JetStream's API."""
         return f"$JS.{self.domain}.API" if self.domain else "$JS.API"
 
     def options(self) -> dict[str, Any]:
-        """Of nats-py's `connect`. Reads the certificates: ValueError when they are none."""
+        """Options for nats-py's `connect`. Reads the certificates. Raises ValueError when they are invalid."""
         given: dict[str, Any] = {}
         if self.seed is not None:
             given["nkeys_seed"] = str(self.seed)
         if self.ca is not None:
             given["tls"] = self._encryption(self.ca)
         elif self.cert is not None:
-            raise ValueError(f"REMUDA_NATS_CERT={self.cert} without REMUDA_NATS_CA: which servers are to be trusted?")
+            raise ValueError(f"REMUDA_NATS_CERT={self.cert} without REMUDA_NATS_CA: expected the servers' CA, too")
         return given
 
     def _encryption(self, ca: Path) -> ssl.SSLContext:

@@ -1,9 +1,9 @@
-"""The verbs of the bus over NATS: puts the parts together. Use `connect`."""
+"""The verbs of the bus over NATS, delegated to the modules of this room. `connect` returns a `NatsBus`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 
 import structlog
 from nats.aio.msg import Msg
@@ -23,26 +23,32 @@ from remuda_bus.bus import (
     Serving,
 )
 from remuda_bus.nats.access import Access
-from remuda_bus.nats.buckets import Buckets
 from remuda_bus.nats.connection import Connection
+from remuda_bus.nats.consumers import create_consumer, delete_consumer
 from remuda_bus.nats.declare import declare
-from remuda_bus.nats.feed import StreamReader
+from remuda_bus.nats.durable_consumer import DurableConsumer
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
-from remuda_bus.nats.micro import MicroService
-from remuda_bus.nats.objects import Objects
-from remuda_bus.nats.pull import DurableConsumer, make_consumer
+from remuda_bus.nats.key_value_buckets import KeyValueBuckets
+from remuda_bus.nats.micro_service import MicroService
+from remuda_bus.nats.object_buckets import ObjectBuckets
+from remuda_bus.nats.shared_consumer import ReaderGroup
+from remuda_bus.nats.stream_reader import StreamReader
+from remuda_bus.untrusted import Malformed, number_in, shortened
 
 log = structlog.get_logger()
 
+INTERNAL = 500
+
 
 class NatsBus:
-    """`remuda_bus.bus.Bus`. One per process; all of it runs in the event loop that made it."""
+    """`remuda_bus.bus.Bus`. One per process; it runs in the event loop in which it was created."""
 
     def __init__(self, connection: Connection, replicas: int) -> None:
         self._connection = connection
         self._jetstream = JetStream(connection)
-        self._buckets = Buckets(self._jetstream)
-        self._objects = Objects(self._jetstream)
+        self._buckets = KeyValueBuckets(self._jetstream)
+        self._objects = ObjectBuckets(self._jetstream)
+        self._reader_groups: dict[str, ReaderGroup] = {}  # by stream
         self._replicas = replicas
         self._micro: MicroService | None = None
 
@@ -51,7 +57,7 @@ class NatsBus:
         return self._connection.client.max_payload
 
     @property
-    def connections(self) -> int:
+    def connection_count(self) -> int:
         return self._connection.count
 
     @property
@@ -59,7 +65,7 @@ class NatsBus:
         return self._connection.client.is_connected
 
     async def closed(self) -> str:
-        """Returns, with the reason, when the connection has ended for good."""
+        """Wait until the connection is closed for good. Returns the reason."""
         await self._connection.closed.wait()
         return self._connection.failure or "closed"
 
@@ -82,23 +88,24 @@ class NatsBus:
     ) -> Message:
         reply = await self._connection.ask(subject, payload, headers, timeout_s)
         answered = reply.headers or NO_HEADERS
-        reason = answered.get(subjects.SERVICE_ERROR)
-        if reason is not None:
-            raise Refused(reason, int(answered.get(subjects.SERVICE_ERROR_CODE, "500")))
+        if subjects.SERVICE_ERROR in answered or subjects.SERVICE_ERROR_CODE in answered:
+            raise _refusal(answered)
         return Message(subject, reply.data, answered)
 
     async def announce(self) -> None:
-        """Show this process as a NATS micro service named like the connection (`nats micro ls`)."""
+        """Register this process as a NATS micro service with the name of the connection (`nats micro ls`)."""
         if self._micro is None:
             name = re.sub(r"[^A-Za-z0-9_-]", "-", self._connection.name)
             self._micro = MicroService(self._connection.client, name)
             await self._micro.start()
 
-    async def serve(self, subject: str, handler: Handler, name: str) -> Serving:
-        """Requests are handled concurrently: one that waits does not hold up the next."""
+    async def serve(
+        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
+    ) -> Serving:
+        """As `Bus.serve`. Requests are handled concurrently: a slow one does not delay the next."""
         await self.announce()
         assert self._micro is not None
-        return await self._micro.serve(subject, handler, name)
+        return await self._micro.serve(subject, handler, name, answers)
 
     async def append(
         self,
@@ -116,8 +123,16 @@ class NatsBus:
         return await self._jetstream.append_all(messages, timeout_s)
 
     async def read(self, stream: str, subject: str, after: int = 0, digest: bytes = b"") -> Reader:
-        reader = StreamReader(self._jetstream, stream, subject, after, digest)
-        await reader.open()
+        if stream not in self._reader_groups:
+            self._reader_groups[stream] = ReaderGroup(self._jetstream, stream)
+        single = not ("*" in subject or subject.endswith(">"))
+        group = self._reader_groups[stream] if single else None
+        reader = StreamReader(self._jetstream, stream, subject, after, digest, group)
+        try:
+            await reader.open()
+        except BaseException:
+            await reader.close()
+            raise
         return reader
 
     async def consumer(
@@ -127,8 +142,11 @@ class NatsBus:
         await consumer.open()
         return consumer
 
-    async def make_consumer(self, stream: str, subject: str, durable: str, after: int, metadata: Headers) -> None:
-        await make_consumer(self._jetstream, stream, subject, durable, after, metadata)
+    async def create_consumer(self, stream: str, subject: str, durable: str, after: int, metadata: Headers) -> None:
+        await create_consumer(self._jetstream, stream, subject, durable, after, metadata)
+
+    async def delete_consumer(self, stream: str, durable: str) -> None:
+        await delete_consumer(self._jetstream, stream, durable)
 
     async def join_consumer(self, stream: str, durable: str, metadata: Headers) -> Consumer:
         consumer = DurableConsumer(self._jetstream, stream, "", durable, limits.ACK_WAIT_S, metadata)
@@ -138,29 +156,38 @@ class NatsBus:
     async def consumer_state(self, stream: str, durable: str) -> ConsumerState | None:
         return await self._jetstream.consumer_state(stream, durable)
 
-    async def last(self, stream: str, subject: str) -> Message | None:
-        return await self._jetstream.last(stream, subject)
+    async def last_message(self, stream: str, subject: str) -> Message | None:
+        return await self._jetstream.last_message(stream, subject)
 
-    async def message(self, stream: str, seq: int) -> Message | None:
-        return await self._jetstream.message(stream, seq)
+    async def message_at(self, stream: str, seq: int) -> Message | None:
+        return await self._jetstream.message_at(stream, seq)
 
-    async def first(self, stream: str, subject: str) -> Message | None:
-        return await self._jetstream.first(stream, subject)
+    async def first_message(self, stream: str, subject: str) -> Message | None:
+        return await self._jetstream.first_message(stream, subject)
 
-    async def end(self, stream: str) -> int:
-        return await self._jetstream.end(stream)
+    async def last_sequence(self, stream: str) -> int:
+        return await self._jetstream.last_sequence(stream)
 
     async def trim(self, stream: str, subject: str, below: int) -> None:
-        await self._jetstream.trim(stream, subject, below)
+        await self._jetstream.trim(stream, subjects.check_one_rm(subject), below)
 
-    async def first_since(self, stream: str, subject: str, age_s: float) -> int | None:
-        return await self._jetstream.first_since(stream, subject, age_s)
+    async def trim_all(self, stream: str, below: int) -> None:
+        await self._jetstream.trim(stream, ">", below)
+
+    async def delete_messages(self, stream: str, seqs: Sequence[int]) -> None:
+        await self._jetstream.delete_messages(stream, seqs)
+
+    async def first_sequence_since(self, stream: str, subject: str, age_s: float) -> int | None:
+        return await self._jetstream.first_sequence_since(stream, subject, age_s)
 
     async def fullness(self, stream: str) -> float:
         return await self._jetstream.fullness(stream)
 
-    async def acknowledged(self, stream: str, durable: str) -> int:
-        return await self._jetstream.acknowledged(stream, durable)
+    async def message_count(self, stream: str, subject: str) -> int:
+        return await self._jetstream.message_count(stream, subject)
+
+    async def acknowledged_sequence(self, stream: str, durable: str) -> int:
+        return await self._jetstream.acknowledged_sequence(stream, durable)
 
     async def get(self, bucket: str, key: str) -> Entry | None:
         return await self._buckets.get(bucket, key)
@@ -180,7 +207,7 @@ class NatsBus:
     async def get_object(self, bucket: str, name: str) -> bytes | None:
         return await self._objects.get(bucket, name)
 
-    async def objects(self, bucket: str) -> list[str]:
+    async def object_names(self, bucket: str) -> list[str]:
         return await self._objects.names(bucket)
 
     async def delete_object(self, bucket: str, name: str) -> None:
@@ -190,18 +217,30 @@ class NatsBus:
         await declare(self._jetstream, self._replicas)
 
     async def close(self) -> None:
-        """What has been published is handed to the server first."""
+        """Close the connection, after the published messages were sent to the server."""
         if self._micro is not None:
             self._micro.cancel()
         await self._connection.close()
 
 
+def _refusal(answered: Headers) -> Refused:
+    reason = shortened(answered.get(subjects.SERVICE_ERROR, ""), limits.REASON_CHARACTERS)
+    try:
+        code = number_in(answered, subjects.SERVICE_ERROR_CODE, INTERNAL, most=limits.LARGEST_ERROR_CODE)
+    except Malformed as problem:
+        return Refused(f"{reason} ({problem})", INTERNAL)
+    return Refused(reason, code)
+
+
 async def connect(
     url: str, name: str, *, replicas: int = 1, timeout_s: float | None = None, access: Access | None = None
 ) -> NatsBus:
-    """Connect, waiting for a server (for ever, or raise Unanswered after `timeout_s`), and saying so in the log.
-    `name` is what the server shows for the connection; `replicas` is how many servers of a cluster keep each
-    stream; `access` None: as the environment says. Raises ValueError when that names files that are none."""
+    """Connect to a NATS server and return the bus.
+
+    `url`: one or several servers, separated by commas. `name`: the name of the connection, shown by the server.
+    `replicas`: the number of servers of a cluster that keep each stream. `timeout_s`: raise Unanswered after so long;
+    None: wait for a server without end, and log that. `access`: the credentials; None: `Access.from_environment()`.
+    Raises ValueError when a file of the credentials does not exist, or the URL names no server."""
     connection = Connection(url, name, access or Access.from_environment())
     await connection.open(timeout_s)
     return NatsBus(connection, replicas)

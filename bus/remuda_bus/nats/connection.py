@@ -1,7 +1,9 @@
-"""One connection to the NATS server: kept for ever, and every question sent over it gets an answer or an `Unanswered`.
+"""One connection to the NATS servers. It is restored after every outage, and every request gets a reply or
+`Unanswered`.
 
-All replies come in on one subscription; a question is matched to its reply by the last token of the reply subject.
-Knows nothing of streams."""
+All replies arrive on one subscription. The last token of the reply subject identifies the request. This module knows
+nothing of streams.
+"""
 
 from __future__ import annotations
 
@@ -9,119 +11,40 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 from nats import errors
-from nats.aio.client import PING_PROTO, Client
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from remuda_bus import limits
-from remuda_bus.bus import BusError, Headers, NobodyListens, Refused, Unanswered
+from remuda_bus.bus import BusError, Headers, NoResponders, Refused, Unanswered
 from remuda_bus.nats.access import Access
+from remuda_bus.nats.patched_client import SEQUENCE, STATUS, PatchedClient, servers
 
 log = structlog.get_logger()
 
-T = TypeVar("T")
-HEADER_LINE_BYTES = len("NATS/1.0\r\n\r\n")
 FORBIDDEN = 403
 # nats-py hands on what the server says in lower case.
 NOT_ALLOWED = re.compile(r'permissions violation for publish to "([^"]+)"')
 
 
-def servers(url: str) -> list[str]:
-    """Those that a URL names, separated by commas."""
-    return [server.strip() for server in url.split(",")]
-
-
-async def heeded(work: Awaitable[T]) -> T:
-    """Await it, and raise a cancellation afterwards that it has swallowed: nats-py does so, be it because of
-    asyncio.wait_for, which in Python 3.11 does when it is done at the same moment."""
-    task = asyncio.current_task()
-    assert task is not None
-    before = task.cancelling()
-    result = await work
-    if task.cancelling() > before:
-        raise asyncio.CancelledError
-    return result
-
-
-class FastClient(Client):
-    """nats-py with some things put right."""
-
-    _cancelled_before = 0
-
-    async def connect(self, *args: Any, **kwargs: Any) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._cancelled_before = task.cancelling()
-        await heeded(super().connect(*args, **kwargs))
-
-    async def _select_next_server(self) -> None:
-        """Each attempt begins here, and the one before may have swallowed a cancellation: it would try for ever."""
-        task = asyncio.current_task()
-        if task is not None and task.cancelling() > self._cancelled_before:
-            raise asyncio.CancelledError
-        await super()._select_next_server()
-
-    async def flush(self, *args: Any, **kwargs: Any) -> None:
-        await heeded(super().flush(*args, **kwargs))
-
-    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
-        """Its own puts the ping before all that waits to be sent, so that the answer to it says nothing about that."""
-        self._pongs.append(future or asyncio.get_running_loop().create_future())
-        await self._send_command(PING_PROTO)
-        await self._flush_pending()
-
-    async def _process_pong(self) -> None:
-        """Its own stops to read for good when nobody waits for the answer any more."""
-        if self._pongs and self._pongs[0].done():
-            self._pongs[0] = asyncio.get_running_loop().create_future()
-        await super()._process_pong()
-
-    async def _read_loop(self) -> None:
-        """Its own ends without a word at an error it does not know; then nothing would be heard until the server has
-        left two pings unanswered."""
-        await super()._read_loop()
-        task = asyncio.current_task()
-        if self.is_connected and task is not None and not task.cancelling():
-            await self._process_op_err(errors.StaleConnectionError())
-
-    async def _flush_pending(self, *args: Any, **kwargs: Any) -> Any:
-        return await heeded(super()._flush_pending(*args, **kwargs))
-
-    def forget(self, subscription: Subscription) -> None:
-        """One whose draining failed half-way would come back with the next connection."""
-        self._remove_sub(subscription._id)
-
-    @staticmethod
-    def _parse_header_lines(raw: bytes) -> dict[str, str]:
-        """Its own looks at every character of every name, which is half of the cost of a message with headers."""
-        headers: dict[str, str] = {}
-        for line in raw.decode("utf-8", "replace").split("\r\n"):
-            name, colon, value = line.partition(":")
-            if colon:
-                headers[name] = value.strip()
-        return headers
-
-
 class Connection:
-    """`url` may name several servers, separated by commas. A lost connection is restored for ever, and the log says
-    so. Answers come below `_INBOX.<name>`: permissions can keep others from listening there."""
+    """`url`: one or several servers, separated by commas. A lost connection is restored without end, and logged.
+    Replies arrive below `_INBOX.<name>`, so permissions can keep other clients from subscribing to them."""
 
     def __init__(self, url: str, name: str, access: Access) -> None:
         self.url = url
         self.name = name
         self.access = access
-        self.client = FastClient()
-        self.closed = asyncio.Event()  # set when it has ended for good, by close() or because the server threw us out
+        self.client = PatchedClient()
+        self.closed = asyncio.Event()  # set when the connection is closed for good, by close() or by the server
         self.failure: str | None = None
-        self.count = 0  # connections made so far
+        self.count = 0  # connections made so far, this one included
         self._up = asyncio.Event()
-        self._waiting: dict[str, tuple[str, asyncio.Future[Msg]]] = {}  # by token: asked where, the reply
+        self._waiting: dict[str, tuple[str, asyncio.Future[Msg]]] = {}  # by token: subject of the request, its reply
+        self._several: dict[str, list[Msg]] = {}  # by token: replies so far, of requests with several
         self._tokens = itertools.count(1)
         self._prefix = ""
         self._on_reconnect: set[Callable[[], None]] = set()
@@ -155,19 +78,17 @@ class Connection:
         self._up.set()
 
     async def close(self) -> None:
-        await asyncio.sleep(0)  # what is to be done in the background has begun: its coroutines can be cancelled
         for task in self._background:
             task.cancel()
-        with suppress(ConnectionError):  # it was lost already, or is while the last bytes are on their way
-            await self.client.close()
+        await self.client.close()
 
     def when_reconnected(self, then: Callable[[], None]) -> Callable[[], None]:
-        """Call `then` after every reconnection; returns what ends that."""
+        """Call `then` after every reconnection. Returns a function that ends this."""
         self._on_reconnect.add(then)
         return lambda: self._on_reconnect.discard(then)
 
     def later(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[None]:
-        """Do it in the background; an error of the connection while doing so is of no consequence."""
+        """Run `work` in the background. Errors of the connection are only logged."""
 
         async def run() -> None:
             try:
@@ -178,10 +99,11 @@ class Connection:
         task = asyncio.get_running_loop().create_task(run())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        task.add_done_callback(lambda _: work.close())  # a task that is cancelled before it starts never awaits it
         return task
 
     async def until_up(self, timeout_s: float | None = None) -> None:
-        """Returns when connected; raises Unanswered when that takes longer, or the connection has ended for good."""
+        """Wait until connected. Raises Unanswered after `timeout_s`, and when the connection is closed for good."""
         if self._up.is_set():
             return
         if self.closed.is_set():
@@ -195,7 +117,7 @@ class Connection:
             raise Unanswered(f"the connection to {self.url} is closed")
 
     async def send(self, subject: str, payload: bytes, headers: Headers | None = None, reply: str = "") -> None:
-        self.check_size(subject, payload, headers)
+        self.client.check_size(subject, payload, headers)
         if not self._up.is_set():
             await self.until_up(5.0)
         try:
@@ -203,15 +125,32 @@ class Connection:
         except (errors.ConnectionClosedError, errors.OutboundBufferLimitError, errors.ConnectionDrainingError) as error:
             raise Unanswered(f"{subject}: not connected to {self.url}") from error
 
-    async def ask(self, subject: str, payload: bytes, headers: Headers | None = None, timeout_s: float = 5.0) -> Msg:
-        """Send and return the reply. Nothing is awaited before the message is in the queue when connected, so messages
-        of tasks that run one after the other stay in that order."""
+    async def ask_for_many(self, subject: str, payload: bytes, timeout_s: float = 5.0) -> list[Msg]:
+        """Send a request and return all replies: messages from a stream, and the reply that ends them."""
+        replies: list[Msg] = []
+        await self.ask(subject, payload, None, timeout_s, replies)
+        return replies
+
+    async def ask(
+        self,
+        subject: str,
+        payload: bytes,
+        headers: Headers | None = None,
+        timeout_s: float = 5.0,
+        replies: list[Msg] | None = None,
+    ) -> Msg:
+        """Send a request and return the reply that ends it. `replies`: a list that receives all replies.
+
+        While connected, nothing is awaited before the message is queued. So messages of tasks that start one after the
+        other keep that order. Raises NoResponders, another Unanswered, or Refused."""
         if not self._up.is_set():
             await self.until_up(timeout_s)
         loop = asyncio.get_running_loop()
         token = str(next(self._tokens))
         reply: asyncio.Future[Msg] = loop.create_future()
         self._waiting[token] = subject, reply
+        if replies is not None:
+            self._several[token] = replies
         timer = loop.call_later(timeout_s, self._expire, token, subject, timeout_s)
         try:
             await self.send(subject, payload, headers, self._prefix + token)
@@ -219,28 +158,22 @@ class Connection:
         finally:
             timer.cancel()
             self._waiting.pop(token, None)
-        if not message.data and message.headers and message.headers.get("Status") == "503":
-            raise NobodyListens(f"{subject}: nobody listens")
+            if replies is not None:
+                del self._several[token]
+        if not message.data and _is_no_responders(message.headers or {}):
+            raise NoResponders(f"{subject}: no responders")
         return message
-
-    def check_size(self, subject: str, payload: bytes, headers: Headers | None) -> None:
-        """The server ends the connection of a client that sends too much, so that must not happen."""
-        size = len(payload)
-        if headers:
-            size += HEADER_LINE_BYTES + sum(
-                len(key.encode()) + len(value.encode()) + 4 for key, value in headers.items()
-            )
-        if size > self.client.max_payload:
-            raise ValueError(
-                f"{subject}: {size} bytes (payload {len(payload)}, headers {size - len(payload)}), "
-                f"the server takes at most {self.client.max_payload}"
-            )
 
     def _expire(self, token: str, subject: str, timeout_s: float) -> None:
         self._fail(token, Unanswered(f"{subject}: no answer within {timeout_s} s"))
 
     async def _reply(self, message: Msg) -> None:
-        _, reply = self._waiting.pop(message.subject[len(self._prefix) :], ("", None))
+        token = message.subject[len(self._prefix) :]
+        if token in self._several:
+            self._several[token].append(message)
+            if message.headers and SEQUENCE in message.headers:
+                return
+        _, reply = self._waiting.pop(token, ("", None))
         if reply is not None and not reply.done():
             reply.set_result(message)
 
@@ -257,7 +190,7 @@ class Connection:
         now = time.monotonic()
         if self._up.is_set():
             log.warning("error on the bus", bus=self.name, error=repr(error))
-        elif now - self._said_so >= limits.SAY_SO_EVERY_S:
+        elif now - self._said_so >= limits.OUTAGE_LOG_INTERVAL_S:
             self._said_so = now
             log.warning("waiting for the bus", url=self.url, waited_s=round(now - self._down_since), error=repr(error))
 
@@ -280,4 +213,10 @@ class Connection:
     async def _closed(self) -> None:
         self.failure = repr(self.client.last_error) if self.client.last_error else None
         self.closed.set()
-        self._up.set()  # wakes whoever waits; until_up() tells them
+        self._up.set()  # wakes the waiting tasks; until_up() raises
+
+
+def _is_no_responders(headers: Headers) -> bool:
+    """Whether the server reports no responders. A message from a stream has a sequence, whatever status its sender
+    wrote."""
+    return headers.get(STATUS) == "503" and SEQUENCE not in headers

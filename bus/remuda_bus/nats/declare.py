@@ -1,23 +1,28 @@
-"""Makes streams and buckets what `subjects` says. Several processes may do it at once: the second finds it done."""
+"""Creates and updates streams and buckets as `subjects` declares them. Several processes may do so at once."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import structlog
 
 from remuda_bus import limits, subjects
-from remuda_bus.bus import Refused, Unreadable
+from remuda_bus.bus import BusError, Full, Refused, Unreadable
 from remuda_bus.nats.connection import FORBIDDEN
-from remuda_bus.nats.feed import NANOSECOND
 from remuda_bus.nats.jetstream import STREAM_NAME_IN_USE, JetStream, JetStreamError
+from remuda_bus.nats.ordered_consumer import NANOSECOND
+from remuda_bus.retry import retry
 
 log = structlog.get_logger()
 
+PER_SUBJECT = "max_msgs_per_subject"
+
 
 async def declare(jetstream: JetStream, replicas: int) -> None:
-    """Raises Refused when a stream has settings that cannot be changed, Full when the server lacks the storage."""
+    """Create or update all streams and buckets. Raises Refused when a setting cannot be changed, Full when the server
+    lacks the storage."""
     for stream in subjects.STREAMS:
         await _ensure(jetstream, {**_stream(stream), "num_replicas": replicas})
     for bucket in subjects.BUCKETS:
@@ -27,8 +32,9 @@ async def declare(jetstream: JetStream, replicas: int) -> None:
 
 
 async def _first_requests(jetstream: JetStream) -> dict[str, Any]:
-    """Positions in REQUESTS are in the log: whoever makes this stream again, where there is a log already, must not
-    begin at 1, or the core would take the next requests for repetitions. Nobody has asked a million times a second."""
+    """Settings of a REQUESTS stream that is created anew although there is a log. Commits hold positions in REQUESTS,
+    so a stream that started at 1 again would make the core ignore requests as repetitions. It starts at the time in
+    microseconds, beyond any former sequence: no system has received a million requests a second."""
     try:
         has_log = (await jetstream.api(f"STREAM.INFO.{subjects.LOG.name}"))["state"]["last_seq"] > 0
     except Unreadable:
@@ -49,29 +55,49 @@ async def _ensure(jetstream: JetStream, wanted: dict[str, Any]) -> None:
             wanted |= await _first_requests(jetstream)
         try:
             await jetstream.api(f"STREAM.CREATE.{name}", wanted)
-        except JetStreamError as error:
-            if error.err_code != STREAM_NAME_IN_USE:
+        except (JetStreamError, Full) as error:
+            # Another process creates it at the same time; meanwhile the server counts the storage of both.
+            if isinstance(error, JetStreamError) and error.err_code != STREAM_NAME_IN_USE:
                 raise
-            found = await jetstream.api(f"STREAM.INFO.{name}")
+            found = await _created_by_another(jetstream, name, error)
         else:
             log.debug("stream made", stream=name)
             return
     config: dict[str, Any] = found["config"]
     changed = {key: value for key, value in wanted.items() if config.get(key, _absent(value)) != value}
+    most = changed.get(PER_SUBJECT, -1)
+    if wanted["discard"] == "new" and await _would_lose(jetstream, name, most):
+        log.warning("the limit per subject waits: some hold more than it allows", stream=name, limit=most)
+        del changed[PER_SUBJECT]
+        changed.pop("discard_new_per_subject", None)
     if changed:
         try:
             await jetstream.api(f"STREAM.UPDATE.{name}", {**config, **changed})
         except Refused as refusal:
             if refusal.code != FORBIDDEN:
                 raise
-            # In the middle of an upgrade; either version can do with the other's.
+            # An upgrade is under way. Either version works with the other's settings.
             log.warning("stream is that of another version, see `remuda declare`", stream=name, differs=sorted(changed))
         else:
             log.info("stream changed", stream=name, changed=sorted(changed))
 
 
+async def _created_by_another(jetstream: JetStream, name: str, failed: BusError) -> dict[str, Any]:
+    info = partial(jetstream.api, f"STREAM.INFO.{name}")
+    try:
+        return await retry(info, limits.STREAM_CREATED_RETRY, on=Unreadable)
+    except Unreadable:
+        raise failed from None
+
+
+async def _would_lose(jetstream: JetStream, name: str, most: int) -> bool:
+    """Whether the server might delete messages beyond a new limit, as it does even where the stream refuses new ones.
+    The factor of two allows for messages that are appended meanwhile."""
+    return most > 0 and 2 * max((await jetstream.per_subject(name, ">")).values(), default=0) > most
+
+
 def _absent(value: object) -> object:
-    """What a setting is that the server leaves out of its answer."""
+    """The value of a setting that the server omits from its answer."""
     return type(value)()
 
 
@@ -86,6 +112,8 @@ def _stream(stream: subjects.Stream) -> dict[str, Any]:
         "max_bytes": stream.max_bytes,
         "max_age": int(stream.max_age_s * NANOSECOND),
         "max_msgs_per_subject": stream.max_msgs_per_subject,
+        "discard_new_per_subject": stream.discard == "new" and stream.max_msgs_per_subject > 0,
+        **({"max_consumers": stream.max_consumers} if stream.max_consumers else {}),
         "duplicate_window": int(stream.duplicate_window_s * NANOSECOND),
         "allow_direct": True,
         "allow_atomic": stream.allow_atomic_batch,

@@ -1,7 +1,8 @@
-"""Requests to JetStream's API, and what its refusals mean. Knows nothing of what streams are for."""
+"""Requests to JetStream's API, and the errors that its refusals mean. Knows nothing of the purpose of streams."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -10,25 +11,34 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from nats.aio.msg import Msg
+
 from remuda_bus import limits, subjects
 from remuda_bus.bus import BusError, ConsumerState, Full, Headers, Message, Outgoing, Refused, Unanswered, Unreadable
-from remuda_bus.nats.connection import Connection, FastClient
+from remuda_bus.health import PROCESS_HEALTH
+from remuda_bus.nats.connection import Connection
+from remuda_bus.nats.patched_client import DESCRIPTION, SEQUENCE, STATUS, parse_headers
+from remuda_bus.untrusted import Malformed, field_of, json_object, number_in
 
 EXPECTED_LAST = "Nats-Expected-Last-Subject-Sequence"
 BATCH_ID = "Nats-Batch-Id"
 BATCH_SEQUENCE = "Nats-Batch-Sequence"
 BATCH_COMMIT = "Nats-Batch-Commit"
+BEFORE = "Nats-Last-Sequence"  # on each message of a chunk: the sequence of the message before it
+ADDED = (SEQUENCE, BEFORE, "Nats-Stream", "Nats-Time-Stamp", "Nats-Num-Pending")  # by the server, to a direct get
 NO_HEADERS: Headers = {}
 
 # JetStream's own error codes.
 STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 NO_MESSAGE_FOUND = 10037
+SEQUENCE_NOT_FOUND = 10043
 STREAM_NAME_IN_USE = 10058
 STORE_FAILED = 10077
 DUPLICATE_IN_PROCESS = 10158
 RESOURCES = {10023, 10028, 10047}  # of the account or the machine: memory, storage
 TOO_MANY = 429
+PER_SUBJECT = "maximum messages per subject exceeded"
 
 
 class JetStreamError(Refused):
@@ -40,18 +50,22 @@ class JetStreamError(Refused):
 
 
 def failure(about: str, error: Mapping[str, Any]) -> BusError:
-    """What an `error` in an API response means for the caller."""
-    code, err_code = int(error.get("code", 500)), int(error.get("err_code", 0))
+    """The error of the bus that an `error` in an API response means."""
+    code, err_code = (error[one] if isinstance(error.get(one), int) else 0 for one in ("code", "err_code"))
     said = f"{about}: {error.get('description', 'refused')}"
+    if "no space left" in said:
+        PROCESS_HEALTH.storage_failed(said)
     if err_code == STORE_FAILED:
         # "maximum bytes exceeded", "maximum messages exceeded", "no space left on device"; else the disk has failed.
+        if PER_SUBJECT in said:
+            return Full(f"{said} (the limit of this subject, others have room)", of_subject=True)
         full = "maximum" in said or "no space" in said
-        return Full(said) if full else Unanswered(said)
+        return Full(f"{said} (the limit of the whole stream)") if full else Unanswered(said)
     if err_code in RESOURCES or code == TOO_MANY:
         return Full(said)
     if err_code == STREAM_NOT_FOUND:
         return Unreadable(said)
-    if code == 503 or err_code == DUPLICATE_IN_PROCESS:  # the first of the two may be stored yet, or may be lost
+    if code == 503 or err_code == DUPLICATE_IN_PROCESS:  # the first message of the two may be stored or lost
         return Unanswered(said)
     return JetStreamError(said, code, err_code)
 
@@ -61,13 +75,13 @@ class JetStream:
         self.connection = connection
 
     async def api(self, call: str, body: Mapping[str, Any] | None = None, timeout_s: float = 5.0) -> dict[str, Any]:
-        """`call` is the rest of the subject: "STREAM.INFO.LOG". Raises Refused, Full, Unanswered, and Unreadable when
-        there is no such stream."""
+        """Call JetStream's API. `call`: the rest of the subject ("STREAM.INFO.LOG"). Raises Refused, Full, Unanswered,
+        and Unreadable when there is no such stream."""
         request = json.dumps(body).encode() if body else b""
         reply = await self.connection.ask(f"{self.connection.access.api}.{call}", request, timeout_s=timeout_s)
-        answer: dict[str, Any] = json.loads(reply.data)
+        answer = json_object(reply.data, f"the answer to {call}")
         if "error" in answer:
-            raise failure(call, answer["error"])
+            raise failure(call, field_of(answer, "error", dict, f"the answer to {call}"))
         return answer
 
     async def append(
@@ -105,55 +119,97 @@ class JetStream:
         reply = await self.connection.ask(last.subject, last.payload, headers, timeout_s)
         return _sequence(last.subject, reply.data)
 
-    async def last(self, stream: str, subject: str) -> Message | None:
+    async def last_message(self, stream: str, subject: str) -> Message | None:
         body = json.dumps({"last_by_subj": subject}).encode()
         reply = await self.connection.ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
-        headers = _found(stream, reply.headers or NO_HEADERS)
-        if headers is None:
-            return None
-        found, sequence = headers.pop("Nats-Subject"), int(headers.pop("Nats-Sequence"))
-        for name in ("Nats-Stream", "Nats-Time-Stamp", "Nats-Num-Pending", "Nats-Last-Sequence"):
-            headers.pop(name, None)
-        return Message(found, reply.data, headers or NO_HEADERS, sequence)
+        return _read(stream, subject, reply)
 
-    async def message(self, stream: str, seq: int) -> Message | None:
+    async def behind(self, stream: str, subject: str, after: int) -> list[Message]:
+        """The next messages on a subject, one chunk, from any server with a replica. A replica may lag behind."""
+        which = {
+            "seq": after + 1,
+            "next_by_subj": subject,
+            "batch": limits.FETCH_MESSAGES,
+            "max_bytes": limits.FETCH_BYTES,
+        }
+        call = f"{self.connection.access.api}.DIRECT.GET.{stream}"
+        *replies, end = await self.connection.ask_for_many(call, json.dumps(which).encode())
+        chunk = [found for reply in replies if (found := _read(stream, subject, reply)) is not None]
+        before = [0, *(message.seq for message in chunk)]
+        linked = [number_in(reply.headers or NO_HEADERS, BEFORE, 0) for reply in (*replies, end)]
+        if linked != before:
+            raise Unanswered(f"{subject}: part of a chunk behind {after} has not come")
+        return chunk
+
+    async def next_of(self, stream: str, subject: str, after: int) -> list[Message]:
+        """The next message on a subject ([]: none), from the stream's leader."""
+        found = await self._get(stream, {"seq": after + 1, "next_by_subj": subject})
+        return [] if found is None else [found]
+
+    async def message_at(self, stream: str, seq: int) -> Message | None:
         return await self._get(stream, {"seq": seq})
 
-    async def first(self, stream: str, subject: str) -> Message | None:
+    async def first_message(self, stream: str, subject: str) -> Message | None:
         return await self._get(stream, {"seq": 1, "next_by_subj": subject})
 
-    async def end(self, stream: str) -> int:
+    async def last_sequence(self, stream: str) -> int:
         info = await self.api(f"STREAM.INFO.{stream}")
         return int(info["state"]["last_seq"])
 
     async def _get(self, stream: str, which: Mapping[str, Any]) -> Message | None:
-        """Asked of the stream's leader: a replica may be behind."""
+        """A message from the stream's leader; a replica may lag behind."""
         try:
             answer = await self.api(f"STREAM.MSG.GET.{stream}", which)
         except JetStreamError as error:
             if error.err_code == NO_MESSAGE_FOUND:
                 return None
             raise
-        found: dict[str, Any] = answer["message"]
-        headers = FastClient._parse_header_lines(base64.b64decode(found.get("hdrs", "")))
-        return Message(found["subject"], base64.b64decode(found.get("data", "")), headers, int(found["seq"]))
+        return stored(answer, stream)
 
     async def trim(self, stream: str, subject: str, below: int) -> None:
         if below > 0:
             await self.api(f"STREAM.PURGE.{stream}", {"filter": subject, "seq": below})
 
-    async def first_since(self, stream: str, subject: str, age_s: float) -> int | None:
+    async def delete_messages(self, stream: str, seqs: Sequence[int]) -> None:
+        """Delete single messages. The space is freed at once, but not overwritten."""
+        slots = asyncio.Semaphore(limits.DELETES_AT_ONCE)
+
+        async def delete(seq: int) -> None:
+            async with slots:
+                try:
+                    await self.api(f"STREAM.MSG.DELETE.{stream}", {"seq": seq, "no_erase": True})
+                except JetStreamError as error:
+                    if error.err_code != SEQUENCE_NOT_FOUND and "no message found" not in error.reason:
+                        raise
+
+        await asyncio.gather(*(delete(seq) for seq in seqs))
+
+    async def first_sequence_since(self, stream: str, subject: str, age_s: float) -> int | None:
         at = datetime.fromtimestamp(time.time() - age_s, UTC).isoformat()
         body = json.dumps({"next_by_subj": subject, "start_time": at}).encode()
         reply = await self.connection.ask(f"{self.connection.access.api}.DIRECT.GET.{stream}", body)
         found = _found(stream, reply.headers or NO_HEADERS)
-        return None if found is None else int(found["Nats-Sequence"])
+        return None if found is None else number_in(found, SEQUENCE)
 
     async def fullness(self, stream: str) -> float:
         info = await self.api(f"STREAM.INFO.{stream}")
         return int(info["state"]["bytes"]) / int(info["config"]["max_bytes"])
 
-    async def acknowledged(self, stream: str, durable: str) -> int:
+    async def message_count(self, stream: str, subject: str) -> int:
+        return sum((await self.per_subject(stream, subject)).values())
+
+    async def per_subject(self, stream: str, subject: str) -> dict[str, int]:
+        """The number of messages by subject. The server answers in pages."""
+        found: dict[str, int] = {}
+        while True:
+            which = {"subjects_filter": subject, "offset": len(found)}
+            info = await self.api(f"STREAM.INFO.{stream}", which)
+            some: dict[str, int] = info["state"].get("subjects") or {}
+            found |= some
+            if not some or len(found) >= info.get("total", 0):
+                return found
+
+    async def acknowledged_sequence(self, stream: str, durable: str) -> int:
         state = await self.consumer_state(stream, durable)
         return state.acknowledged if state is not None else 0
 
@@ -168,19 +224,54 @@ class JetStream:
         return ConsumerState(int(info["ack_floor"]["stream_seq"]), waiting, info["config"].get("metadata") or {})
 
 
-def _found(stream: str, answered: Headers) -> dict[str, str] | None:
-    """The headers of a message that was asked for; None: there is none."""
-    headers = dict(answered)
-    status = headers.get("Status")
-    if status == "404":
+def stored(answer: Mapping[str, Any], stream: str) -> Message:
+    """The message in an answer of the API. Raises Unreadable."""
+    what = f"a message of {stream}"
+    found = field_of(answer, "message", dict, what)
+    try:
+        headers, payload = (base64.b64decode(found.get(one, "")) for one in ("hdrs", "data"))
+    except (ValueError, TypeError) as error:
+        raise Malformed(f"{what}: not base64: {error}") from None
+    return Message(
+        field_of(found, "subject", str, what),
+        payload,
+        parse_headers(headers) if headers else NO_HEADERS,
+        field_of(found, "seq", int, what),
+    )
+
+
+def _read(stream: str, subject: str, reply: Msg) -> Message | None:
+    """The message in the reply to a direct get; None: there is none."""
+    headers = _found(stream, reply.headers or NO_HEADERS)
+    if headers is None:
         return None
-    if status is not None:
-        raise Unreadable(f"{stream}: {status} {headers.get('Description', '')}")
-    return headers
+    found, sequence = headers.pop("Nats-Subject", subject), number_in(headers, SEQUENCE)
+    for name in ADDED:
+        headers.pop(name, None)
+    return Message(found, reply.data, headers or NO_HEADERS, sequence)
+
+
+def _found(stream: str, answered: Headers) -> dict[str, str] | None:
+    """The headers of a message that was requested; None: there is none. A stored message has a sequence, whatever
+    status its sender wrote."""
+    headers = dict(answered)
+    if SEQUENCE in headers:
+        return headers
+    if headers.get(STATUS) == "404":
+        return None
+    raise Unreadable(f"{stream}: {headers.get(STATUS, 'no status')} {headers.get(DESCRIPTION, '')}")
 
 
 def _sequence(subject: str, answer: bytes) -> int:
-    ack: dict[str, Any] = json.loads(answer)
-    if "error" in ack:
-        raise failure(subject, ack["error"])
-    return int(ack["seq"])
+    """The stream sequence in an acknowledgement. After a malformed one it is unknown whether the message is stored:
+    raises Unanswered."""
+    what = f"{subject}: the acknowledgement"
+    try:
+        ack = json_object(answer, what)
+        if "error" in ack:
+            raise failure(subject, field_of(ack, "error", dict, what))
+        sequence = int(field_of(ack, "seq", int, what))
+    except Malformed as problem:
+        raise Unanswered(str(problem)) from None
+    PROCESS_HEALTH.storage_works()
+    return sequence

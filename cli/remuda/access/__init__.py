@@ -1,1 +1,1 @@
-"""Who may do what on the bus: keys, permissions, and the part of the NATS servers' configuration made from them."""
+"""Keys and permissions on the bus, and the NATS configuration generated from them."""

@@ -1,6 +1,6 @@
-"""Permissions and public keys to the NATS servers' configuration: accounts, users, and what passes between accounts.
+"""The NATS configuration of permissions and public keys: accounts, users, exports and imports.
 
-There is no secret in it: a server knows a client by its public key.
+It contains no secret: servers authenticate clients by their public keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`remuda keys`, `remuda rm add`, `remuda rm remove`: what they print."""
+"""`remuda keys`, `remuda rm add`, `remuda rm remove`: the commands' output."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ..errors import UserError
 from .keys import ACCOUNTS, Keys
 from .permissions import RM_DOMAIN
 
-# A new account is connected to the others only when it is read for the second time (nats-server 2.15).
-RELOAD = "The NATS servers know it once they have read it twice: send each of them SIGHUP, and again a second later."
+# nats-server 2.15 imports into a new account only on the second reload.
+RELOAD = "Reload the NATS servers twice to apply this: send SIGHUP to each, and again one second later."
 
 
 def make_keys(directory: Path) -> None:
     made = Keys(directory).ensure_roles()
-    print(f"made: {', '.join(made)}" if made else "all keys are there")
+    print(f"created: {', '.join(made)}" if made else "all keys exist")
     print(f"{directory / ACCOUNTS} is up to date. {RELOAD}")
 
 
@@ -23,8 +23,8 @@ def add_rm(directory: Path, rm_id: str) -> None:
         seed = Keys(directory).add_rm(rm_id)
     except ValueError as error:
         raise UserError(str(error)) from None
-    print(f"The key of {rm_id}, for it alone: {seed}")
-    print(f"It connects with  REMUDA_NATS_SEED={seed.name} REMUDA_NATS_DOMAIN={RM_DOMAIN} REMUDA_NATS_CA=ca.pem")
+    print(f"Key of {rm_id}: {seed} (secret; give it to its owner only)")
+    print(f"Connect with:  REMUDA_NATS_SEED={seed.name} REMUDA_NATS_DOMAIN={RM_DOMAIN} REMUDA_NATS_CA=ca.pem")
     print(RELOAD)
 
 
@@ -33,4 +33,4 @@ def remove_rm(directory: Path, rm_id: str) -> None:
         Keys(directory).remove_rm(rm_id)
     except ValueError as error:
         raise UserError(str(error)) from None
-    print(f"{rm_id} has no key any more. Send each of the NATS servers SIGHUP: then its connections are ended.")
+    print(f"{rm_id}: key deleted. Send SIGHUP to each NATS server to close its connections.")

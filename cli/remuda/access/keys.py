@@ -1,5 +1,6 @@
-"""A directory of keys: of each role and each RM a seed, which is secret and belongs to its owner, and a public key,
-which belongs to the servers. `server/accounts.conf` is made from the public keys, so seeds may be carried away."""
+"""A directory of keys: a secret seed and a public key for each role and each RM.
+
+`server/accounts.conf` is generated from the public keys only, so seeds can be moved to their owners."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ..errors import UserError
 from .accounts import accounts
 from .permissions import MONITOR, ROLES
 
-ACCOUNTS = Path("server", "accounts.conf")  # alone there, for the servers to see that and no more
+ACCOUNTS = Path("server", "accounts.conf")  # in a directory of its own, so that servers can mount only this file
 SEED, PUBLIC = ".seed", ".pub"
 
 
@@ -28,7 +29,7 @@ class Keys:
         self.rms_directory = directory / "rms"
 
     def ensure_roles(self) -> list[str]:
-        """Makes the keys that are missing; whose those are."""
+        """Create missing keys of roles. Returns their names."""
         for made in (self.rms_directory, (self.directory / ACCOUNTS).parent):
             made.mkdir(parents=True, exist_ok=True)
         missing = [role for role in (*ROLES, MONITOR) if not _public(self.directory / role).exists()]
@@ -38,13 +39,13 @@ class Keys:
         return missing
 
     def add_rm(self, rm_id: str) -> Path:
-        """Where the new seed is. Raises UserError when the RM has a key already: nobody loses his by mistake."""
+        """Create the key of an RM. Returns the path of its seed. Raises UserError if the RM has a key."""
         subjects.check_rm_id(rm_id)
         if not _public(self.directory / ROLES[0]).exists():
-            raise UserError(f"{self.directory}: no keys of services there; `remuda keys {self.directory}` makes them")
+            raise UserError(f"{self.directory}: no service keys; `remuda keys {self.directory}` creates them")
         at = self.rms_directory / subjects.key_of(rm_id)
         if _public(at).exists():
-            raise UserError(f"{rm_id} has a key already: {_public(at)}; `remuda rm remove {rm_id}` takes it away")
+            raise UserError(f"{rm_id} has a key already: {_public(at)}; `remuda rm remove {rm_id}` deletes it")
         _make(at)
         self.render()
         return at.with_name(at.name + SEED)
@@ -58,14 +59,14 @@ class Keys:
         self.render()
 
     def render(self) -> None:
-        """Write the accounts anew, in one step: a server that reads it meanwhile sees all or nothing."""
+        """Write the accounts file atomically, so that a server never reads a part of it."""
         roles = {role: _public(self.directory / role).read_text().strip() for role in (*ROLES, MONITOR)}
         found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
         rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
         text = json.dumps(accounts(roles, rms), indent=1)
         accounts_file = self.directory / ACCOUNTS
         draft = accounts_file.with_suffix(".new")
-        draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces: it is included among other settings
+        draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces, because the file is included
         draft.replace(accounts_file)
 
 

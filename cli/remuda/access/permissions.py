@@ -1,4 +1,4 @@
-"""What each role may do on the bus, as NATS permissions: the only place where that is written down.
+"""Permissions of each role on the bus, as NATS permissions: the only place that defines them.
 
 A service gets what its code uses and nothing else. An RM lives in an account of its own, in which nothing exists but
 what is imported for it (`rm_imports`): so even a reply subject that it invents leads nowhere but to itself. In one
@@ -14,9 +14,9 @@ from remuda_bus import subjects
 
 SERVICES = ("core", "rmproxy", "config", "events")
 ROLES = (*SERVICES, "operator", "admin")
-MONITOR = "monitor"  # sees the servers themselves, in an account of its own
-RM_DOMAIN = "remuda"  # what JetStream is called in the accounts of RMs
-ANSWER_WITHIN = "15s"  # longer than a question to an RM may take
+MONITOR = "monitor"  # reads server metrics, in the system account
+RM_DOMAIN = "remuda"  # the JetStream domain in the accounts of RMs
+ANSWER_WITHIN = "15s"  # longer than the time-out of predicate requests to an RM
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Permissions:
     answers: bool = False  # may answer each message it gets, once, where that message says
 
     def as_nats(self) -> dict[str, object]:
-        """As the server's configuration has it."""
+        """In the form of the server's configuration."""
         allowed: dict[str, object] = {
             "publish": {"allow": list(self.publish)},
             "subscribe": {"allow": list(self.subscribe)},
@@ -127,28 +127,45 @@ _EVERY_SERVICE = (
 )
 _ANSWERS_TO = ("_INBOX.>", "_R_.>")  # those of services and people; those of RMs, in an account of their own
 _LEASES = subjects.LEASES.name
+_LEADERS = subjects.LEADERS.name
 _RMS = subjects.RMS.name
 _HALTS = subjects.HALTS.name
+_FAULTS = subjects.FAULTS.name
+# All data of a forgotten RM.
+_FORGETS = (
+    *(f"$JS.API.STREAM.PURGE.{stream}" for stream in ("LOG", "INBOX", "EVENTS", "DEAD_LETTERS")),
+    *_sees_last(subjects.EVENTS.name, subjects.DEAD_LETTERS.name),
+    *_object_store(subjects.SNAPSHOTS.name),
+    *_looks_into(_LEADERS, subjects.EVENT_BOOKMARKS.name, subjects.CONFIGURATIONS.name, subjects.FORGOTTEN.name),
+    f"$KV.{_LEADERS}.*",
+    f"$KV.{subjects.EVENT_BOOKMARKS.name}.*",
+    f"$KV.{subjects.CONFIGURATIONS.name}.rm.*",
+    f"$KV.{subjects.FORGOTTEN.name}.{subjects.LIFE}",
+    f"$KV.{_LEASES}.{subjects.forget_lease('*')}",
+    subjects.lease_holder(subjects.forget_lease("*")),
+)
 _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "core": (
         (
             *_reads(subjects.INBOX.name, subjects.LOG.name),
             "remuda.log.*",
-            "$JS.API.STREAM.PURGE.LOG",  # behind the oldest snapshot, and behind what is told
+            "$JS.API.STREAM.PURGE.LOG",  # behind the oldest snapshot and the last published callback
             "$JS.API.STREAM.PURGE.INBOX",
             *_sees_last(subjects.CALLBACKS.name, subjects.EVENTS.name),
-            *_looks_into(_RMS, _LEASES, _HALTS, subjects.EVENT_BOOKMARKS.name),
-            f"$KV.{_LEASES}.core.*",
-            f"$KV.{_LEASES}.member.*",
+            *_looks_into(_RMS, _LEASES, _LEADERS, _HALTS, _FAULTS, subjects.EVENT_BOOKMARKS.name),
+            f"$KV.{_LEASES}.{subjects.MEMBER}.*",
+            f"$KV.{_LEADERS}.*",
             f"$KV.{_HALTS}.*",
+            f"$KV.{_FAULTS}.*.*",
             *_object_store(subjects.SNAPSHOTS.name),
-            subjects.lease_holder(subjects.core_lease("*")),
+            subjects.lease_holder(f"{subjects.MEMBER}.*"),
         ),
-        ("remuda.api.core.*.*", "remuda.api.cores.*", subjects.lease_holder(subjects.core_lease("*"))),
+        ("remuda.api.core.*.*", "remuda.api.cores.*", subjects.lease_holder(f"{subjects.MEMBER}.*")),
     ),
     "rmproxy": (
         (
             "$JS.API.STREAM.PURGE.REQUESTS",  # behind what is in the inbox
+            "$JS.API.STREAM.MSG.DELETE.REQUESTS",  # what an RM has too much of
             *_reads(subjects.LOG.name, subjects.CALLBACKS.name, subjects.REQUESTS.name),
             "remuda.inbox.*",
             "remuda.dead.*",
@@ -164,9 +181,12 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             ),
             *(f"$JS.API.CONSUMER.{verb}.CALLBACKS" for verb in ("LIST", "NAMES")),
             "$JS.API.CONSUMER.MSG.NEXT.CALLBACKS.*",
-            *_looks_into(_RMS, _LEASES, _HALTS),
+            *_looks_into(_RMS, _LEASES, _HALTS, _FAULTS),
+            *_sees_last(subjects.INBOX.name),  # is there anything that the core has not handled?
+            *_FORGETS,
             f"$KV.{_RMS}.*",
             f"$KV.{_HALTS}.*",
+            f"$KV.{_FAULTS}.*.*",
             f"$KV.{_LEASES}.{subjects.RMPROXY_LEASE}",
             subjects.lease_holder(subjects.RMPROXY_LEASE),
             subjects.RESOLVE_CONFIGURATION,
@@ -188,25 +208,27 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             *_reads(subjects.LOG.name, subjects.EVENTS.name),
             "si.v1.rm.*.callback.event",
-            *_looks_into(_RMS, _LEASES, _HALTS, subjects.EVENT_BOOKMARKS.name),
+            *_looks_into(_RMS, _LEASES, _HALTS, _FAULTS, subjects.EVENT_BOOKMARKS.name),
             f"$KV.{_LEASES}.{subjects.EVENTS_LEASE}",
             f"$KV.{subjects.EVENT_BOOKMARKS.name}.*",
             f"$KV.{_HALTS}.*",
+            f"$KV.{_FAULTS}.*.*",
             subjects.lease_holder(subjects.EVENTS_LEASE),
         ),
         (subjects.lease_holder(subjects.EVENTS_LEASE),),
     ),
-    # Looks and asks, changes nothing.
+    # Reads and queries.
     "operator": (
         (
             "remuda.api.>",
             "$SRV.>",
             "$JS.API.STREAM.INFO.*",
             "$JS.API.CONSUMER.INFO.*.*",
-            *_looks_into(_RMS, _LEASES, _HALTS),
+            *_looks_into(_RMS, _LEASES, _LEADERS, _HALTS, _FAULTS),
+            *_reads(subjects.DEAD_LETTERS.name),
         ),
         (),
     ),
-    # Makes streams, rebuilds RMs, restores backups.
+    # Creates streams, rebuilds RMs, restores backups.
     "admin": ((">",), (">",)),
 }

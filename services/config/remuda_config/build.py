@@ -1,7 +1,7 @@
-"""From the verified models to `remuda.v1.Configuration`, the form the core reads. Pure; cannot fail.
+"""Builds the `remuda.v1.Configuration` that the core reads from verified models.
 
-Here the root is put in, names become lower case, old spellings are replaced, children inherit properties, and filters
-become either lists of names or one regular expression to search with. The models have been verified.
+Building adds the root queue, turns names into lower case, replaces old spellings, lets children inherit properties, and
+turns each filter into a list of names or one regular expression. It cannot fail, since the models have been verified.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from remuda_config import acl, names, placement, properties
-from remuda_config.schema import ChildTemplate, Filter, Limit, Partition, PlacementRule, Queue, Queues
+from remuda_config.rules import acl, placement, properties
+from remuda_config.schema import ChildTemplate, Filter, LimitEntry, Partition, PlacementRule, Queue, Queues
+from remuda_proto.durations import milliseconds
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -32,7 +33,7 @@ partitions:
 
 
 def checksum(text: str) -> str:
-    """The identity of a text: its SHA-256 in upper-case hex."""
+    """The SHA-256 of a text in upper-case hex, which identifies the text."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest().upper()
 
 
@@ -56,31 +57,31 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
         ),
         preemption_enabled=partition.preemption.enabled,
         preemption_threshold=partition.preemption.threshold,
-        preemption_interval_ms=properties.delay_ms(partition.preemption.interval) or 0,
+        preemption_interval_ms=milliseconds(partition.preemption.interval) or 0,
         placement_rules=[_rule(rule) for rule in partition.placementrules],
         limits=[_limit(limit) for limit in partition.limits],
     )
 
 
 def _queue(queue: Queue, above: Mapping[str, str], parent: bool = False) -> config_pb2.QueueConfig:
-    in_force = properties.inherit(above, properties.canonical(queue.properties))
+    current = properties.inherit(above, properties.canonical(queue.properties))
     return config_pb2.QueueConfig(
         name=queue.name.lower(),
         parent=parent or queue.is_parent,
         guaranteed=_resource(queue.resources.guaranteed),
         max=_resource(queue.resources.max),
         max_applications=queue.maxapplications,
-        properties=in_force,
+        properties=current,
         admin_acl=acl.canonical(queue.adminacl),
         submit_acl=acl.canonical(queue.submitacl),
-        child_template=_template(queue.childtemplate),
-        queues=[_queue(child, in_force) for child in queue.queues],
+        child_template=_template(queue.childtemplate) if parent or queue.is_parent else None,
+        queues=[_queue(child, current) for child in queue.queues],
         limits=[_limit(limit) for limit in queue.limits],
     )
 
 
 def _template(template: ChildTemplate | None) -> config_pb2.ChildTemplate | None:
-    """None also when it says nothing."""
+    """None for an empty template. `maxapplications` alone makes a template (semantics section 6)."""
     if template is None:
         return None
     built = config_pb2.ChildTemplate(
@@ -92,7 +93,7 @@ def _template(template: ChildTemplate | None) -> config_pb2.ChildTemplate | None
     return built if built.ByteSize() else None
 
 
-def _limit(limit: Limit) -> config_pb2.Limit:
+def _limit(limit: LimitEntry) -> config_pb2.Limit:
     return config_pb2.Limit(
         description=limit.limit,
         users=limit.users,
@@ -120,8 +121,8 @@ def _filter(filter_: Filter) -> config_pb2.PlacementFilter:
 
 
 def _entries(entries: list[str]) -> list[str]:
-    """One entry is searched with as a regular expression, so a lone name becomes one that finds nothing but itself."""
-    if len(entries) == 1 and not names.is_expression(entries[0]):
+    """The core takes a single entry for a regular expression, so a single name becomes an expression for itself."""
+    if len(entries) == 1 and not placement.is_expression(entries[0]):
         return [f"^{re.escape(entries[0])}$"]
     unique = list(dict.fromkeys(entries))
     return [f"^{re.escape(unique[0])}$"] if len(unique) == 1 and len(entries) > 1 else unique

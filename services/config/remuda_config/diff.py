@@ -1,19 +1,19 @@
-"""What changed between two configurations, in lines an operator reads: `root.prod: max memory 10G -> 20G`. Pure."""
+"""Lists the changes between two configurations for an operator: `root.prod: max memory 10G -> 20G`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from remuda_config import quantity
+from remuda_config.rules import quantity
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
-Described = Mapping[str, str]  # what it is -> how it is
+Described = Mapping[str, str]  # setting -> value
 NOTHING = "(none)"
 
 
 def difference(before: config_pb2.Configuration, after: config_pb2.Configuration) -> list[str]:
-    """One line per change, partition by partition, queues in the order of their paths; [] when nothing changed."""
+    """One line for each change, by partition and then by path of the queue; [] when nothing changed."""
     old = {partition.name: partition for partition in before.partitions}
     new = {partition.name: partition for partition in after.partitions}
     several = len(old.keys() | new.keys()) > 1
@@ -99,7 +99,7 @@ def _count(name: str, value: int) -> Described:
 
 def _amounts(name: str, resource: si.Resource) -> Described:
     amounts = sorted((key, amount.value) for key, amount in resource.resources.items())
-    return {f"{name} {key}": quantity.show(key, amount) for key, amount in amounts}
+    return {f"{name} {key}": quantity.show_amount(key, amount) for key, amount in amounts}
 
 
 def _limits(limits: Iterable[config_pb2.Limit]) -> Described:

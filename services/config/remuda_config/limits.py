@@ -1,34 +1,65 @@
-"""Every bound of the configuration service, with its reason. (Limits of users and groups: `user_limits.py`.)"""
+"""Every bound of the configuration service, with its reason. (Bounds of users and groups: `rules/user_limits.py`.)"""
 
 from __future__ import annotations
 
 from typing import Final
 
-# What a text may be: it comes from outside.
+# A text of queues.yaml. It may come from any RM.
 
-# Far above any real one; below it reading stays a matter of seconds.
+# Far above any real text.
 MAX_TEXT_BYTES: Final = 4_000_000
-# Aliases multiply: a text of a kilobyte can unfold into gigabytes.
+# A queue with quotas and limits has about 20 values; 25,000 values take a second to read. Each use of an alias counts:
+# a text of one kilobyte may expand to gigabytes.
 MAX_NODES: Final = 200_000
-# 64 queues deep is 130.
+# Each partition of an RM has queues, nodes and an index in the core. Checked while the text is read.
+MAX_PARTITIONS: Final = 100
+# The core evaluates the rules one after the other for each application.
+MAX_RULES: Final = 100
+# Users and groups in the limits of one queue or partition. Each application is compared with all of them.
+MAX_LIMITED_NAMES: Final = 10_000
+# A path of 64 queues has 130 levels of YAML.
 MAX_DEPTH: Final = 200
-# A message may be nested 100 deep (protobuf), and each queue is one level of it.
+# Protobuf messages nest at most 100 deep, and each queue is one level.
 MAX_QUEUE_DEPTH: Final = 64
-# Rules hanging from one another: a queue is seldom deeper, and messages nest at most 100 deep.
+# Placement rules in a chain of parents. Protobuf messages nest at most 100 deep.
 MAX_RULE_CHAIN: Final = 16
 
-# What an answer may be.
+# The answer to a text.
 
-# Problems of one text: nobody reads more, and a message has an end.
+# Problems of one text.
 MAX_PROBLEMS: Final = 1_000
-# Of one problem: it quotes what it is about, and that can be anything.
+# The message of one problem. It quotes parts of the text.
 MAX_MESSAGE_CHARACTERS: Final = 500
-# Kept of a message, beside the configuration: headers, JSON quoting, names.
+# Reserved in a message beside the configuration: headers, JSON quoting, names.
 ROOM_FOR_THE_REST_BYTES: Final = 64 * 1024
 
-# How soon a file is read again.
+# Worker processes, which read texts.
 
-# Network file systems, and folders that come and go, tell nobody.
-LOOK_EVERY_S: Final = 5.0
-# A save is several events.
-SETTLE_MS: Final = 200
+# Worker processes at the same time. A second one reads the texts of other RMs while one text takes long.
+WORKERS: Final = 2
+# Only one text above this size is read at a time, so that large texts leave a worker to small ones. A text of 64 kB has
+# some 8,000 values, far more than most configurations.
+LARGE_TEXT_CHARACTERS: Final = 64_000
+# Processor time for the text of an RM. rmproxy waits 5 s for the answer.
+LOAD_CPU_S: Final = 4
+# Processor time for the file, which comes from an operator: several times what MAX_NODES values take.
+LOAD_FILE_CPU_S: Final = 60
+# How much longer a worker may take than its processor time: it starts within a second, and the machine may be busy.
+LOAD_TIMEOUT_S: Final = 30.0
+# A worker may end for other reasons than its text, so the text is read once more by another one.
+LOAD_ATTEMPTS: Final = 2
+# An idle worker ends at once.
+WORKER_STOPS_WITHIN_S: Final = 1.0
+# Address space of a worker. MAX_NODES values take 200 MB.
+WORKER_MEMORY_BYTES: Final = 512 * 1024 * 1024
+
+# Answers kept until the RM is registered: twice the RMs of one system. An RM whose registration is refused leaves its
+# answer behind. An RM whose answer is dropped too early is sent the file's text once more.
+ANSWERS_KEPT: Final = 10_000
+
+# The file.
+
+# Network file systems, and folders that appear and disappear, report no changes.
+FILE_CHECK_INTERVAL_S: Final = 5.0
+# One save of an editor is several events.
+FILE_SETTLE_MS: Final = 200

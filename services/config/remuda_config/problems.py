@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and where. Knows neither YAML nor the rules."""
+"""The problems of a configuration: what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`path`: `partitions[0].queues[1].resources.max.memory`; `line`: 1-based, 0 when it is not known."""
+    """`path`: such as `partitions[0].queues[1].resources.max.memory`. `line`: from 1; 0 when it is unknown."""
 
     path: str
     line: int
@@ -26,7 +26,7 @@ class Problem:
 
 
 class Invalid(Exception):
-    """A configuration is refused; `problems` holds all of them, in the order of the text, never none."""
+    """The configuration is refused. `problems`: all of them, at least one, in the order of the text."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -34,7 +34,7 @@ class Invalid(Exception):
 
 
 def spell(path: Path) -> str:
-    """The path as people read it; keys that are not plain words are quoted: `properties["priority.offset"]`."""
+    """The path as messages show it. Keys that are not plain words are quoted: `properties["priority.offset"]`."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
-"""The rules a configuration has to obey, all of them judged at once. Pure: models in, findings out.
+"""Verifies a configuration as a whole: models in, all findings out.
 
-Limits, placement rules, access control lists and properties have files of their own; here is what concerns the tree:
-names, maximum and guaranteed resources, applications. Knows nothing of lines, files or what is in force.
+This file verifies partitions and the tree of queues: names, maximum and guaranteed resources, maxapplications. Limits,
+placement rules, access control lists and properties are verified in `rules`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from remuda_config import acl, limits, names, placement, properties, quantity, user_limits
+from remuda_config import limits
 from remuda_config.problems import Finding, Path
+from remuda_config.rules import acl, placement, properties, quantity, user_limits
 from remuda_config.schema import ChildTemplate, Partition, Preemption, Queue, Queues
+from remuda_proto import durations
+from remuda_proto.bounds import shown
+from remuda_proto.names import PARTITION, QUEUE
 
 NODE_SORT_POLICIES = ("fair", "binpacking")
 
@@ -19,36 +23,43 @@ Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
-    """What the queues around a queue allow it: per resource the smallest max, with whose it is."""
+class AncestorLimits:
+    """The limits that the ancestors of a queue set. `name`: the path of the parent. `max`: for each resource the
+    smallest maximum, and the queue that has it."""
 
     name: str
     depth: int = 0
     max: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    bounds: user_limits.Bounds = field(default_factory=dict)
+    bounds: user_limits.TightestLimits = field(default_factory=dict)
 
 
 def verify(queues: Queues, left_out: list[Path]) -> list[Finding]:
-    """Everything wrong with the text as a whole. `left_out`: where the models lack something the text has, but wrongly;
-    what would only follow from that is not reported."""
-    findings = [finding for finding in _verify(queues, left_out) if not _follows(finding[0], left_out)]
+    """All findings. `left_out`: the paths of invalid values, which the models lack. Findings that only follow from a
+    missing value are not reported."""
+    out = frozenset(left_out)
+    around = frozenset(path[:length] for path in out for length in range(len(path)))
+    findings = [finding for finding in _verify(queues, left_out) if not _follows(finding[0], out, around)]
     return list(dict.fromkeys(findings))
 
 
-def _follows(path: Path, left_out: list[Path]) -> bool:
-    return any(path[: len(out)] == out or out[: len(path)] == path for out in left_out)
+def _follows(path: Path, out: frozenset[Path], around: frozenset[Path]) -> bool:
+    """Whether the path is inside of a value that was left out, or around one."""
+    return path in around or any(path[:length] in out for length in range(len(path) + 1))
 
 
 def _verify(queues: Queues, left_out: list[Path]) -> Iterator[Finding]:
     if not queues.partitions:
         yield ("partitions",), "at least one partition is needed; an empty text stands for the built-in default"
     if queues.partitionhierarchy not in ("", "same"):
-        yield ("partitionhierarchy",), f"unknown value {queues.partitionhierarchy!r}: expected same, or no such key"
+        yield (
+            ("partitionhierarchy",),
+            f"unknown value {shown(queues.partitionhierarchy)}: expected same, or no such key",
+        )
     seen: set[str] = set()
     for place, partition in enumerate(queues.partitions):
         path: Path = ("partitions", place)
         if partition.plain_name in seen:
-            yield (*path, "name"), f"there is already a partition {partition.plain_name!r}"
+            yield (*path, "name"), f"there is already a partition {shown(partition.plain_name)}"
         seen.add(partition.plain_name)
         trees_known = not any(out[:2] == path and _shapes_tree(out) for out in left_out)
         yield from _verify_partition(partition, path, trees_known)
@@ -61,16 +72,16 @@ def _shapes_tree(path: Path) -> bool:
 
 
 def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> Iterator[Finding]:
-    if not names.PARTITION.fullmatch(partition.plain_name):
-        yield (*path, "name"), f"bad partition name {partition.name!r}: expected {names.SHAPE['partition']}"
+    if not PARTITION.matches(partition.plain_name):
+        yield (*path, "name"), f"bad partition name {shown(partition.name)}: expected {PARTITION.expected}"
     if partition.nodesortpolicy.type not in ("", *NODE_SORT_POLICIES):
-        shown = f"unknown policy {partition.nodesortpolicy.type!r}: expected {', '.join(NODE_SORT_POLICIES)}"
-        yield (*path, "nodesortpolicy", "type"), shown
+        problem = f"unknown policy {shown(partition.nodesortpolicy.type)}: expected {', '.join(NODE_SORT_POLICIES)}"
+        yield (*path, "nodesortpolicy", "type"), problem
     yield from _verify_preemption(partition.preemption, (*path, "preemption"))
     yield from user_limits.check_list(partition.limits, path)
     root, root_path = partition.root(path)
-    if not partition.queues:
-        yield (*path, "queues"), "at least one queue is needed (root)"
+    if partition.queues is None:
+        yield (*path, "queues"), "a list of queues is needed; in an empty one the root queue is put in"
         return
     yield from placement.check(partition.placementrules, path, placement.tree_of(root) if trees_known else None)
     if root_path != path:
@@ -79,31 +90,32 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
                 yield (*root_path, "resources", key), "root has no resources of its own: they are those of the nodes"
         yield from _verify_own(root, root_path)
         yield from user_limits.check_against_queue(root, root_path)
-    yield from _verify_below(root, root_path, Above("root", bounds=user_limits.carried(root, "root", {})))
+    bounds = user_limits.tightest_below(root, "root", {})
+    yield from _verify_below(root, root_path, AncestorLimits("root", bounds=bounds))
 
 
 def _verify_preemption(preemption: Preemption, path: Path) -> Iterator[Finding]:
     if preemption.threshold > 100:
         yield (*path, "threshold"), f"{preemption.threshold}: expected 0 to 100, in per cent"
-    if preemption.interval and properties.delay_ms(preemption.interval) is None:
-        yield (*path, "interval"), f"{preemption.interval!r}: {properties.A_DURATION}"
+    if preemption.interval and not durations.milliseconds(preemption.interval):
+        yield (*path, "interval"), f"{shown(preemption.interval)}: {durations.EXPECTED}"
 
 
-def _verify_below(parent: Queue, path: Path, above: Above) -> Iterator[Finding]:
+def _verify_below(parent: Queue, path: Path, above: AncestorLimits) -> Iterator[Finding]:
     seen: set[str] = set()
     for place, queue in enumerate(parent.queues):
         here = (*path, "queues", place)
-        if not names.QUEUE.fullmatch(queue.name):
-            yield (*here, "name"), f"bad queue name {queue.name!r}: expected {names.SHAPE['queue']}"
+        if not QUEUE.matches(queue.name):
+            yield (*here, "name"), f"bad queue name {shown(queue.name)}: expected {QUEUE.expected}"
         elif queue.name.lower() in seen:
-            yield (*here, "name"), f"{above.name} already has a queue {queue.name.lower()!r}"
+            yield (*here, "name"), f"{above.name} already has a queue {shown(queue.name.lower())}"
         seen.add(queue.name.lower())
         yield from _verify_applications(queue.maxapplications, parent, here, above.name)
         yield from _verify_queue(queue, here, above)
     yield from _verify_children_guaranteed(parent, path)
 
 
-def _verify_queue(queue: Queue, path: Path, above: Above) -> Iterator[Finding]:
+def _verify_queue(queue: Queue, path: Path, above: AncestorLimits) -> Iterator[Finding]:
     name = f"{above.name}.{queue.name.lower()}"
     if above.depth == limits.MAX_QUEUE_DEPTH:
         yield path, f"queues are at most {limits.MAX_QUEUE_DEPTH} levels deep"
@@ -119,12 +131,12 @@ def _verify_queue(queue: Queue, path: Path, above: Above) -> Iterator[Finding]:
             most[key] = (amount, name)
     if queue.childtemplate is not None:
         yield from _verify_template(queue.childtemplate, queue, most, path, name)
-    bounds = user_limits.carried(queue, name, above.bounds)
-    yield from _verify_below(queue, path, Above(name, above.depth + 1, most, bounds))
+    bounds = user_limits.tightest_below(queue, name, above.bounds)
+    yield from _verify_below(queue, path, AncestorLimits(name, above.depth + 1, most, bounds))
 
 
 def _verify_own(queue: Queue, path: Path) -> Iterator[Finding]:
-    """What can be said of a queue, root or not, without looking around."""
+    """Verify what concerns the queue alone, also of the root."""
     for key in ("submitacl", "adminacl"):
         for problem in acl.check(getattr(queue, key)):
             yield (*path, key), problem
@@ -136,7 +148,7 @@ def _verify_own(queue: Queue, path: Path) -> Iterator[Finding]:
 def _verify_template(
     template: ChildTemplate, queue: Queue, most: Mapping[str, tuple[int, str]], path: Path, name: str
 ) -> Iterator[Finding]:
-    """The queues made from it obey the rules of configured ones, but may leave maxapplications unset."""
+    """Queues made from a template obey the rules of configured queues, but may leave maxapplications unset."""
     here = (*path, "childtemplate")
     resources = template.resources
     for key, problem in properties.check(template.properties):
@@ -172,7 +184,7 @@ def _verify_children_guaranteed(parent: Queue, path: Path) -> Iterator[Finding]:
     for kind, own in (("guaranteed", parent.resources.guaranteed), ("max", parent.resources.max)):
         for name, amount in (own or {}).items():
             if promised.get(name, 0) > amount:
-                total, own_amount = quantity.show(name, promised[name]), quantity.show(name, amount)
+                total, own_amount = quantity.show_amount(name, promised[name]), quantity.show_amount(name, amount)
                 shown = f"{own_amount} is less than what the queues below it are guaranteed, {total}"
                 yield (*path, "resources", kind, name), shown
 
@@ -186,12 +198,12 @@ def _sum_of_children(parent: Queue) -> dict[str, int]:
 
 
 def _promised(queue: Queue) -> dict[str, int]:
-    """What a queue is guaranteed: per resource its own word, else what the queues below it are guaranteed together."""
+    """The guaranteed resources of a queue: for each resource its own amount, else the sum of its children's."""
     return {**_sum_of_children(queue), **(queue.resources.guaranteed or {})}
 
 
 def _verify_hierarchy(queues: Queues) -> Iterator[Finding]:
-    """`partitionhierarchy: same`: a queue stands at the same places in both of two partitions, or one lacks some."""
+    """`partitionhierarchy: same`: of two partitions, the paths of a queue's name in one contain those in the other."""
     earlier: list[tuple[str, dict[str, set[str]]]] = []
     for place, partition in enumerate(queues.partitions):
         path: Path = ("partitions", place)
@@ -202,5 +214,8 @@ def _verify_hierarchy(queues: Queues) -> Iterator[Finding]:
             for name in sorted(placed.keys() & theirs.keys()):
                 if not (placed[name] <= theirs[name] or theirs[name] <= placed[name]):
                     ours, others = ", ".join(sorted(placed[name])), ", ".join(sorted(theirs[name]))
-                    yield (*path, "queues"), f"queue {name!r} is {ours} here, but {others} in partition {other!r}"
+                    yield (
+                        (*path, "queues"),
+                        f"queue {shown(name)} is {ours} here, but {others} in partition {shown(other)}",
+                    )
         earlier.append((partition.plain_name, placed))

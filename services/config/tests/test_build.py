@@ -6,10 +6,10 @@ import re
 import pytest
 
 import remuda_config
-from remuda_config import properties
-from remuda_config.load import check_extra, timing
+from remuda_config.extra_config import check_extra_config, read_timing
+from remuda_config.rules import properties
 from remuda_proto.remuda.v1 import config_pb2
-from services.config.tests.config_texts import partition, queues, rules
+from services.config.tests.texts import partition, queues, rules
 
 
 def root_of(text: str) -> config_pb2.QueueConfig:
@@ -105,6 +105,11 @@ def test_inherited_down_the_tree_from_root():
     assert dict(root.queues[0].queues[0].properties) == {"team": "x", "priority.offset": "0"}
 
 
+def test_a_leaf_has_no_template():
+    root = remuda_config.load(queues("- {name: a, childtemplate: {maxapplications: 2}}")).partitions[0].root
+    assert not root.queues[0].HasField("child_template")
+
+
 def test_templates_and_limits():
     text = """
 - name: a
@@ -161,23 +166,16 @@ def test_rules():
     assert (kind.name, kind.filter.type) == ("applicationtype", "allow")
 
 
-@pytest.mark.parametrize(
-    ("text", "milliseconds"), [("30s", 30_000), ("1m30.5s", 90_500), ("500ms", 500), ("1h", 3_600_000)]
-)
-def test_delays(text, milliseconds):
-    assert properties.delay_ms(text) == milliseconds
-
-
 def test_times_of_extra_config():
-    times, problems = timing({"timing.completing": "1m30s", "timing.reservation_delay": "1ms", "other": "x"})
+    times, problems = read_timing({"timing.completing": "1m30s", "timing.reservation_delay": "1ms", "other": "x"})
     assert (times.completing_ms, times.reservation_delay_ms, times.starting_ms, problems) == (90_000, 1, 0, [])
     bad = {"timing.completing": "0s", "timing.starting": "soon", "timing.lunch": "1h"}
-    assert [problem.path for problem in check_extra(bad)] == [f"extraConfig[{key!r}]" for key in bad]
+    assert [problem.path for problem in check_extra_config(bad)] == [f"extraConfig[{key!r}]" for key in bad]
 
 
 def test_extra_config():
-    assert check_extra({"compatibility": "yunikorn-1.4", "resync": "replay", "service.x": "y"}) == []
-    assert [problem.path for problem in check_extra({"queues.yaml": "", "compatibility": "old"})] == [
+    assert check_extra_config({"compatibility": "yunikorn-1.4", "resync": "replay", "service.x": "y"}) == []
+    assert [problem.path for problem in check_extra_config({"queues.yaml": "", "compatibility": "old"})] == [
         'extraConfig["queues.yaml"]',
         "extraConfig.compatibility",
     ]

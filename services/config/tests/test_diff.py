@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import remuda_config
-from services.config.tests.config_texts import partition, queues
+from services.config.tests.texts import partition, queues
 
 
 def between(before: str, after: str) -> list[str]:

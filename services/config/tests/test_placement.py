@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.config.tests.config_texts import problems, rules
+from services.config.tests.texts import problems, rules
 
 ACCEPTED = [
     "- name: PROVIDED",
@@ -21,6 +21,8 @@ ACCEPTED = [
     "- {name: user, parent: {name: tag, value: t, parent: {name: fixed, value: p}}}",
     "- {name: user, filter: {type: DENY, users: ['^a.*|b$']}}",
     "- {name: user, filter: {users: [svc$], groups: [a, b, a]}}",
+    "- {name: user, filter: {users: ['^[[:alpha:]]+$']}}",
+    "- {name: user, filter: {users: ['(a|a)+b']}}",
     "-",
 ]
 
@@ -52,10 +54,11 @@ REFUSED = [
     ("- {name: user, filter: {users: ['']}}", "filter.users[0]", "bad user name ''"),
     ("- {name: user, filter: {users: ['a,b']}}", "filter.users[0]", "bad user name 'a,b'"),
     ("- {name: user, filter: {users: [a, 'b.*']}}", "filter.users[1]", "has to be the only entry"),
+    (f"- {{name: user, filter: {{users: ['{'a|' * 2_100}b']}}}}", "filter.users[0]", "at most 4096"),
     ("- {name: user, filter: {groups: ['a[(']}}", "filter.groups[0]", "not a usable regular expression"),
     *[
-        (f"- {{name: user, filter: {{users: ['{expression}']}}}}", "filter.users[0]", "not supported")
-        for expression in ["(?=a)", "(?<!a)b", r"(a)\1", "a++", "[[:alpha:]]", r"a*\Z", "(?P=x)", "a{1,2000}", "a|b\\"]
+        (f"- {{name: user, filter: {{users: ['{expression}']}}}}", "filter.users[0]", "expected the syntax of RE2")
+        for expression in ["(?=a)", "(?<!a)b", r"(a)\1", "a++", r"a*\Z", "(?P=x)", "a{1,2000}", "a|b\\"]
     ],
 ]
 

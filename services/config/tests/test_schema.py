@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import remuda_config
-from services.config.tests.config_texts import partition, problems, queues
+from services.config.tests.texts import partition, problems, queues
+
+
+def seconds(text: str) -> float:
+    began = time.process_time()
+    problems(text)
+    return time.process_time() - began
+
+
+def test_so_many_partitions_are_refused_before_they_are_read():
+    text = "partitions:\n" + "".join(f"  - name: p{n}\n    queues: [{{name: root}}]\n" for n in range(20_000))
+    began = time.process_time()
+    [(_, line, message)] = problems(text)
+    assert (line, message) == (202, "more than 100 partitions")
+    assert time.process_time() - began < 1
+
+
+def test_a_text_is_read_no_further_than_its_values_may_go():
+    [(_, _, message)] = problems("partitions: [" + "a," * 1_500_000 + "]")
+    assert message == "more than 100 partitions"
+
+
+def test_wrong_values_cost_no_more_when_there_are_many():
+    def text(count: int) -> str:
+        queues = "".join(f"      - {{name: q, maxapplications: x{n}}}\n" for n in range(count))
+        return f"partitions:\n  - name: default\n    queues:\n{queues}"
+
+    assert seconds(text(4_000)) < 10 * seconds(text(1_000)) + 1
+
+
+def test_a_long_key_is_a_short_problem():
+    [(path, _, message)] = problems(
+        f"? {'k' * 1_000_000}\n: 1\npartitions: [{{name: default, queues: [{{name: root}}]}}]"
+    )
+    assert len(path) < 600 and len(message) < 600
 
 
 def test_all_problems_at_once_each_with_its_line():

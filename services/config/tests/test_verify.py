@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import pytest
 
-from services.config.tests.config_texts import partition, problems, queues
+import remuda_config
+from services.config.tests.texts import partition, problems, queues
 
 REFUSED = {
     # names
@@ -143,7 +147,7 @@ PARTITIONS = {
         "queues: [{name: ROOT, resources: {guaranteed: {m: 0}}}]",
         "partitions[0].queues[0].resources.guaranteed",
     ),
-    "no queues": ("queues: []", "partitions[0].queues"),
+    "no queues": ("queues:", "partitions[0].queues"),
     "root twice": ("queues: [{name: root}, {name: root}]", "partitions[0].queues[1].name"),
     "root's applications bind": (
         "queues: [{name: root, maxapplications: 1, queues: [{name: a, maxapplications: 2}]}]",
@@ -185,7 +189,35 @@ def test_partition_names():
     assert problems(two) == [("partitions[1].name", 3, "there is already a partition 'gpu'")]
     default = "partitions:\n  - {queues: [{name: root}]}\n  - {name: default, queues: [{name: root}]}\n"
     assert len(problems(default)) == 1
-    assert "bad partition name" in problems("partitions: [{name: 'a]b', queues: [{name: root}]}]")[0][2]
+
+
+@pytest.mark.parametrize("name", ["a]b", "GPU pool/2 (new)!", "größe", "x" * 64])
+def test_partition_names_may_have_unusual_characters(name):
+    assert problems(f"partitions: [{{name: '{name}', queues: [{{name: root}}]}}]") == []
+
+
+@pytest.mark.parametrize("name", ["[rm-1]default", " a", "a ", "x" * 65, "a\u0007b"])
+def test_partition_names_refused(name):
+    text = f"partitions: [{{name: {json.dumps(name)}, queues: [{{name: root}}]}}]"
+    assert "bad partition name" in problems(text)[0][2]
+
+
+@pytest.mark.parametrize("empty", ["[]", "[null]", "\n  -"])
+def test_a_root_is_put_into_an_empty_list_of_queues(empty):
+    configuration = remuda_config.load(f"partitions:\n- name: default\n  queues: {empty}\n")
+    root = configuration.partitions[0].root
+    assert (root.name, root.parent, list(root.queues)) == ("root", True, [])
+
+
+def test_a_list_of_queues_is_needed():
+    assert [each[0] for each in problems("partitions: [{name: default}]")] == ["partitions[0].queues"]
+    assert [each[0] for each in problems("partitions: [{name: default, queues: }]")] == ["partitions[0].queues"]
+
+
+def test_a_checksum_in_the_text_is_passed_over():
+    text = "checksum: ABC\npartitions: [{queues: [{name: root}]}]\n"
+    assert problems(text) == []
+    assert remuda_config.load(text).checksum == hashlib.sha256(text.encode()).hexdigest().upper()
 
 
 HIERARCHY = """

@@ -16,13 +16,15 @@ from typing import Any
 import msgspec
 
 from .check_index import check_index
-from .cycle.required_node import required_node
-from .evolve import mapped_priority
+from .evolve.pending import mapped_priority
 from .facts import TIMEOUT, Allocated, Fact, PredicateAsked, PreemptionStarted, ReplacementStarted
+from .index.index import Index
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, REJECTED_APPLICATIONS, RELEASE_OVERDUE_MS
 from .rules import lifecycle, limits
+from .rules.required_node import required_node
 from .rules.resource import Items, Resource, items_of, show, total_of
-from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State, TaskGroup
+from .sizes import check_sizes
+from .state import Alarm, Application, Node, Partition, PendingAsk, Queue, State, TaskGroup, after
 
 # A state as values
 
@@ -67,6 +69,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
                 "overdue": a.overdue,
                 "by_preemption": a.by_preemption,
                 "replaced": a.replaced,
+                "ask_over": a.ask_over,
             }
             for uuid, a in partition.allocations.items()
         },
@@ -124,13 +127,14 @@ def _application(application: Application) -> dict[str, Any]:
         "state": application.state,
         "state_at_ms": application.state_at_ms,
         "log": application.log,
+        "states_left_out": application.states_left_out,
         "asks": {
             key: {
                 "ask": a.ask,
                 "pending": a.pending,
                 "seq": a.seq,
                 "at_ms": a.at_ms,
-                "reservations": a.reservations,
+                "reservations": tuple(a.reservations),
                 "asked": a.asked,
                 **_refused(a),
                 "preempted_at_ms": a.preempted_at_ms,
@@ -177,7 +181,7 @@ def _task_group(group: TaskGroup) -> dict[str, Any]:
         "timed_out": group.timed_out,
         "coming": group.coming,
         "leaving": group.leaving,
-        "free": list(group.free),
+        "free": list(group.free.uuids()),
     }
 
 
@@ -188,8 +192,11 @@ def _sum(resource: Resource) -> Items:
 # What is always true
 
 
-def check(state: State) -> None:
-    """AssertionError that says what is wrong."""
+def check(state: State, index: Index | None = None, *, grown: bool = True) -> None:
+    """AssertionError that says what is wrong. `grown`: what a state holds is counted, too, which takes as long as all
+    the rest; what has grown is still there the next time."""
+    if grown:
+        check_sizes(state, index)
     for name, partition in state.partitions.items():
         assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
         assert partition.yunikorn_1_4 == state.yunikorn_1_4, f"partition {name}: other rules than asked"
@@ -203,8 +210,9 @@ def check(state: State) -> None:
         _check_limits(partition)
         _check_timers(state, partition)
         _check_preemption(state, partition)
-        if partition.index is not None:
-            check_index(partition, partition.index)
+        _check_held(partition)
+        if index is not None and (found := index.find(partition)) is not None:
+            check_index(partition, found)
 
 
 def _check_queues(partition: Partition) -> None:
@@ -219,8 +227,10 @@ def _check_queues(partition: Partition) -> None:
                 f"queue {path}: {child.path} stands below it as {name}"
             )
             assert child.parent is queue, f"queue {child.path}: its parent is another than {path}"
-        above = queue.parent.lineage if queue.parent else ()
-        assert queue.lineage == (queue, *above), f"queue {path}: its lineage is {[q.path for q in queue.lineage]}"
+        above = queue.parent.path_to_root if queue.parent else ()
+        assert queue.path_to_root == (queue, *above), (
+            f"queue {path}: its path to root is {[q.path for q in queue.path_to_root]}"
+        )
         assert queue.leaf or not queue.applications, (
             f"queue {path} is a parent and has applications {sorted(queue.applications)}"
         )
@@ -242,6 +252,8 @@ def _check_applications(partition: Partition) -> None:
         assert application.log[-1:] == [(application.state_at_ms, application.state)], (
             f"application {app_id}: state is not what its log ends with"
         )
+        told = sum(allocation.ask_over for allocation in application.allocations.values())
+        assert application.asks_over == told, f"application {app_id}: {application.asks_over} asks over, not {told}"
         if application.terminal:
             holds = [*application.asks, *application.allocations]
             assert not holds, f"application {app_id} is {application.state} and holds {holds}"
@@ -310,6 +322,13 @@ def _check_allocations(partition: Partition) -> None:
             assert sorted(known, key=itemgetter(0, 1)) == sorted(counted, key=itemgetter(0, 1)), (
                 f"application {application.id}: allocations by key"
             )
+
+        of_key = {(key, uuid): r for key, found in application.replacements_by_key.items() for uuid, r in found.items()}
+        assert of_key == {(r.fact.allocation_key, uuid): r for uuid, r in application.replacements.items()}, (
+            f"application {application.id}: replacements by key"
+        )
+        for key in (*application.asks, *(a.fact.allocation_key for a in application.allocations.values())):
+            assert partition.holders.lists(key, application.id), f"application {application.id} does not hold {key}"
 
 
 def _check_questions(state: State, partition: Partition) -> None:
@@ -385,10 +404,14 @@ def _check_task_group(application: Application, group: TaskGroup, what: str) -> 
     ]
     asks = [a for a in application.asks.values() if a.ask.placeholder and a.ask.task_group == group.name]
     coming = sum(ask.pending + ask.asked for ask in asks)
+    assert group.placed == len(placeholders), f"{what}: {group.placed} placed, counted anew {len(placeholders)}"
     assert group.coming == coming, f"{what}: {group.coming} are coming, counted anew {coming}"
     leaving = sum(1 for a in placeholders if a.replacement is not None)
     assert group.leaving == leaving, f"{what}: {group.leaving} are leaving, counted anew {leaving}"
-    for uuid, allocation in group.free.items():
+    kept_ms = [allocation.at_ms for allocation in group.free]
+    assert kept_ms == sorted(kept_ms), f"{what}: the free placeholder kept longest is not the first"
+    for allocation in group.free:
+        uuid = allocation.fact.uuid
         assert application.allocations.get(uuid) is allocation, f"{what}: {uuid} is not there"
         assert allocation.replacement is None, f"{what}: {uuid} is being replaced"
         stays = application.state == lifecycle.RESUMING and allocation.releasing == TIMEOUT
@@ -452,15 +475,15 @@ def _check_limits(partition: Partition) -> None:
     alive = [application for queue in partition.queues.values() for application in queue.applications.values()]
     members: defaultdict[tuple[str, str, str], list[Application]] = defaultdict(list)
     for application in alive:
-        lineage, what = application.queue.lineage, f"application {application.id}"
-        levels = [queue.settings.limits for queue in lineage]
+        path_to_root, what = application.queue.path_to_root, f"application {application.id}"
+        levels = [queue.settings.limits for queue in path_to_root]
         found = list(limits.applying(levels, application.user, application.groups))
         trackers = [(t.queue, t.kind, t.name, t.limit) for t in application.trackers]
-        expected = [(lineage[level], kind, name, limit) for level, kind, name, limit in found]
+        expected = [(path_to_root[level], kind, name, limit) for level, kind, name, limit in found]
         assert trackers == expected, f"{what} counts in {trackers}, expected {expected}"
-        gates = [queue for queue in lineage if queue.settings.max_applications]
+        application_limits = [queue for queue in path_to_root if queue.settings.max_applications]
         gated = [t for t in application.trackers if t.limit.max_applications]
-        assert application.gates == (*gates, *gated), f"{what}: its gates are others"
+        assert application.application_limits == (*application_limits, *gated), f"{what}: its gates are others"
         claims = sum(len(ask.reservations) + ask.asked for ask in application.asks.values())
         assert application.claims == claims, f"{what} has {application.claims} claims, counted anew {claims}"
         completing = application.state == lifecycle.COMPLETING  # what it holds then are placeholders nobody wants
@@ -471,7 +494,7 @@ def _check_limits(partition: Partition) -> None:
             assert tracker.queue.trackers.get((tracker.kind, tracker.name)) is tracker, f"{what}: a tracker is lost"
             members[tracker.queue.path, tracker.kind, tracker.name].append(application)
     for queue in partition.queues.values():
-        running = sum(a.runs for a in alive if queue in a.queue.lineage)
+        running = sum(a.runs for a in alive if queue in a.queue.path_to_root)
         assert queue.running == running, f"queue {queue.path}: {queue.running} running, counted anew {running}"
         for (kind, name), tracker in queue.trackers.items():
             counted, what = members.pop((queue.path, kind, name), []), f"queue {queue.path}, {kind} {name}"
@@ -490,7 +513,7 @@ def _check_timers(state: State, partition: Partition) -> None:
     for application in partition.applications.values():
         completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for these, then
         if application.state in lifecycle.TIMEOUTS and not completing:
-            due_ms = application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing)
+            due_ms = after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing))
             assert Alarm(due_ms, "state", partition.name, application.id, "") in alarms, (
                 f"application {application.id}: no timer ends {application.state} at {due_ms}"
             )
@@ -499,21 +522,38 @@ def _check_timers(state: State, partition: Partition) -> None:
             assert Alarm(due_ms, "placeholder", partition.name, application.id, "") in alarms, (
                 f"application {application.id}: nothing ends its placeholders at {due_ms}"
             )
-        due_ms = application.state_at_ms + application.execution_limit_ms
+        due_ms = after(application.state_at_ms, application.execution_limit_ms)
         if application.state == lifecycle.RUNNING and application.execution_limit_ms and due_ms > state.now_ms:
             assert Alarm(due_ms, "execution", partition.name, application.id, "") in alarms, (
                 f"application {application.id}: nothing ends its execution at {due_ms}"
             )
     for uuid, allocation in partition.allocations.items():
-        due_ms = allocation.at_ms + allocation.fact.execution_timeout_ms
+        due_ms = after(allocation.at_ms, allocation.fact.execution_timeout_ms)
         if due_ms > state.now_ms and not allocation.releasing:
             alarm = Alarm(due_ms, "execution", partition.name, allocation.application.id, uuid)
             assert alarm in alarms, f"allocation {uuid}: nothing ends its execution at {due_ms}"
 
 
+def _check_held(partition: Partition) -> None:
+    """A place is kept for an ask exactly while others are preempted for it and that node is reserved for it."""
+    held = [p for p in partition.preemptions.values() if p.held]
+    for preemption in partition.preemptions.values():
+        kept = preemption.node.reservation is preemption.pending
+        assert preemption.held == kept, f"preemption for {preemption.pending.ask.allocation_key}: held is not {kept}"
+    for application in partition.applications.values():
+        counted = total_of(p.pending.ask.resource for p in held if p.pending.application is application)
+        _same(application.held, counted, f"application {application.id}: held")
+    for queue in partition.queues.values():
+        members: tuple[Application | Queue, ...] = (*queue.applications.values(), *queue.children.values())
+        _same(queue.held, total_of(m.held for m in members), f"queue {queue.path}: held")
+        for tracker in queue.trackers.values():
+            counting = [p.pending for p in held if tracker in p.pending.application.trackers]
+            _same(tracker.held, total_of(p.ask.resource for p in counting), f"{tracker}: held")
+
+
 def _check_preemption(state: State, partition: Partition) -> None:
     for queue in partition.queues.values():
-        allocations = [a for a in partition.allocations.values() if queue in a.application.queue.lineage]
+        allocations = [a for a in partition.allocations.values() if queue in a.application.queue.path_to_root]
         counted = total_of(a.fact.resource for a in allocations if a.preempting)
         _same(queue.preempting, counted, f"queue {queue.path}: preempting")
     alarms = frozenset(state.timers)
@@ -560,12 +600,13 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
     what = f"allocation {fact.application_id}/{fact.allocation_key}"
     node, application = partition.nodes[fact.node_id], partition.applications[fact.application_id]
     queue = application.queue
-    assert node.schedulable, f"{what} was placed on {node.id}, which takes nothing new"
+    tags = fact.tags if isinstance(fact, Allocated) else application.asks[fact.allocation_key].ask.tags
+    assert node.takes(required_node(tags)), f"{what} was placed on {node.id}, which does not take it"
     available = node.available()
     for name, amount in fact.resource.items():
         left = available.get(name, 0)
         assert amount <= 0 or left >= 0, f"{what} was placed on {node.id}, which lacks {name}={-left} now"
-        for above in queue.lineage:
+        for above in queue.path_to_root:
             used, maximum = above.allocated.get(name, 0), above.settings.max.get(name)
             assert amount <= 0 or maximum is None or used <= maximum, (
                 f"{what}: queue {above.path} now has {name}={used}, its maximum is {maximum}"
@@ -589,9 +630,9 @@ def _check_preempted(partition: Partition, fact: PreemptionStarted) -> None:
             assert victim.node.id == fact.node_id, f"{what}: {victim.fact.uuid} is on another node"
             assert victim.fact.priority <= pending.ask.priority, f"{what}: {victim.fact.uuid} has a higher priority"
         return
-    own = set(pending.application.queue.lineage)
+    own = set(pending.application.queue.path_to_root)
     for victim in victims:
-        for queue in victim.application.queue.lineage:
+        for queue in victim.application.queue.path_to_root:
             for name, due in queue.settings.guaranteed.items():
                 left = queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
                 assert queue in own or not victim.fact.resource.get(name) or left >= due, (
@@ -604,7 +645,7 @@ def _check_place(partition: Partition, fact: ReplacementStarted) -> None:
     real, placeholder = fact.allocation, partition.allocations[fact.placeholder]
     what = f"replacement {real.application_id}/{real.allocation_key}"
     node = partition.nodes[real.node_id]
-    assert node.schedulable, f"{what} was placed on {node.id}, which takes nothing new"
+    assert node.takes(required_node(real.tags)), f"{what} was placed on {node.id}, which does not take it"
     assert placeholder.fact.task_group == real.task_group, f"{what}: the place is of another task group"
     for name, amount in real.resource.items():
         assert amount <= placeholder.fact.resource.get(name, 0), f"{what} is larger than its place: {name}={amount}"

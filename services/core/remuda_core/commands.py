@@ -107,7 +107,7 @@ class AnswerPredicate(Command):
 
 
 class Schedule(Command):
-    """Allocate what can be allocated now, at most `limit` allocations."""
+    """Allocate what can be allocated now, at most `limit` allocations, or one in each partition if that is more."""
 
     limit: int
 

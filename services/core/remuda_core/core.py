@@ -13,18 +13,25 @@ The host's whole loop:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from .commands import Command
 from .decide import decide
 from .evolve import BY_FACT
 from .facts import Fact
+from .index.index import Index
+from .limits import FACTS_PER_STEP
 from .state import State
 
 
 class Core:
     def __init__(self, rm_id: str) -> None:
         self.state = State(rm_id)
+        self.index = Index()
+
+    def go_on_from(self, state: State) -> None:
+        """As one that a snapshot has kept."""
+        self.state, self.index = state, Index()
 
     def handle(self, command: Command, now_ms: int) -> list[Fact]:
         """Decide the command; the state is changed when this returns. The facts have to be made durable before anybody
@@ -33,18 +40,34 @@ class Core:
 
     def handle_all(self, commands: Iterable[Command], now_ms: int) -> list[Fact]:
         """One after the other, at the same time."""
-        state = self.state
-        state.now_ms = now_ms = max(now_ms, state.now_ms)
         facts: list[Fact] = []
-        for command in commands:
-            for fact in decide(state, command, now_ms):
-                BY_FACT[type(fact)](state, fact)  # evolve: when decide resumes, it has happened
-                facts.append(fact)
+        for _ in self.handle_in_steps(commands, now_ms, facts):
+            pass
         return facts
+
+    def handle_in_steps(self, commands: Iterable[Command], now_ms: int, facts: list[Fact]) -> Iterator[None]:
+        """The same, with a pause after every command and every FACTS_PER_STEP facts, in which the host may do
+        something else, but nothing with this state. Appends to `facts`, which the host may clear meanwhile."""
+        state, index = self.state, self.index
+        write, apply = BY_FACT, index.apply
+        state.now_ms = now_ms = max(now_ms, state.now_ms)
+        decided = 0
+        for command in commands:
+            for fact in decide(state, index, command, now_ms):
+                touched = write[type(fact)](state, fact)  # evolve: when decide resumes, it has happened
+                apply(state, fact, touched)
+                facts.append(fact)
+                decided += 1
+                if decided >= FACTS_PER_STEP:
+                    decided = 0
+                    yield
+            yield
 
     def replay(self, facts: Iterable[Fact], now_ms: int) -> None:
         """Follow what a leader decided."""
-        state = self.state
+        state, index = self.state, self.index
         state.now_ms = now_ms
         for fact in facts:
-            BY_FACT[type(fact)](state, fact)  # evolve
+            touched = BY_FACT[type(fact)](state, fact)  # evolve
+            if index.partitions:
+                index.apply(state, fact, touched)

@@ -269,11 +269,19 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
 class AskAccepted(Fact):
     ask: Ask
 
+    @property
+    def partition(self) -> str:
+        return self.ask.partition
+
 
 class AskChanged(Fact):
     """`ask.max_allocations` is how many are pending now."""
 
     ask: Ask
+
+    @property
+    def partition(self) -> str:
+        return self.ask.partition
 
 
 class AskRejected(Fact):
@@ -365,6 +373,10 @@ class AllocationRecovered(Fact):
 
     allocation: Allocated
 
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
 
 class AllocationRejected(Fact):
     partition: str
@@ -428,6 +440,10 @@ class ReplacementStarted(Fact):
     placeholder: str
     placeholder_key: str
 
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
+
 
 class PlaceholderReplaced(Fact):
     """The placeholder is gone, the allocation is there: one step."""
@@ -437,6 +453,10 @@ class PlaceholderReplaced(Fact):
     placeholder_key: str
     placeholder_node: str
     placeholder_resource: Resource
+
+    @property
+    def partition(self) -> str:
+        return self.allocation.partition
 
 
 class ReplacementCancelled(Fact):
@@ -581,6 +601,11 @@ STOPPED_BY_RM = 1
 TIMEOUT = 2
 PREEMPTED_BY_SCHEDULER = 3
 PLACEHOLDER_REPLACED = 4
+
+
+def termination_type(asked: int) -> int:
+    """The one a release by the RM has: any number that is none counts as STOPPED_BY_RM."""
+    return asked if STOPPED_BY_RM <= asked <= PLACEHOLDER_REPLACED else STOPPED_BY_RM
 
 
 def kinds() -> dict[str, type[Any]]:

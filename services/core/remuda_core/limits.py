@@ -23,6 +23,15 @@ GAPS: Final = 4
 COMMANDS_PER_COMMIT: Final = 256
 INBOX_BYTES_PER_COMMIT: Final = 256_000
 
+# After so many facts, or a command, the leader looks at a clock, and after TURN_S it lets others of its process go on:
+# an RM with large messages costs the others no more than that at a time.
+FACTS_PER_STEP: Final = 64
+TURN_S: Final = 0.010
+# A commit of so many facts, or one that has taken so long, takes in no further message: it is written and read as a
+# whole, and the RM receives nothing of it before all of it is durable.
+FACTS_PER_COMMIT: Final = 5_000
+COMMIT_S: Final = 0.050
+
 # A log that is full stays full until somebody makes room.
 FULL_RETRY_S: Final = 1.0
 
@@ -66,6 +75,10 @@ REFUSALS_LAST_MS: Final = 30_000
 # 30 ms.
 PREEMPTIONS_PER_PASS: Final = 10
 PREEMPTION_WORK_PER_PASS: Final = 50_000
+# A pass that used up its budget leaves preemption to the next one, unless an ask has been due to preempt for so long.
+PREEMPTION_PUT_OFF_MS: Final = 1_000
+# Of asks that are bound to a node so many: each looks at one node only.
+BOUND_ATTEMPTS_PER_PASS: Final = 100
 # After an attempt that led nowhere there is none for a millisecond per so many allocations in the cluster: looking at
 # them took half of that, so preemption never takes more than a third of the time.
 ALLOCATIONS_PER_MS_OF_REST: Final = 1_000
@@ -80,6 +93,8 @@ PLACED_BY_PREEMPTION_MS: Final = 600_000
 # How long it is remembered that nothing could be preempted for asks of one kind: longer than any interval between
 # attempts.
 REFUSAL_KEPT_MS: Final = 3_600_000
+# Of so many kinds in a queue: more than are tried within an interval.
+REFUSALS_KEPT: Final = 10_000
 # The RM has this long to confirm a release that it was asked for: graceful termination takes 30 s, seldom minutes.
 RELEASE_OVERDUE_MS: Final = 300_000
 
@@ -100,18 +115,65 @@ LEFT_TO_OWNER_S: Final = 1.0
 SETTLED_S: Final = 5.0
 # So long after its start a core has heard of all RMs there are.
 READY_AFTER_S: Final = 0.5
+# After a look at who should lead what, the next comes no sooner than after so many times what it took.
+LOOKS_APART: Final = 4
+# RMs that a process takes at the same time: more only wait for each other.
+TAKES_AT_ONCE: Final = 64
+# After an outage of the bus, before an RM is taken again.
+TAKE_RETRY_S: Final = 0.2
+# RMs whose snapshot is read and whose log is caught up with at the same time, when a core starts.
+RESTORES_AT_ONCE: Final = 16
+# A process that was told to stop answers for so long; one that answers then is another of the same name.
+NAMESAKE_ENDS_S: Final = 2.0
 
 # A leader that is in doubt waits so long for the bus before it dies, to see whether the log still holds what was
 # durable: longer than a server takes to start again.
 LOOK_BACK_WITHIN_S: Final = 30.0
 LOOK_BACK_RETRY_S: Final = 0.2
 
-# Names come from outside and are kept in memory and in every message.
-NAME_LENGTH: Final = 1_024
+# Releases that name no application find it in a list of keys, which is made anew when it holds twice what is alive and
+# this much more: so each costs a little, however many applications there are.
+KEYS_LISTED: Final = 1_000
+
+# Allocations of one RM, in all its partitions: some 2 GB of memory in each core. Asks wait beyond that.
+ALLOCATIONS_PER_RM: Final = 2_000_000
+# Distinct resource names of a partition's nodes and maxima: each group of equal nodes has an amount for each of them.
+# With so many, 20,000 nodes that all differ take 3 s to be put in order.
+RESOURCE_NAMES_PER_PARTITION: Final = 64
 
 # Records of rejected applications in one partition: enough to look up what went wrong, and an RM that sends nonsense
 # for days cannot fill the memory.
 REJECTED_APPLICATIONS: Final = 1_000
+
+# Of the states that an application was in: how it began, and what it did last. One that is served ask by ask changes
+# its state with each; what happened in between is in the log.
+FIRST_STATES: Final = 8
+LAST_STATES: Final = 24
+
+# So many groups of nodes, and ways from one to another by an allocation of some size, are remembered beyond a few for
+# each node: to make a group takes as long as to find out that it is empty, and a way some 100 bytes.
+NODE_GROUPS_KEPT: Final = 1_024
+WAYS_KEPT: Final = 16_384
+
+# In so many ways (order of the names, names with 0) of writing the same resource an index finds it at once.
+WRITINGS: Final = 8
+
+# What is over is taken out of a list when it comes to the front, and otherwise once it outnumbers what is alive and is
+# more than this: clearing so few away costs less than looking for them.
+LEFTOVERS: Final = 64
+# A part of the state has at most so many entries for each thing that is alive, and LEFTOVERS for each of its objects:
+# what is over is cleared away once it outnumbers what is alive, in some parts a little later.
+ENTRIES_PER_THING: Final = 4
+# A sum keeps so many names before those are removed that came to zero: to find a name is quicker than to add it.
+NAMES_KEPT: Final = 32
+
+# Task groups of an application that are remembered although no placeholder of them is left: an application has a
+# handful.
+TASK_GROUPS_KEPT: Final = 100
+
+# Applications that have ended, in one partition: what people look up is hours old. A thousand take
+# 1 MB.
+ENDED_APPLICATIONS: Final = 10_000
 
 # One ask stands for at most this many allocations: keeps pending sums of any number of asks inside what people can
 # read.
@@ -121,6 +183,17 @@ MAX_ALLOCATIONS: Final = 2**31 - 1
 # take the leader some 10 ms.
 PAGE_ROWS: Final = 1_000
 PAGE_BYTES: Final = 500_000
+# So many new entries are sorted into a listing one by one; more are sorted with the rest.
+SORTED_IN_SINGLY: Final = 100
+# Listings of one RM: of its dictionaries, and of those of so many applications, queues and nodes that were asked about.
+LISTINGS: Final = 64
+# What is only good for answers goes after so long without a question, and sums are made anew once a second.
+ANSWERS_KEPT_S: Final = 60.0
+SUMS_KEPT_S: Final = 1.0
+# A question may wait so long for a commit that it wants to see.
+LOG_SEQ_WITHIN_S: Final = 2.0
+# Answers take so long of a leader's time between two commits, where no other core can give them.
+ANSWERS_PER_COMMIT_S: Final = 0.005
 # For so many sizes of asks a page of explanations looks through the nodes; see EXPLAIN_NODES_PER_TICK.
 PAGE_NODE_LOOKS: Final = 5
 
@@ -132,8 +205,29 @@ RECORDS_RESTORED_AT_ONCE: Final = 1_000  # some 20 ms
 SNAPSHOT_FACTS: Final = 200_000
 SNAPSHOT_S: Final = 300.0
 SNAPSHOT_APART_S: Final = 20.0
+# Or after so many bytes of the inbox whatever came of them. INBOX holds what was read since the older of two snapshots:
+# some 500 MB of its 8 GiB for an RM that sends as fast as it can. Such snapshots are written nearly at once. While one
+# is written, which may take long, the leader reads no more than so much.
+SNAPSHOT_INBOX_BYTES: Final = 128_000_000
+SNAPSHOT_INBOX_APART_S: Final = 1.0
+READ_WHILE_WRITING_BYTES: Final = 512_000_000
+# What a message takes in a stream beside its payload: subject, headers, its place.
+AROUND_MESSAGE_BYTES: Final = 200
+# Nothing is waited for in smaller steps: clocks differ by as much in how they round.
+CLOCK_S: Final = 0.001
+# A state of so few things is encoded in a millisecond or two, less than a fork of a large process takes.
+SNAPSHOT_HERE: Final = 300
+# The names of all snapshots are listed again after so long: a process that starts with thousands of RMs asks for each.
+LISTING_KEPT_S: Final = 10.0
+# While a snapshot is written, a leader that has nothing else to do looks so often whether it is done.
+SNAPSHOT_LOOK_S: Final = 1.0
 # Each takes a fork, and a child that works for a second or so.
 DIGESTS_AT_ONCE: Final = 2
+# A child that tries what has killed two processes: far more time and memory than the largest message takes.
+TRIAL_CPU_S: Final = 20
+TRIAL_BYTES: Final = 1024**3
+# A message is set aside only after so many children have ended at it: something else may kill a child, too.
+TRIALS: Final = 2
 # What a child process has encoded is read in pieces of this size, and it gives way to whoever decides.
 CHILD_READ_BYTES: Final = 256 * 1024
 CHILD_NICENESS: Final = 10

@@ -16,20 +16,20 @@ from typing import Any, Final
 import msgspec
 
 from . import facts
-from .evolve import (
-    BY_FACT,
-    allocation_comes,
-    book_allocated,
-    book_arriving,
-    book_pending,
-    book_preempting,
-    prioritise,
-)
+from .alarms import means_something
+from .evolve import BY_FACT
+from .evolve.booking import allocation_comes, book_allocated, book_arriving, book_preempting
+from .evolve.gangs import replacement_begins
+from .evolve.pending import book_pending, prioritise
+from .evolve.preemption import keep_place
+from .evolve.tracking import count_running, track
 from .rules import connection
 from .rules.resource import Resource, items_of
 from .settings import QueueSettings
 from .state import (
     NO_NODES,
+    NO_RESERVATIONS,
+    Alarm,
     Allocation,
     Application,
     Node,
@@ -43,7 +43,7 @@ from .state import (
     State,
     TaskGroup,
 )
-from .tracking import count_running, track
+from .state.placeholders import FreePlaceholders
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -96,7 +96,7 @@ class StateChange(Record):
 
 
 class ApplicationRecord(Record):
-    """`log` ends with the state it is in."""
+    """`log` ends with the state it is in; see `Application`."""
 
     accepted: facts.ApplicationAccepted
     seq: int
@@ -105,6 +105,7 @@ class ApplicationRecord(Record):
     resumed: bool = False
     runs: bool = False
     placeholders_until_ms: int = 0
+    states_left_out: int = 0
 
 
 class WaitingSince(Record):
@@ -142,6 +143,7 @@ class AllocationRecord(Record):
     overdue: bool = False
     by_preemption: bool = False
     replaced: str = ""
+    ask_over: bool = False
 
 
 class TaskGroupRecord(Record):
@@ -168,6 +170,7 @@ class ReplacementRecord(Record):
     placeholder: str
     question: int = 0
     ask: AskRecord | None = None
+    answer_by_ms: int = 0
 
 
 class PreemptionRecord(Record):
@@ -225,13 +228,21 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
             yield _saved_ask(partition, pending)
     for a in partition.allocations.values():
         yield AllocationRecord(
-            a.fact, a.at_ms, a.asked_seq, a.releasing, a.releasing_ms, a.overdue, a.by_preemption, a.replaced
+            a.fact,
+            a.at_ms,
+            a.asked_seq,
+            a.releasing,
+            a.releasing_ms,
+            a.overdue,
+            a.by_preemption,
+            a.replaced,
+            a.ask_over,
         )
     for application in partition.applications.values():
         for g in application.task_groups.values():
             yield TaskGroupRecord(
                 partition.name, application.id, g.name, g.min_resource, g.count, g.replaced, g.timed_out, g.coming,
-                g.leaving, tuple(g.free),
+                g.leaving, g.free.uuids(),
             )  # fmt: skip
     yield from _save_what_is_under_way(partition)
     for rejected in partition.rejected.values():
@@ -245,7 +256,7 @@ def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
     for r in sorted(replacements, key=lambda r: r.fact.uuid):  # in the order in which they were started
         there = r.placeholder.application.asks.get(r.fact.allocation_key) is r.pending
         was = None if there else _saved_ask(partition, r.pending)
-        yield ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was)
+        yield ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was, r.answer_by_ms)
     for (application_id, key), p in partition.preemptions.items():
         yield PreemptionRecord(partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question)
 
@@ -264,14 +275,16 @@ def _saved_application(partition: str, a: Application) -> ApplicationRecord:
         a.gang_scheduling_style,
     )  # fmt: skip
     log = tuple(StateChange(at_ms, state) for at_ms, state in a.log)
-    return ApplicationRecord(accepted, a.seq, a.at_ms, log, a.resumed, a.runs, a.placeholders_until_ms)
+    return ApplicationRecord(
+        accepted, a.seq, a.at_ms, log, a.resumed, a.runs, a.placeholders_until_ms, a.states_left_out
+    )
 
 
 def _saved_ask(partition: Partition, a: PendingAsk) -> AskRecord:
     kept = tuple(node_id for node_id in a.reservations if partition.nodes[node_id].kept_by_preemption)
     waiting = tuple(WaitingSince(*key, at_ms) for key, at_ms in (a.waiting or {}).items())
     return AskRecord(
-        a.ask, a.seq, a.at_ms, a.pending, a.asked, a.reservations, kept, tuple(sorted(a.refused)), a.refusal,
+        a.ask, a.seq, a.at_ms, a.pending, a.asked, tuple(a.reservations), kept, tuple(sorted(a.refused)), a.refusal,
         a.refused_at_ms, waiting, a.preempted_at_ms,
     )  # fmt: skip
 
@@ -319,7 +332,8 @@ def _queue(state: State, record: QueueRecord) -> None:
         BY_FACT[facts.QueueAdded](state, added)
     queue = queues[added.queue]
     queue.draining_since_ms = record.draining_since_ms
-    queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in record.refusals}
+    in_order = sorted(record.refusals, key=lambda refusal: refusal.at_ms)  # an earlier version kept them in another
+    queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in in_order}
 
 
 def _node(state: State, record: NodeRecord) -> None:
@@ -336,11 +350,16 @@ def _application(state: State, record: ApplicationRecord) -> None:
         fact.application_id, queue, fact.user, fact.groups, fact.tags, record.seq, record.at_ms,
         fact.execution_timeout_ms, fact.placeholder_ask, fact.gang_scheduling_style,
     )  # fmt: skip
-    application.log = [(change.at_ms, change.state) for change in record.log]
+    for change in record.log:  # an earlier version left nothing out
+        application.enters(change.state, change.at_ms)
+    application.states_left_out += record.states_left_out
     application.state_at_ms, application.state = application.log[-1]
     application.resumed, application.placeholders_until_ms = record.resumed, record.placeholders_until_ms
     partition.applications[application.id] = application
-    if not application.terminal:
+    if application.terminal:
+        application.forget_what_is_over()
+        partition.ended.add(application)
+    else:
         queue.applications[application.id] = application
         track(application)
         if record.runs:
@@ -366,7 +385,8 @@ def _ask(state: State, record: AskRecord) -> None:
 def _pending(application: Application, record: AskRecord) -> PendingAsk:
     free = record.pending - len(record.reservations)
     return PendingAsk(
-        record.ask, application, record.pending, free, record.seq, record.at_ms, record.reservations,
+        record.ask, application, record.pending, free, record.seq, record.at_ms,
+        dict.fromkeys(record.reservations) or NO_RESERVATIONS,
         asked=record.asked, refused=frozenset(record.refused) or NO_NODES, refusal=record.refusal,
         refused_at_ms=record.refused_at_ms, preempted_at_ms=record.preempted_at_ms,
         waiting={(w.constraint, w.where, w.resource): w.at_ms for w in record.waiting} or None,
@@ -379,20 +399,25 @@ def _allocation(state: State, record: AllocationRecord) -> None:
     application, node = partition.applications[fact.application_id], partition.nodes[fact.node_id]
     allocation = Allocation(
         fact, node, application, record.at_ms, record.asked_seq, record.releasing, record.releasing_ms, record.overdue,
-        record.by_preemption, replaced=record.replaced,
+        record.by_preemption, replaced=record.replaced, ask_over=record.ask_over,
     )  # fmt: skip
+    application.asks_over += record.ask_over
     allocation_comes(partition, allocation)
     book_allocated(application, node, fact.resource, 1, placeholder=fact.placeholder)
-    application.placeholders += fact.placeholder
+    if fact.placeholder:
+        application.placeholders += 1
+        group = application.task_groups.setdefault(fact.task_group, TaskGroup(fact.task_group, fact.resource))
+        group.placed += 1
     if allocation.preempting:
         book_preempting(allocation, 1)
 
 
 def _task_group(state: State, record: TaskGroupRecord) -> None:
     application = state.partitions[record.partition].applications[record.application_id]
+    placed = application.task_groups.pop(record.name, TaskGroup(record.name, {})).placed  # counted by now
     application.task_groups[record.name] = TaskGroup(
         record.name, record.min_resource, record.count, record.replaced, record.timed_out, record.coming,
-        record.leaving, {uuid: application.allocations[uuid] for uuid in record.free},
+        record.leaving, placed, FreePlaceholders(application.allocations[uuid] for uuid in record.free),
     )  # fmt: skip
 
 
@@ -409,13 +434,13 @@ def _replacement(state: State, record: ReplacementRecord) -> None:
     was = record.ask
     pending = application.asks[fact.allocation_key] if was is None else _pending(application, was)
     placeholder = partition.allocations[record.placeholder]
-    replacement = Replacement(fact, placeholder, pending, node, record.question)
-    placeholder.replacement = application.replacements[fact.uuid] = replacement
+    replacement = Replacement(fact, placeholder, pending, node, record.question, record.answer_by_ms)
+    replacement_begins(application, replacement)
     if replacement.question:
         partition.replacements_asked[replacement.question] = replacement
     if replacement.elsewhere:
         node.arriving[fact.uuid] = replacement
-        book_arriving(partition, replacement, 1)
+        book_arriving(replacement, 1)
 
 
 def _preemption(state: State, record: PreemptionRecord) -> None:
@@ -423,6 +448,7 @@ def _preemption(state: State, record: PreemptionRecord) -> None:
     pending = application.asks[record.allocation_key]
     pending.preemption = Preemption(pending, node, record.uuids, record.at_ms, record.question)
     partition.preemptions[record.application_id, record.allocation_key] = pending.preemption
+    keep_place(pending.preemption)
 
 
 def _rejection(state: State, record: RejectionRecord) -> None:
@@ -431,7 +457,10 @@ def _rejection(state: State, record: RejectionRecord) -> None:
 
 
 def _alarm(state: State, record: AlarmRecord) -> None:
-    state.timers.set(record.at_ms, record.kind, record.partition, record.application_id, record.key)
+    """Earlier versions kept those that mean nothing any more."""
+    alarm = Alarm(record.at_ms, record.kind, record.partition, record.application_id, record.key)
+    if means_something(state, alarm):
+        state.timers.put(alarm)
 
 
 def _places(

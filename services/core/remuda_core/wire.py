@@ -84,19 +84,23 @@ class Scribe:
     def __init__(self) -> None:
         self._asks: dict[int, tuple[facts.Ask, si.AllocationAsk]] = {}
 
-    def read(self, message: inbox_pb2.Command) -> tuple[str, list[commands.Command]]:
-        """The name of what was asked, and one command per thing asked, in the order in which they are to be handled."""
+    def read(self, message: inbox_pb2.Command) -> tuple[str, Iterable[commands.Command]]:
+        """The name of what was asked, and one command per thing asked, in the order in which they are to be handled.
+        They are read one by one as they are taken: a message may hold tens of thousands."""
         kind = message.WhichOneof("command")
         if kind is None:
             return "Nothing", []
         name, read = READERS[kind]
-        asked = list(read(getattr(message, kind)))
-        if kind == "allocation":
-            first = len(message.allocation.allocations)
-            for command, ask in zip(asked[first:], message.allocation.asks, strict=False):
-                assert isinstance(command, commands.SubmitAsk), "asks come after allocations"
-                self._asks[id(command.ask)] = (command.ask, ask)
-        return name, asked
+        asked = read(getattr(message, kind))
+        return name, self._remember(asked, message.allocation) if kind == "allocation" else asked
+
+    def _remember(self, asked: Iterable[commands.Command], request: si.AllocationRequest) -> Iterable[commands.Command]:
+        """The same; of each ask the message that it came in."""
+        original = iter(request.asks)
+        for command in asked:
+            if type(command) is commands.SubmitAsk:
+                self._asks[id(command.ask)] = (command.ask, next(original))
+            yield command
 
     def write(self, decided: Iterable[facts.Fact], decision: log_pb2.Decision) -> None:
         """Behind what the decision has."""
@@ -156,34 +160,27 @@ def read_application_request(message: si.ApplicationRequest) -> Iterable[command
 
 def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
     """In the order in which the parts of one request take effect: what is reported, what is asked, what is released."""
-    return [
-        *[commands.RecoverAllocation(read_reported(allocation)) for allocation in message.allocations],
-        *[
-            commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
-            for ask in message.asks
-        ],
-        *[
-            commands.ReleaseAllocation(
-                release.partitionName,
-                release.applicationID,
-                release.UUID,
-                release.terminationType,
-                release.message,
-                release.allocationKey,
-            )
-            for release in message.releases.allocationsToRelease
-        ],
-        *[
-            commands.ReleaseAsk(
-                release.partitionName,
-                release.applicationID,
-                release.allocationKey,
-                release.terminationType,
-                release.message,
-            )
-            for release in message.releases.allocationAsksToRelease
-        ],
-    ]
+    for allocation in message.allocations:
+        yield commands.RecoverAllocation(read_reported(allocation))
+    for ask in message.asks:
+        yield commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
+    for release in message.releases.allocationsToRelease:
+        yield commands.ReleaseAllocation(
+            release.partitionName,
+            release.applicationID,
+            release.UUID,
+            release.terminationType,
+            release.message,
+            release.allocationKey,
+        )
+    for withdrawn in message.releases.allocationAsksToRelease:
+        yield commands.ReleaseAsk(
+            withdrawn.partitionName,
+            withdrawn.applicationID,
+            withdrawn.allocationKey,
+            withdrawn.terminationType,
+            withdrawn.message,
+        )
 
 
 def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[commands.Command]:

@@ -9,13 +9,13 @@ import pytest
 from remuda_core import commands
 from remuda_core.check import check, check_decision, digest, dump
 from remuda_core.core import Core
-from remuda_core.cycle.index import Index
-from remuda_core.cycle.order import LeafOrder, ParentOrder
-from remuda_core.evolve import BY_FACT
 from remuda_core.facts import Allocated, Ask, NodeReserved
+from remuda_core.index.nodes import NodeEntry
+from remuda_core.index.partition import PartitionIndex
+from remuda_core.index.queues import LeafOrder, ParentOrder
 from remuda_core.rules import lifecycle
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
-from remuda_core.state import Allocation, Application, Node, Partition, Queue, State, Timers
+from remuda_core.state import Allocation, Application, Node, Partition, Queue, Timers
 
 PARTITION = "[rm-1]default"
 NOW_MS = 1_000_000
@@ -54,118 +54,120 @@ def core() -> Core:
         commands.Schedule(1),
     ):
         core.handle(command, NOW_MS)
-    check(core.state)
+    check(core.state, core.index)
     return core
 
 
-def the(state: State) -> Partition:
-    return state.partitions[PARTITION]
+def the(core: Core) -> Partition:
+    return core.state.partitions[PARTITION]
 
 
-def queue(state: State, path: str = "root.p.a") -> Queue:
-    return the(state).queues[path]
+def queue(core: Core, path: str = "root.p.a") -> Queue:
+    return the(core).queues[path]
 
 
-def node(state: State, node_id: str = "n1") -> Node:
-    return the(state).nodes[node_id]
+def node(core: Core, node_id: str = "n1") -> Node:
+    return the(core).nodes[node_id]
 
 
-def application(state: State, app_id: str = "app-1") -> Application:
-    return the(state).applications[app_id]
+def application(core: Core, app_id: str = "app-1") -> Application:
+    return the(core).applications[app_id]
 
 
-def allocation(state: State) -> Allocation:
-    return next(iter(the(state).allocations.values()))
+def allocation(core: Core) -> Allocation:
+    return next(iter(the(core).allocations.values()))
 
 
-def leaf(state: State, path: str = "root.p.a") -> LeafOrder:
-    order = queue(state, path).order
+def leaf(core: Core, path: str = "root.p.a") -> LeafOrder:
+    order = any_index(core).orders[queue(core, path)]
     assert isinstance(order, LeafOrder)
     return order
 
 
-def parent(state: State, path: str = "root.p") -> ParentOrder:
-    order = queue(state, path).order
+def parent(core: Core, path: str = "root.p") -> ParentOrder:
+    order = any_index(core).orders[queue(core, path)]
     assert isinstance(order, ParentOrder)
     return order
 
 
-def both(state: State) -> None:
+def both(core: Core) -> None:
     """A terminal application keeps what it holds."""
-    app = application(state)
+    app = application(core)
     app.state, app.log[-1] = lifecycle.COMPLETED, (app.state_at_ms, lifecycle.COMPLETED)
 
 
-def completing(state: State) -> None:
-    app = application(state)
+def completing(core: Core) -> None:
+    app = application(core)
     app.state, app.log[-1] = lifecycle.COMPLETING, (app.state_at_ms, lifecycle.COMPLETING)
-    state.timers.set(app.state_at_ms + 30_000, "state", "[rm-1]default", app.id)
+    core.state.timers.set(app.state_at_ms + 30_000, "state", "[rm-1]default", app.id)
 
 
-def drop_alarms(state: State) -> None:
-    state.timers = Timers()
+def drop_alarms(core: Core) -> None:
+    core.state.timers = Timers()
 
 
-def lose_lane(state: State) -> None:
-    order = leaf(state, "root.p.b")
-    order.lanes.pop(next(iter(order.lanes)))
+def lose_ask_class(core: Core) -> None:
+    order = leaf(core, "root.p.b")
+    order.ask_classes.pop(next(iter(order.ask_classes)))
 
 
-def swap_asks(state: State) -> None:
-    line = next(
-        line for line in leaf(state, "root.p.b").lines[application(state, "app-2")].values() if line.count() > 1
-    )
+def swap_asks(core: Core) -> None:
+    line = next(line for line in leaf(core, "root.p.b").lines[application(core, "app-2")].values() if line.count() > 1)
     line.best.reverse()
 
 
-def any_index(state: State):
-    index = the(state).index
+def any_index(core: Core) -> PartitionIndex:
+    index = core.index.find(the(core))
     assert index is not None
     return index
 
 
-def close_what_fits(state: State) -> None:
-    index = any_index(state)
+def entry(core: Core, node_id: str = "n1") -> NodeEntry:
+    return any_index(core).nodes._entries[node_id]
+
+
+def close_what_fits(core: Core) -> None:
+    index = any_index(core)
     index.close(next(d for d in index._demands.values() if d.open))
 
 
-def forget_closed(state: State) -> None:
-    index = any_index(state)
+def forget_closed(core: Core) -> None:
+    index = any_index(core)
     big = next(d for d in index._demands.values() if d.resource["vcore"] == 9)
     if big.open:
         index.close(big)
-    check(state)
+    check(core.state, core.index)
     index._closed.remove(big)
 
 
-def closed_lane_of_open_demand(state: State) -> None:
-    next(lane for lane in leaf(state, "root.p.b").lanes.values() if lane.demand.open).open = False
+def closed_ask_class_of_open_demand(core: Core) -> None:
+    next(ask_class for ask_class in leaf(core, "root.p.b").ask_classes.values() if ask_class.demand.open).open = False
 
 
-def stale_rank(state: State) -> None:
-    """The share of its queue changed, and nobody told the contest."""
-    contest = parent(state).contest
-    assert len(contest.members) > 1
-    contest.ranks()
-    leaf(state).due = {"vcore": 1}
+def stale_due(core: Core) -> None:
+    """What it is due was not worked out again."""
+    ranking = parent(core).ranking
+    assert len(ranking.members) > 1
+    ranking.ranks()
+    leaf(core).due = {"vcore": 1}
 
 
-def asleep(state: State) -> None:
-    order = leaf(state, "root.p.b")
-    parent(state).contest.leave(order)
+def asleep(core: Core) -> None:
+    order = leaf(core, "root.p.b")
+    parent(core).ranking.leave(order)
 
 
-def asleep_above(state: State) -> None:
-    parent(state, "root").contest.leave(parent(state))
+def asleep_above(core: Core) -> None:
+    parent(core, "root").ranking.leave(parent(core))
 
 
-BROKEN: list[tuple[str, Callable[[State], object]]] = [
+BROKEN: list[tuple[str, Callable[[Core], object]]] = [
     # the tree
     ("calls itself", lambda s: setattr(the(s), "name", "[rm-1]other")),
     ("the tree has", lambda s: the(s).queues.pop("root.empty")),
     ("its parent is another", lambda s: setattr(queue(s), "parent", queue(s, "root"))),
     ("stands below it as", lambda s: queue(s, "root").children.update(x=queue(s, "root").children.pop("empty"))),
-    ("its lineage is", lambda s: setattr(queue(s), "lineage", (queue(s),))),
+    ("its path to root is", lambda s: setattr(queue(s), "path_to_root", (queue(s),))),
     ("is a parent and has applications", lambda s: queue(s, "root.p").applications.update(x=application(s))),
     ("is a leaf and there are applications below it", lambda s: setattr(queue(s, "root.p"), "leaf", True)),
     # applications
@@ -199,31 +201,31 @@ BROKEN: list[tuple[str, Callable[[State], object]]] = [
     ("queue root: priority", lambda s: setattr(queue(s, "root"), "priority", 7)),
     # the index: nodes
     ("node groups", lambda s: setattr(node(s), "occupied", {"vcore": 1})),
-    ("is in a group", lambda s: setattr(node(s, "n3"), "group", node(s).group)),
-    ("size is not", lambda s: setattr(node(s).group, "size", 9)),
+    ("is in a group", lambda s: setattr(entry(s, "n3"), "group", entry(s).group)),
+    ("size is not", lambda s: setattr(entry(s).group, "size", 9)),
     # the index: asks
-    ("lanes for", lose_lane),
+    ("ask classes for", lose_ask_class),
     ("lines for", swap_asks),
     ("lines by application", lambda s: leaf(s, "root.p.b").lines.clear()),
-    ("the only lane", lambda s: setattr(leaf(s), "only", next(iter(leaf(s).lanes.values())))),
+    ("the only ask class", lambda s: setattr(leaf(s), "only", next(iter(leaf(s).ask_classes.values())))),
     # the index: demands
-    ("lanes, counted anew", lambda s: setattr(next(iter(any_index(s)._demands.values())), "lanes", 9)),
+    ("ask classes, counted anew", lambda s: setattr(next(iter(any_index(s)._demands.values())), "ask_classes", 9)),
     ("closed, but it fits", close_what_fits),
     ("open is False", forget_closed),
-    ("live lanes, counted anew", lambda s: setattr(any_index(s), "_live_lanes", 9)),
-    ("open, but the lane", closed_lane_of_open_demand),
+    ("live ask classes, counted anew", lambda s: setattr(any_index(s), "_live_ask_classes", 9)),
+    ("open, but the ask class", closed_ask_class_of_open_demand),
     # the index: who is next
-    ("a rank is", stale_rank),
+    ("due is", stale_due),
     ("root.p.b does not take part", asleep),
     ("root.p does not take part", asleep_above),
 ]
 
 
 @pytest.mark.parametrize(("complaint", "breaks"), BROKEN, ids=[complaint for complaint, _ in BROKEN])
-def test_what_is_broken_is_named(core: Core, complaint: str, breaks: Callable[[State], object]) -> None:
-    breaks(core.state)
+def test_what_is_broken_is_named(core: Core, complaint: str, breaks: Callable[[Core], object]) -> None:
+    breaks(core)
     with pytest.raises(AssertionError) as raised:
-        check(core.state)
+        check(core.state, core.index)
     assert complaint in str(raised.value)
 
 
@@ -231,24 +233,24 @@ def test_what_is_broken_is_named(core: Core, complaint: str, breaks: Callable[[S
 
 
 def made(core: Core) -> Allocated:
-    return allocation(core.state).fact
+    return allocation(core).fact
 
 
 def test_decision_on_a_node_without_room(core: Core) -> None:
     check_decision(core.state, [made(core)])
-    node(core.state, made(core).node_id).occupied = {"vcore": 9}
+    node(core, made(core).node_id).occupied = {"vcore": 9}
     with pytest.raises(AssertionError, match="which lacks vcore="):
         check_decision(core.state, [made(core)])
 
 
 def test_decision_on_a_node_that_takes_nothing(core: Core) -> None:
-    node(core.state, made(core).node_id).draining = True
-    with pytest.raises(AssertionError, match="which takes nothing new"):
+    node(core, made(core).node_id).draining = True
+    with pytest.raises(AssertionError, match="which does not take it"):
         check_decision(core.state, [made(core)])
 
 
 def test_decision_above_a_maximum(core: Core) -> None:
-    above = queue(core.state, "root.p")
+    above = queue(core, "root.p")
     above.settings = QueueSettings("p", max={"vcore": 1})
     with pytest.raises(AssertionError, match="root.p now has vcore=.*, its maximum is 1"):
         check_decision(core.state, [made(core)])
@@ -263,15 +265,15 @@ def test_decision_above_a_maximum(core: Core) -> None:
 
 def test_an_index_made_anew_knows_nothing_of_the_one_before(core: Core) -> None:
     """A leader that follows drops it, and a reservation of all that was free comes meanwhile."""
-    partition = the(core.state)
+    partition = the(core)
     asked = partition.applications["app-3"].asks["big"]
-    assert asked.line is not None
-    partition.index = None
-    BY_FACT[NodeReserved](core.state, NodeReserved(PARTITION, "app-3", "big", "n1", asked.ask.resource))
-    partition.index = Index(partition)
-    check(core.state)
+    assert asked in any_index(core).lines
+    core.index.forget()
+    core.replay([NodeReserved(PARTITION, "app-3", "big", "n1", asked.ask.resource)], NOW_MS)
+    core.index.of(core.state, partition)
+    check(core.state, core.index)
     core.handle(commands.ReleaseAsk(PARTITION, "app-3", "big"), NOW_MS)
-    check(core.state)
+    check(core.state, core.index)
 
 
 # Dump and digest
@@ -279,8 +281,8 @@ def test_an_index_made_anew_knows_nothing_of_the_one_before(core: Core) -> None:
 
 def test_digest_says_what_the_facts_say(core: Core) -> None:
     before = digest(core.state)
-    the(core.state).index = None
-    queue(core.state).asked["gone"] = 0
+    core.index.forget()
+    queue(core).asked["gone"] = 0
     assert digest(core.state) == before
     core.state.inbox_seq = 9
     assert digest(core.state) == before

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_core.cycle.contest import Contest, Entry
-from remuda_core.cycle.fit_list import HIDDEN, FitList, Rank, Vector, covers
-from remuda_core.cycle.nodes import Demand, NodeGroup, NodeIndex
+from remuda_core.index.fit_list import HIDDEN, FitList, Rank, Vector, covers
+from remuda_core.index.lazy_ranking import Entry, LazyRanking
+from remuda_core.index.nodes import Demand, NodeEntry, NodeGroup, NodeIndex
 from remuda_core.rules.resource import items_of
 from remuda_core.settings import PartitionSettings, QueueSettings
 from remuda_core.state import Node, Partition, Queue
@@ -77,7 +77,7 @@ def test_fit_list_knows_ties(rooms: list[Vector], need: Vector) -> None:
         assert order.tied() == bool(behind and behind[0][0] == found.wanted[0])
 
 
-# Contest
+# LazyRanking
 
 
 @dataclass(eq=False)
@@ -99,26 +99,26 @@ class Member:
         max_size=300,
     )
 )
-def test_contest_is_sorting(steps: list[tuple[str, int, int]]) -> None:
+def test_lazy_ranking_is_sorting(steps: list[tuple[str, int, int]]) -> None:
     members = [Member(f"m{n}") for n in range(6)]
-    contest: Contest[Member] = Contest()
+    ranking: LazyRanking[Member] = LazyRanking()
     inside: set[Member] = set()
     for what, which, value in steps:
         member = members[which]
         if what == "enter":
-            contest.enter(member)
+            ranking.enter(member)
             inside.add(member)
         elif what == "leave":
-            contest.leave(member)
+            ranking.leave(member)
             inside.discard(member)
         elif what == "change":
             member.value = value
-            contest.touch(member)
+            ranking.touch(member)
         elif what == "first":
-            assert contest.first() is min(inside, key=Member.rank, default=None)
+            assert ranking.first() is min(inside, key=Member.rank, default=None)
         else:
-            assert contest.ranks() == {m: m.rank() for m in inside}
-    assert contest.first() is min(inside, key=Member.rank, default=None)
+            assert ranking.ranks() == {m: m.rank() for m in inside}
+    assert ranking.first() is min(inside, key=Member.rank, default=None)
 
 
 # Nodes
@@ -128,7 +128,7 @@ def test_contest_is_sorting(steps: list[tuple[str, int, int]]) -> None:
 def test_a_group_gives_out_its_nodes_by_id(steps: list[tuple[bool, int]]) -> None:
     """Also after many have come, gone and come again."""
     group = NodeGroup(1, (1,), (1,), 0.0)
-    nodes = [Node(f"n{n:03}", {}, {}, {}) for n in range(200)]
+    nodes = [NodeEntry(Node(f"n{n:03}", {}, {}, {})) for n in range(200)]
     for comes, which in [(True, n) for n in range(100)] + steps:
         node = nodes[which]
         if comes and node.group is None:
@@ -146,7 +146,7 @@ def test_a_group_gives_out_its_nodes_by_id(steps: list[tuple[bool, int]]) -> Non
 
 def test_a_smaller_node_comes_when_the_line_is_used_up() -> None:
     group = NodeGroup(1, (1,), (1,), 0.0)
-    nodes = [Node(f"n{n:03}", {}, {}, {}) for n in range(200)]
+    nodes = [NodeEntry(Node(f"n{n:03}", {}, {}, {})) for n in range(200)]
     for node in (*nodes[2::2], *nodes[3:199:2]):  # these in the line, those in the heap
         node.group = group
         group.add(node)
@@ -196,7 +196,7 @@ class Park:
     def take(self, node: Node, demand: Demand) -> None:
         for name, amount in demand.resource.items():
             node.allocated[name] += amount
-        self.index.book(node, demand)
+        self.index.book(node.id, demand)
 
     def give(self, node: Node, resource: dict[str, int]) -> None:
         for name, amount in resource.items():

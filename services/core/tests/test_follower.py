@@ -28,7 +28,7 @@ class Process:
 
     @property
     def indexed(self) -> bool:
-        return any(partition.index is not None for partition in self.core.state.partitions.values())
+        return bool(self.core.index.partitions)
 
     async def lead(self, now_ms: int, *asked: commands.Command) -> Position:
         await self.follower.catch_up()
@@ -57,7 +57,7 @@ async def test_taking_turns() -> None:
         following.cancel()
         assert not standby.indexed, "a follower does arithmetic only"
         assert digest(standby.core.state) == digest(leader.core.state)
-        check(standby.core.state)
+        check(standby.core.state, standby.core.index)
         await leader.follower.open(position)
         assert not leader.indexed
         leader, standby = standby, leader

@@ -22,5 +22,5 @@ def test_every_state_but_the_last_is_left_some_day_or_by_somebody() -> None:
     states = left | {state for become in lifecycle.TRANSITIONS.values() for state in become.values()}
     assert left == states - {lifecycle.EXPIRED}
     assert states > lifecycle.TERMINAL
-    for state, (_, occasion) in lifecycle.TIMEOUTS.items():
-        assert state in lifecycle.TRANSITIONS[occasion], f"{state} ends by itself, and becomes nothing"
+    for state, (_, transition) in lifecycle.TIMEOUTS.items():
+        assert state in lifecycle.TRANSITIONS[transition], f"{state} ends by itself, and becomes nothing"

@@ -4,7 +4,7 @@ goes."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, ChangedPast, Refused
+from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
 from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
@@ -24,7 +24,7 @@ from remuda_core.facts import Ask
 from remuda_core.settings import built_in
 from remuda_core.shell import replay, schema, snapshot_format, snapshots
 from remuda_core.shell.settings import CoreSettings
-from remuda_core.shell.snapshots import BUCKET, Snapshots, kept, restore
+from remuda_core.shell.snapshots import BUCKET, Shelf, Snapshots, restore
 from remuda_core.shell.trimming import trim
 from remuda_core.wire import Scribe
 from remuda_proto.remuda.v1 import log_pb2
@@ -32,6 +32,14 @@ from remuda_proto.remuda.v1 import log_pb2
 RM = "rm:1"
 PARTITION = f"[{RM}]default"
 SETTINGS = CoreSettings(snapshot_facts=1, snapshot_apart_s=0, replay_horizon_s=0)
+
+
+@pytest.fixture(autouse=True)
+def always_in_a_child() -> Iterator[None]:
+    """Also where the state is small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SNAPSHOT_HERE", -1)
+        yield
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -90,12 +98,12 @@ async def restored(bus: Bus) -> tuple[Core, Position]:
     """As a core that starts: the snapshot, and the rest of the log."""
     core = Core(RM)
     position = await restore(bus, core)
-    reader = await LogReader.open(bus, RM, position, read_as=schema.Commit)
-    async for entries in reader.to_end():
+    reader = await LogReader.open(bus, RM, position, commit_class=schema.Commit)
+    async for entries in reader.read_to_end():
         for entry in entries:
             replay.apply(core, entry.commit)
     await reader.close()
-    check(core.state)
+    check(core.state, core.index)
     return core, position
 
 
@@ -138,8 +146,8 @@ async def test_two_are_kept(bus: Bus) -> None:
     for number in range(4):
         positions.append((await lead.ask(number)).seq)
         await lead.snapshot()
-    assert await kept(bus, RM) == positions[-2:]
-    assert await bus.objects(BUCKET) == [f"rm=1.{seq}" for seq in sorted(map(str, positions[-2:]))]
+    assert await Shelf(bus).kept(RM) == positions[-2:]
+    assert await bus.object_names(BUCKET) == [f"rm=1.{seq}" for seq in sorted(map(str, positions[-2:]))]
 
 
 @pytest.mark.parametrize("damage", ["nothing", "garbage", "cut", "format", "another's"])
@@ -179,7 +187,19 @@ async def test_without_a_snapshot_the_log_has_to_be_whole(bus: Bus) -> None:
     core, position = await restored(bus)
     assert position == Position() and digest(core.state) == digest(lead.core.state)
     await bus.trim(subjects.LOG.name, subjects.log(RM), at.seq)
-    with pytest.raises(ChangedPast, match="no snapshot"):
+    with pytest.raises(HistoryChanged, match="no snapshot"):
+        await restore(bus, Core(RM))
+
+
+async def test_a_snapshot_before_the_beginning_of_the_log_is_none_to_go_on_from(bus: Bus) -> None:
+    """Trimming keeps what follows the oldest snapshot, so the log is another than that of the snapshot."""
+    lead = Lead(bus)
+    await lead.begin()
+    await lead.ask(0)
+    await lead.snapshot()
+    last = [await lead.ask(number) for number in range(1, 4)][-1]
+    await bus.trim(subjects.LOG.name, subjects.log(RM), last.seq)
+    with pytest.raises(HistoryChanged, match="no snapshot"):
         await restore(bus, Core(RM))
 
 
@@ -193,8 +213,8 @@ class Slow:
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._bus, verb)
 
-    async def objects(self, bucket: str) -> list[str]:
-        return self._listed.pop() if self._listed else await self._bus.objects(bucket)
+    async def object_names(self, bucket: str) -> list[str]:
+        return self._listed.pop() if self._listed else await self._bus.object_names(bucket)
 
 
 async def test_snapshots_that_come_and_go_meanwhile(bus: Bus) -> None:
@@ -202,7 +222,7 @@ async def test_snapshots_that_come_and_go_meanwhile(bus: Bus) -> None:
     await lead.begin()
     listed = []
     for number in range(4):
-        listed.append(await bus.objects(BUCKET))
+        listed.append(await bus.object_names(BUCKET))
         await tell(bus, await lead.ask(number))
         await lead.snapshot()
     for names in listed[:2]:
@@ -222,10 +242,10 @@ async def test_a_child_that_fails_leaves_nothing(bus: Bus, monkeypatch: pytest.M
     with capture_logs() as told:
         await lead.snapshot()
     assert [entry["event"] for entry in told if entry["log_level"] == "error"] == ["no snapshot could be written"]
-    assert await bus.objects(BUCKET) == []
+    assert await bus.object_names(BUCKET) == []
     monkeypatch.undo()
     await lead.snapshot()
-    assert len(await bus.objects(BUCKET)) == 1
+    assert len(await bus.object_names(BUCKET)) == 1
 
 
 async def test_without_room_for_a_child_the_leader_goes_on(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +266,7 @@ async def test_without_room_for_a_child_the_leader_goes_on(bus: Bus, monkeypatch
     await lead.ask(0)
     monkeypatch.undo()
     await lead.snapshot()
-    assert len(await bus.objects(BUCKET)) == 1
+    assert len(await bus.object_names(BUCKET)) == 1
 
 
 async def test_when_one_is_due() -> None:
@@ -304,13 +324,55 @@ async def test_the_digest_is_of_the_state_in_the_log() -> None:
 
 
 async def first(bus: Bus, stream: str, subject: str) -> int:
-    found = await bus.first(stream, subject)
+    found = await bus.first_message(stream, subject)
     return 0 if found is None else found.seq
 
 
 async def tell(bus: Bus, position: Position) -> None:
     """As rmproxy does."""
     await bus.append(subjects.callback(RM, "allocation"), b"", position.headers())
+
+
+async def test_an_rm_with_much_in_its_inbox_has_it_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nothing came of it, and it is young."""
+    monkeypatch.setattr(limits, "SNAPSHOT_INBOX_BYTES", 10_000)
+    monkeypatch.setattr(limits, "SNAPSHOT_INBOX_APART_S", 0.0)
+    bus = MemoryBus()
+    lead = Lead(bus, CoreSettings(snapshot_facts=10**6, snapshot_s=10**6, snapshot_apart_s=10**6))
+    await lead.begin()
+    release = commands.ReleaseAsk(PARTITION, "none", "none")
+    for _ in range(3):
+        for _ in range(10):
+            assert not lead.snapshots.wanted()
+            lead.snapshots.count_inbox([Message(subjects.inbox(RM), bytes(900))])
+            await lead.do(release)
+        assert lead.snapshots.idle_s() is not None
+        await lead.snapshot()
+    assert await bus.message_count(subjects.INBOX.name, subjects.inbox(RM)) == 10 + 1
+    core, _ = await restored(bus)
+    assert digest(core.state) == digest(lead.core.state)
+
+
+async def test_a_leader_reads_on_when_its_snapshot_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "READ_WHILE_WRITING_BYTES", 10_000)
+    may_store = asyncio.Event()
+
+    class Slow(MemoryBus):
+        async def put_object(self, bucket: str, name: str, parts: AsyncIterable[bytes]) -> None:
+            await may_store.wait()
+            await super().put_object(bucket, name, parts)
+
+    lead = Lead(Slow())
+    await lead.begin()
+    lead.snapshots.take(lead.writer.position)
+    await lead.snapshots.room()
+    lead.snapshots.count_inbox([Message(subjects.inbox(RM), bytes(10_000))])
+    waits = asyncio.create_task(lead.snapshots.room())
+    await asyncio.sleep(0.01)
+    assert not waits.done()
+    may_store.set()
+    await waits
+    await lead.snapshots.close()
 
 
 async def test_what_is_behind_the_oldest_snapshot_goes(bus: Bus) -> None:

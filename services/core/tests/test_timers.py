@@ -22,6 +22,8 @@ def test_alarms_come_by_time_and_name_whenever_they_were_set() -> None:
         timers.set(at_ms, "state", PARTITION, application_id)
     assert timers.next_ms() == 10
     assert list(timers.due(20)) == [alarm(10, "a"), alarm(10, "b"), alarm(20, "a")]
+    assert timers.next_ms() == 10, "they stay until the fact that time has passed"
+    timers.take_out(20)
     assert timers.next_ms() == 30
     assert list(timers.due(29)) == []
 
@@ -35,6 +37,8 @@ def test_one_set_while_others_are_given_out_is_not_lost() -> None:
         if len(given) == 1:
             timers.set(10, "state", PARTITION, "b")
     assert given == [alarm(10, "a"), alarm(10, "b")]
+    timers.take_out(10)
+    assert timers.next_ms() is None
 
 
 def test_a_cancelled_alarm_is_due_never() -> None:

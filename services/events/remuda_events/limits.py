@@ -1,32 +1,35 @@
-"""Every bound of the event publisher, with its reason."""
+"""Every bound of the event service, with its reason."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Who has something to do goes first: it catches up when they have nothing.
+from remuda_bus.retry import RetryPolicy
+
+# The core and rmproxy run first. This service catches up when they are idle.
 NICENESS: Final = 19
-# The RM's callback of the same commit goes to disk first.
-AFTER_THE_CALLBACK_S: Final = 0.005
-# A commit of so many facts means that work is coming in: its events wait until the log is quiet for a moment, not for
-# long.
+# The callbacks of the same commit reach the disk first.
+CALLBACK_LEAD_S: Final = 0.005
+# A commit with so many facts means load: its events wait until no commit has arrived for QUIET_S, at most MAX_DELAY_S.
 BUSY_FACTS: Final = 500
 QUIET_S: Final = 0.1
-WAIT_AT_MOST_S: Final = 2.0
-# Held in memory at a time: a commit has some thousand facts at most, a few hundred bytes each.
+MAX_DELAY_S: Final = 2.0
+# Commits in memory: each has some thousand facts at most, of a few hundred bytes.
 COMMITS_AT_ONCE: Final = 64
 
-# What the server takes as one atomic batch.
+# The server's limit of an atomic batch.
 BATCH_RECORDS: Final = 1_000
-# A slow disk takes seconds for a batch; after this nobody knows, and the end of the history is looked up.
+# A slow disk takes seconds for a batch. After this time its fate is unknown, and the end of the history is read again.
 BATCH_TIMEOUT_S: Final = 30.0
-# The oldest records go by themselves; if there is no room nevertheless, somebody has to make some.
-FULL_PAUSE_S: Final = 5.0
-# An outage; the connection says when it is over.
-RETRY_S: Final = 1.0
+# The stream deletes its oldest records itself. If it is full nevertheless, an operator has to make room.
+FULL_RETRY: Final = RetryPolicy(5.0)
+# Histories that are opened at the same time after a start: a few requests each.
+OPENINGS_AT_ONCE: Final = 32
+# After an outage or a fault: the history of the RM, or of a halt, is retried without end.
+HISTORY_RETRY: Final = RetryPolicy(1.0)
 
-# A bookmark saves at most the reading of so much log, and costs a write.
-MARK_EVERY_S: Final = 10.0
-# Behind the log by more than this is worth a word, and not more often than that.
-LATE_S: Final = 10.0
-SAY_SO_EVERY_S: Final = 60.0
+# A bookmark costs a write, and saves the reading of at most so much log.
+BOOKMARK_INTERVAL_S: Final = 10.0
+# A warning is logged when the history is behind the log by more than this, and how often at most.
+LAG_WARNING_S: Final = 10.0
+LAG_WARNING_INTERVAL_S: Final = 60.0

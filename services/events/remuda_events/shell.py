@@ -1,7 +1,7 @@
-"""The event publisher: follows the log of every RM and writes what happened into the event history.
+"""The event service: follows the log of each RM and writes event records into the event history.
 
-Never in a hurry: it runs at a lower priority than whoever decides, falls behind under load and catches up afterwards.
-Of several instances the holder of the lease `events` writes; the others wait for it.
+It runs at a lower priority than the core, falls behind under load and catches up afterwards. Of several processes the
+holder of the lease `events` writes; the others stand by.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from typing import Any
 
 import structlog
 
-from remuda_bus import health, subjects, telemetry
-from remuda_bus.bus import Bus, BusError
-from remuda_bus.halts import Halts
+from remuda_bus import health, subjects, tracing
+from remuda_bus.bus import Bus, BusError, HistoryChanged
 from remuda_bus.lease import Lease
 from remuda_bus.log import LogEntry, LogReader, Position
 from remuda_bus.process import Settings
+from remuda_bus.retry import pause
+from remuda_bus.rms.faults import EVENTS_OF_LOG, Faults
+from remuda_bus.rms.halts import Halts
 from remuda_events import limits
-from remuda_events.alarm import tell_halts
-from remuda_events.history import History
+from remuda_events.history.event_history import EventHistory
+from remuda_events.history.halt_records import publish_halts
 
 log = structlog.get_logger()
 
@@ -35,74 +37,85 @@ async def main(bus: Bus, settings: Settings) -> None:
 
 
 async def serve(bus: Bus, instance: str) -> None:
-    """Write the history whenever the lease is held. Does not return."""
+    """Write the history while this process holds the lease. Runs until cancelled."""
     lease = Lease(bus, subjects.EVENTS_LEASE, instance)
     try:
         while True:
-            health.OWN.say("stands by: another process holds the lease")
+            health.PROCESS_HEALTH.set_status("stands by: another process holds the lease")
             await lease.acquire()
-            health.OWN.say("holds the lease: writes the history")
-            await _while_held(lease, publish(bus, instance))
-    except ExceptionGroup as failures:  # the first of the followers that failed is what there is to say
+            health.PROCESS_HEALTH.set_status("holds the lease: writes the history")
+            await _run_while_held(lease, publish(bus, instance))
+    except ExceptionGroup as failures:  # one follower has failed and has ended the others
         raise failures.exceptions[0] from None
     finally:
         await lease.release()
 
 
 async def publish(bus: Bus, instance: str = "events") -> None:
-    """Follow every RM there is or will be."""
-    known: set[str] = set()
-    halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
+    """Follow each RM that has a record, until the record is removed. Runs until cancelled."""
+    following: dict[str, asyncio.Task[None]] = {}
+    halts = Halts(bus, instance, _clock_ms)
+    faults, openings = Faults(bus, halts, instance, _clock_ms), asyncio.Semaphore(limits.OPENINGS_AT_ONCE)
     async with asyncio.TaskGroup() as followers:
         followers.create_task(halts.watch())
-        followers.create_task(tell_halts(bus))
+        followers.create_task(publish_halts(bus))
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
-            # An RM that has gone may have left something in its log that is not told yet, so it is followed on.
-            if entry.value is not None and rm_id not in known:
-                known.add(rm_id)
-                work = halts.guard(rm_id, partial(follow, bus, rm_id))
-                followers.create_task(work, name=f"events of {rm_id}")
+            # The log of an RM that has deregistered may contain commits without records, so it is still followed.
+            if entry.value is not None and rm_id not in following:
+                work = halts.guard(rm_id, partial(follow_rm, bus, rm_id, faults, openings))
+                following[rm_id] = followers.create_task(work, name=f"events of {rm_id}")
+            elif entry.value is None and rm_id in following:
+                following.pop(rm_id).cancel()
 
 
-async def follow(bus: Bus, rm_id: str) -> None:
-    """Write the history of one RM for ever, across outages. Raises ChangedPast."""
+async def follow_rm(bus: Bus, rm_id: str, faults: Faults, openings: asyncio.Semaphore) -> None:
+    """Write the history of one RM until the RM is halted; outages are retried. Raises HistoryChanged. `openings` bounds
+    how many histories are opened at the same time."""
     complete: Position | None = None
-    lateness = Lateness(rm_id)
+    lag_warning = LagWarning(rm_id)
     while True:
+        history: EventHistory | None = None
         try:
-            history = await History.open(bus, rm_id, complete)
+            async with openings:
+                history = await EventHistory.open(bus, rm_id, complete)
+                reader = await history.open_log()
             try:
-                await _write(bus, rm_id, history, lateness)
+                await _write(rm_id, history, reader, lag_warning)
             finally:
                 complete = history.complete
+                await reader.close()
         except BusError as error:
-            log.warning("events interrupted, going on where the history ends", rm=rm_id, error=str(error))
-            await asyncio.sleep(limits.RETRY_S)
+            log.warning("events are interrupted, resuming where the history ends", rm=rm_id, error=str(error))
+        except HistoryChanged:
+            raise
+        except Exception as fault:  # noqa: BLE001 - any exception here is a fault at a commit of this RM alone
+            await faults.record(rm_id, EVENTS_OF_LOG, history.log_seq if history else 0, fault)
+        await pause(limits.HISTORY_RETRY)
 
 
-async def _write(bus: Bus, rm_id: str, history: History, lateness: Lateness) -> None:
-    reader = await history.read()
-    marked = _now()
-    try:
-        while True:
-            entries = await reader.batch(limits.COMMITS_AT_ONCE, timeout_s=limits.MARK_EVERY_S)
-            if entries:
-                await _let_others_first(reader, entries)
-                lateness.check(entries[0].commit.now_ms)
-                with _spans(rm_id, entries):
-                    await history.tell(entries)
-            if _now() - marked >= limits.MARK_EVERY_S:
-                await history.mark()
-                marked = _now()
-    finally:
-        await reader.close()
+async def _write(rm_id: str, history: EventHistory, reader: LogReader, lag_warning: LagWarning) -> None:
+    """A bookmark is due BOOKMARK_INTERVAL_S after the first records behind the last bookmark. An idle RM costs
+    nothing."""
+    bookmark_at: float | None = None
+    while True:
+        patience_s = None if bookmark_at is None else max(0.0, bookmark_at - _now())
+        entries = await reader.batch(limits.COMMITS_AT_ONCE, timeout_s=patience_s)
+        if entries:
+            await _wait_for_quiet_log(reader, entries)
+            lag_warning.check(entries[0].commit.now_ms)
+            with _spans(rm_id, entries):
+                await history.append_events(entries)
+            bookmark_at = _now() + limits.BOOKMARK_INTERVAL_S if bookmark_at is None else bookmark_at
+        if bookmark_at is not None and _now() >= bookmark_at:
+            await history.write_bookmark()
+            bookmark_at = None
 
 
-async def _let_others_first(reader: LogReader, entries: list[LogEntry]) -> None:
-    """Callbacks and further decisions come before events. Adds the commits that come meanwhile."""
-    await asyncio.sleep(limits.AFTER_THE_CALLBACK_S)
-    until = _now() + limits.WAIT_AT_MOST_S
+async def _wait_for_quiet_log(reader: LogReader, entries: list[LogEntry]) -> None:
+    """Let callbacks and further decisions come before events. Commits that arrive meanwhile are added to `entries`."""
+    await asyncio.sleep(limits.CALLBACK_LEAD_S)
+    until = _now() + limits.MAX_DELAY_S
     more = entries
     while more and len(entries) < limits.COMMITS_AT_ONCE and _now() < until:
         if max(sum(len(decision.facts) for decision in entry.commit.decisions) for entry in more) < limits.BUSY_FACTS:
@@ -112,17 +125,17 @@ async def _let_others_first(reader: LogReader, entries: list[LogEntry]) -> None:
 
 
 def _spans(rm_id: str, entries: Sequence[LogEntry]) -> ExitStack:
-    """One for every commit that is part of a trace."""
+    """A span for each commit that is part of a trace."""
     spans = ExitStack()
-    if telemetry.enabled():
+    if tracing.enabled():
         for entry in entries:
             if subjects.TRACEPARENT in entry.headers:
-                spans.enter_context(telemetry.span("events.publish", entry.headers, rm=rm_id, log_seq=entry.seq))
+                spans.enter_context(tracing.span("events.publish", entry.headers, rm=rm_id, log_seq=entry.seq))
     return spans
 
 
-async def _while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work; returns when the lease is lost, raises what the work raises."""
+async def _run_while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
+    """Run the work until the lease is lost. Raises what the work raises."""
     working = asyncio.ensure_future(work)
     lost = asyncio.ensure_future(lease.lost())
     try:
@@ -135,22 +148,26 @@ async def _while_held(lease: Lease, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(working, return_exceptions=True)
 
 
+def _clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-class Lateness:
-    """Says in the process's log, once a minute, that the history of an RM is behind."""
+class LagWarning:
+    """Logs, at most once a minute, that the history of an RM is behind its log."""
 
     def __init__(self, rm_id: str, clock: Callable[[], float] = time.time) -> None:
         self._rm_id = rm_id
         self._clock = clock
-        self._said_at = float("-inf")
+        self._warned_at = float("-inf")
 
     def check(self, decided_ms: int) -> None:
-        """`decided_ms`: when the oldest commit was decided of which nothing is told yet."""
+        """`decided_ms`: the time of the oldest commit without records."""
         now = self._clock()
         late_s = now - decided_ms / 1_000
-        if late_s > limits.LATE_S and now - self._said_at >= limits.SAY_SO_EVERY_S:
-            self._said_at = now
+        if late_s > limits.LAG_WARNING_S and now - self._warned_at >= limits.LAG_WARNING_INTERVAL_S:
+            self._warned_at = now
             log.warning("events are late, catching up", rm=self._rm_id, late_s=round(late_s, 1))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus
 
-from .story import commit_of, expected, register, told, write, writer_of
+from .history_log import commit_of, expected, history_of, register, write, writer_of
 
 COMMITS = 6  # in each life
 START = """
@@ -36,7 +36,7 @@ def events_process(server: NatsServer) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-async def test_killed_again_and_again_it_tells_everything_once(bus: NatsBus, server: NatsServer):
+async def test_killed_again_and_again_it_writes_every_record_once(bus: NatsBus, server: NatsServer):
     await register(bus)
     moments = random.Random(7)
     written = 0
@@ -45,12 +45,14 @@ async def test_killed_again_and_again_it_tells_everything_once(bus: NatsBus, ser
         with events_process(server):
             for number in range(COMMITS):
                 await writer.append(commit_of(800, 100 * life + number))
-            written = len(await told(bus, written + moments.randrange(1, 3_000)))  # and is cut off at whatever follows
+            written = len(
+                await history_of(bus, written + moments.randrange(1, 3_000))
+            )  # and is cut off at whatever follows
     assert 0 < written < 3 * COMMITS * 1_600
     with events_process(server) as last:
         whole = await expected(bus)
         assert len(whole) == 3 * COMMITS * 1_600
-        assert await told(bus, len(whole)) == whole
+        assert await history_of(bus, len(whole)) == whole
         last.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(last.wait, 10) == 0
 
@@ -59,5 +61,5 @@ async def test_it_runs_at_a_lower_priority(bus: NatsBus, server: NatsServer):
     await register(bus)
     await write(bus, 1)
     with events_process(server) as process:
-        await told(bus, 2)
+        await history_of(bus, 2)
         assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19

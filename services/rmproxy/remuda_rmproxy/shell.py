@@ -1,8 +1,8 @@
-"""The Scheduler API server of resource managers: puts the parts together. Only the holder of the lease works; others
-wait.
+"""The API server for resource managers: puts the rooms together. Only the process that holds the lease works; the
+others stand by.
 
-A process that has lost its lease ends, and is born again as a standby: doubt about what it still does is worth less
-than a start.
+A process that has lost its lease ends and is started again as a standby. A start is cheaper than finding out which of
+its work is still in progress.
 """
 
 from __future__ import annotations
@@ -13,79 +13,100 @@ import time
 import structlog
 
 from remuda_bus import health, subjects
-from remuda_bus.bus import Bus, BusError, Message, Reply
-from remuda_bus.halts import Halts
+from remuda_bus.bus import Bus, BusError
 from remuda_bus.lease import Lease
 from remuda_bus.process import Settings
+from remuda_bus.rms.faults import Faults
+from remuda_bus.rms.halts import Halts
 from remuda_rmproxy import limits
-from remuda_rmproxy.dead_letters import DeadLetters
-from remuda_rmproxy.forward import Forwarder
-from remuda_rmproxy.heartbeats import Heartbeats
-from remuda_rmproxy.register import Registrar
-from remuda_rmproxy.session import Sessions
-from remuda_rmproxy.tellers import Tellers
-from remuda_rmproxy.wanted import ask_for_reports
-from remuda_rmproxy.witness import Witness
+from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
+from remuda_rmproxy.inbound.dead_letters import DeadLetters
+from remuda_rmproxy.inbound.forwarder import Forwarder
+from remuda_rmproxy.inbound.forwarding_progress import ForwardingProgress
+from remuda_rmproxy.inbound.request_trimmer import RequestTrimmer
+from remuda_rmproxy.inbound.request_worker import RequestWorker
+from remuda_rmproxy.outbound.publishers import CallbackPublishers
+from remuda_rmproxy.records.registry import RmRegistry
+from remuda_rmproxy.sessions.cursor_check import CursorCheck
+from remuda_rmproxy.sessions.forgetting import RmForgetter
+from remuda_rmproxy.sessions.heartbeat_monitor import HeartbeatMonitor
+from remuda_rmproxy.sessions.pending_answers import PendingAnswers
+from remuda_rmproxy.sessions.record_watch import RecordWatch
+from remuda_rmproxy.sessions.registration import Registrar
+from remuda_rmproxy.sessions.report_requests import request_reports
+from remuda_rmproxy.sessions.session_decisions import SessionDecisions
+from remuda_rmproxy.settings import RmproxySettings
 
 log = structlog.get_logger()
 
 
 class LeaseLost(BusError):
-    """Another process may forward and tell now."""
+    """Another process may work now."""
 
 
-async def main(bus: Bus, settings: Settings, *, core_within_s: float = limits.CORE_WITHIN_S) -> None:
-    """Runs until cancelled. Raises BusError when the lease is lost or a log cannot be read."""
+async def main(bus: Bus, settings: Settings, *, core_timeout_s: float = limits.CORE_TIMEOUT_S) -> None:
+    """Runs until cancelled. Raises BusError when the lease is lost."""
     lease = Lease(bus, subjects.RMPROXY_LEASE, settings.instance)
     log.info("waiting for the lease", lease=subjects.RMPROXY_LEASE)
-    health.OWN.say("stands by: another process holds the lease")
+    health.PROCESS_HEALTH.set_status("stands by: another process holds the lease")
     await lease.acquire()
     try:
-        await _work(bus, lease, settings.instance, core_within_s)
+        own = settings if isinstance(settings, RmproxySettings) else RmproxySettings(instance=settings.instance)
+        await _work(bus, lease, own, core_timeout_s)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:
         await lease.release()
 
 
-async def _work(bus: Bus, lease: Lease, instance: str, core_within_s: float) -> None:
-    sessions, dead_letters = Sessions(), DeadLetters(bus)
-    halts = Halts(bus, instance, lambda: time.time_ns() // 1_000_000)
-    forwarder = Forwarder(bus, sessions, dead_letters, halts)
-    witness = Witness(bus, sessions, halts)
-    registrar = Registrar(bus, sessions, dead_letters, witness, forwarder, core_within_s)
-    heartbeats = Heartbeats(bus, sessions)
+async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_s: float) -> None:
+    instance = settings.instance
+    registry = RmRegistry()
+    halts = Halts(bus, instance, clock_ms)
+    faults = Faults(bus, halts, instance, clock_ms)
+    resolver = ConfigurationResolver(bus)
+    progress = ForwardingProgress()
+    pending_answers = PendingAnswers()
+    cursor_check = CursorCheck(bus, registry, halts)
+    heartbeats = HeartbeatMonitor(bus, registry)
+    forgetter = RmForgetter(bus, registry, halts, instance, clock_ms, settings.forget_after_days * subjects.DAY_S)
     async with asyncio.TaskGroup() as group:
-        tellers = Tellers(bus, group, halts, registrar.decided)
 
-        async def register(message: Message) -> Reply:
-            return await registrar.register(message, tellers)
+        def note_dead_letter(rm_id: str, callback_seq: int) -> None:
+            publishers.note_dead_letter(rm_id, callback_seq)
 
-        async def deregister(message: Message) -> bytes:
-            return await registrar.deregister(message, tellers)
+        dead_letters = DeadLetters(bus, registry, note_dead_letter)
+        decisions = SessionDecisions(bus, dead_letters, pending_answers)
+        publishers = CallbackPublishers(bus, group, halts, faults, decisions.apply)
+        worker = RequestWorker(bus, registry, dead_letters, halts, resolver)
+        forwarder = Forwarder(bus, registry, halts, faults, worker, progress)
+        registrar = Registrar(
+            bus, registry, halts, cursor_check, forwarder, resolver, publishers, pending_answers, core_timeout_s,
+            settings.max_rms,
+        )  # fmt: skip
+        watch = RecordWatch(registry, publishers, heartbeats, cursor_check, worker, dead_letters)
 
-        group.create_task(_until_lost(lease))
-        group.create_task(_watch(bus, sessions, tellers))
+        group.create_task(_wait_until_lease_lost(lease))
+        group.create_task(watch.run(bus))
+        group.create_task(cursor_check.run())
+        group.create_task(forgetter.run())
         group.create_task(halts.watch())
         group.create_task(forwarder.run())
-        group.create_task(forwarder.trim())
-        group.create_task(tellers.trim())
+        group.create_task(RequestTrimmer(bus, registry, progress).run())
+        group.create_task(publishers.trim())
         group.create_task(heartbeats.run())
-        group.create_task(ask_for_reports(bus, sessions))
-        await bus.subscribe(subjects.heartbeat("*"), heartbeats.heard)
-        await bus.subscribe(subjects.heartbeat("*"), witness.heard)
-        await bus.serve(subjects.register("*"), register, "register")
-        await bus.serve(subjects.deregister("*"), deregister, "deregister")
-        health.OWN.say("holds the lease: forwards requests, tells RMs")
+        group.create_task(request_reports(bus, registry))
+        await bus.subscribe(subjects.heartbeat("*"), heartbeats.on_heartbeat)
+        await bus.subscribe(subjects.heartbeat("*"), cursor_check.on_heartbeat)
+        await bus.serve(subjects.register("*"), registrar.register, "register", lambda: lease.valid)
+        await bus.serve(subjects.deregister("*"), registrar.deregister, "deregister", lambda: lease.valid)
+        health.PROCESS_HEALTH.set_status("holds the lease: forwards requests, publishes callbacks")
 
 
-async def _until_lost(lease: Lease) -> None:
+def clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def _wait_until_lease_lost(lease: Lease) -> None:
     await lease.lost()
     raise LeaseLost("the lease was lost")
-
-
-async def _watch(bus: Bus, sessions: Sessions, tellers: Tellers) -> None:
-    async for entry in bus.watch(subjects.RMS.name):
-        rm = sessions.tell(subjects.rm_of_key(entry.key), entry.value)
-        if rm is not None:
-            tellers.follow(rm.rm_id)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.callbacks import Callback, callbacks_of
+from remuda_rmproxy.outbound.callbacks import Callback, callbacks_of
 
 LIMIT = 1_000_000
 PARTITION = "[rm-1]default"
@@ -75,7 +75,7 @@ def test_consecutive_allocations_share_a_message_and_have_plain_partitions() -> 
     assert callback.last_fact == 4
 
 
-def test_a_release_that_makes_room_is_told_before_what_takes_the_room() -> None:
+def test_a_release_comes_before_the_allocation_that_takes_its_room() -> None:
     first, second = told(released("old"), allocated("new"), released("newer"))
     assert [one.allocationKey for one in allocation_response(first).released] == ["old"]
     both = allocation_response(second)
@@ -99,7 +99,7 @@ def test_every_kind_of_release() -> None:
     assert (third.terminationType, third.message) == (si.STOPPED_BY_RM, "unknown")
 
 
-def test_only_asks_the_core_takes_back_are_told() -> None:
+def test_only_asks_that_the_core_releases_have_a_callback() -> None:
     def ask_released(kind: int) -> Fact:
         return Fact(ask_released=log_pb2.AskReleased(partition=PARTITION, allocation_key="k", termination_type=kind))  # type: ignore[arg-type]
 
@@ -151,7 +151,7 @@ def test_why_an_ask_waits() -> None:
     assert "n1" in reserved.reason
 
 
-def test_a_refused_configuration_is_told_to_whom_has_asked_for_it() -> None:
+def test_a_refused_configuration_has_a_callback_if_the_rm_requested_it() -> None:
     refused = Fact(configuration_refused=log_pb2.ConfigurationRefused(reason="root.a has applications"))
     [callback] = callbacks_of(commit(refused, correlation_id="configure:77:registration:"), "rm-1", LIMIT)
     record = si.EventRecord.FromString(callback.payload)
@@ -160,7 +160,7 @@ def test_a_refused_configuration_is_told_to_whom_has_asked_for_it() -> None:
     assert told(refused) == []
 
 
-def test_facts_that_are_nobodys_business_are_not_told() -> None:
+def test_facts_that_do_not_concern_the_rm_have_no_callback() -> None:
     assert told(Fact(queue_added=log_pb2.QueueAdded(queue="root.a")), Fact(ask_accepted=log_pb2.AskAccepted())) == []
 
 
@@ -175,7 +175,7 @@ FACTS = st.one_of(
 )
 
 
-def heard(callbacks: list[Callback]) -> list[tuple[str, str, str]]:
+def order_of(callbacks: list[Callback]) -> list[tuple[str, str, str]]:
     """What a reader meets who takes the fields in the order of their declaration."""
     types: dict[str, Any] = {
         "allocation": si.AllocationResponse,
@@ -196,12 +196,12 @@ def heard(callbacks: list[Callback]) -> list[tuple[str, str, str]]:
 
 
 @given(st.lists(FACTS, max_size=30), st.integers(-1, 30), st.sampled_from([60, 100, 400, LIMIT]))
-def test_order_is_kept_and_telling_goes_on_where_it_stopped(facts: list[Fact], after: int, limit: int) -> None:
+def test_order_is_kept_and_publishing_resumes_at_any_fact(facts: list[Fact], after: int, limit: int) -> None:
     whole, rest = told(*facts), told(*facts, limit=limit, after=after)
-    singly = [story for fact in facts for story in heard(told(fact))]
+    singly = [story for fact in facts for story in order_of(told(fact))]
     for app in ("app-1", "a", "b"):  # applications do not depend on one another
-        assert [s for s in heard(whole) if s[1] in ("", app)] == [s for s in singly if s[1] in ("", app)]
-    assert sorted(heard(rest)) == sorted(story for fact in facts[after + 1 :] for story in heard(told(fact)))
+        assert [s for s in order_of(whole) if s[1] in ("", app)] == [s for s in singly if s[1] in ("", app)]
+    assert sorted(order_of(rest)) == sorted(story for fact in facts[after + 1 :] for story in order_of(told(fact)))
     indexes = [callback.last_fact for callback in rest]
     assert indexes == sorted(set(indexes)) and all(index > after for index in indexes)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from remuda_rmproxy.partitions import ForeignPartition, PlainNames, SchedulerNames, scheduler_name
+from remuda_rmproxy.records.partitions import ForeignPartition, PlainNames, SchedulerNames, scheduler_name
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,6 @@ def test_a_prefix_that_is_not_this_rms_is_refused(written: str) -> None:
         scheduler_name("rm-1", written)
 
 
-def test_the_rm_hears_plain_names() -> None:
+def test_callbacks_have_plain_names() -> None:
     names = PlainNames("rm-1")
     assert (names["[rm-1]default"], names["default"], names["[rm-2]x"]) == ("default", "default", "[rm-2]x")

@@ -4,26 +4,27 @@ again, with a failure at each call of the bus in turn."""
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.bus import Gone, Message, Unanswered
-from remuda_bus.halts import Halts
+from remuda_bus.bus import ConsumerGone, Message, Unanswered
 from remuda_bus.log import LogReader, LogWriter
 from remuda_bus.memory import MemoryBus
+from remuda_bus.memory.failing import FailingBus
+from remuda_bus.retry import RetryPolicy
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
-from remuda_rmproxy.dead_letters import DeadLetters
-from remuda_rmproxy.forward import Forwarder
-from remuda_rmproxy.register import Registrar
-from remuda_rmproxy.session import Correlation, Rm, Sessions
-from remuda_rmproxy.tell import Teller
-from remuda_rmproxy.witness import Witness
+from remuda_rmproxy.inbound.dead_letters import DeadLetters
+from remuda_rmproxy.outbound.callback_publisher import CallbackPublisher
+from remuda_rmproxy.records.correlation import Correlation
+from remuda_rmproxy.records.registry import RmRegistry
+from remuda_rmproxy.records.rm_record import RmRecord
+from remuda_rmproxy.sessions.pending_answers import PendingAnswers
+from remuda_rmproxy.sessions.session_decisions import SessionDecisions
 
 RM = "rm-1"
 CONSUMER = subjects.CALLBACKS.name, subjects.callback_consumer(RM)
@@ -33,45 +34,10 @@ class Died(Exception):
     """So does the process."""
 
 
-class Failing:
-    """The bus of a process whose call `number` fails: before it has an effect, or after."""
-
-    def __init__(self, bus: MemoryBus, number: int, failure: Exception, *, after: bool) -> None:
-        self._bus = bus
-        self._left = number
-        self._failure = failure
-        self._after = after
-        self.failed = False
-
-    def __getattr__(self, verb: str) -> Any:
-        found = getattr(self._bus, verb)
-        return self._wrapped(found) if inspect.iscoroutinefunction(found) else found
-
-    def _wrapped(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def wrapped(*args: Any, **options: Any) -> Any:
-            self._left -= 1
-            if self._left == 0 and not self._after:
-                if call == self._bus.make_consumer:  # half of it has an effect
-                    self._bus._stream(args[0]).durables.pop(args[2]).gone = True
-                self._fail()
-            answer = await call(*args, **options)
-            if self._left == 0 and self._after:
-                self._fail()
-            return answer
-
-        return wrapped
-
-    def _fail(self) -> None:
-        self.failed = True
-        raise self._failure
-
-
 async def proxy(bus: Any) -> None:
     """What an rmproxy does for this RM, until the process dies."""
-    sessions, letters, halts = Sessions(), DeadLetters(bus), Halts(bus, "test", lambda: 0)
-    witness, forwarder = Witness(bus, sessions, halts), Forwarder(bus, sessions, letters, halts)
-    registrar = Registrar(bus, sessions, letters, witness, forwarder, 1.0)
-    await Teller(bus, RM, registrar.decided, lambda entries, questions: None, lambda: False).run()
+    decisions = SessionDecisions(bus, DeadLetters(bus, RmRegistry()), PendingAnswers())
+    await CallbackPublisher(bus, RM, decisions.apply, lambda entries, questions: None, lambda: False).run()
 
 
 def registered(number: int, resync: str) -> log_pb2.Decision:
@@ -91,47 +57,47 @@ def keys_in(messages: list[Message]) -> list[str]:
     return [one.allocationKey for m in messages for one in si.AllocationResponse.FromString(m.payload).new]
 
 
-async def until_told(bus: MemoryBus, registration: int, key: str) -> None:
+async def until_published(bus: MemoryBus, registration: int, key: str) -> None:
     while True:
-        newest = await bus.last(subjects.CALLBACKS.name, subjects.callback(RM, "*"))
+        newest = await bus.last_message(subjects.CALLBACKS.name, subjects.callback(RM, "*"))
         entry = await bus.get(subjects.RMS.name, RM)
-        known = Rm.decode(entry.value).registration if entry is not None and entry.value is not None else 0
+        known = RmRecord.decode(entry.value).registration if entry is not None and entry.value is not None else 0
         if known == registration and newest is not None and keys_in([newest])[-1] == key:
             return
         await asyncio.sleep(0)
 
 
 async def one_life(bus: Any, until: Awaitable[None]) -> None:
-    working, told = asyncio.ensure_future(proxy(bus)), asyncio.ensure_future(until)
+    working, published = asyncio.ensure_future(proxy(bus)), asyncio.ensure_future(until)
     try:
-        await asyncio.wait([working, told], return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        await asyncio.wait([working, published], return_when=asyncio.FIRST_COMPLETED, timeout=5)
         if working.done():
             await working
-        assert told.done()
+        assert published.done()
     finally:
-        for task in (working, told):
+        for task in (working, published):
             task.cancel()
-        await asyncio.gather(working, told, return_exceptions=True)
+        await asyncio.gather(working, published, return_exceptions=True)
 
 
-async def heard(failure: Exception | None, number: int, after: bool, resync: str) -> tuple[bool, list[str]]:
-    """What the second registration is told, and whether there was a failure at all."""
+async def received(failure: Exception | None, number: int, after: bool, resync: str) -> tuple[bool, list[str]]:
+    """Whether there was a failure, and the callbacks that the second registration receives."""
     bus = MemoryBus()
     reader = await LogReader.open(bus, RM)
     writer = LogWriter(bus, RM, reader.position, reader.last_seq)
-    await bus.put(subjects.RMS.name, RM, Rm(RM).encode())
+    await bus.put(subjects.RMS.name, RM, RmRecord(RM).encode())
     for decision in (registered(1, "report"), allocated("a1"), allocated("a2")):
         await writer.append(log_pb2.Commit(decisions=[decision]))
-    await one_life(bus, until_told(bus, 1, "a2"))
+    await one_life(bus, until_published(bus, 1, "a2"))
     first = await bus.join_consumer(*CONSUMER, {subjects.REGISTRATION: "1"})
     await first.ack((await first.batch())[:1])
 
     await writer.append(log_pb2.Commit(decisions=[allocated("b1"), registered(2, resync), allocated("c1")]))
-    failing = Failing(bus, number, failure or Died(), after=after)
+    failing = FailingBus(bus, number, failure or Died(), after=after)
     try:
-        await one_life(failing, until_told(bus, 2, "c1"))
+        await one_life(failing, until_published(bus, 2, "c1"))
     except Died:
-        await one_life(bus, until_told(bus, 2, "c1"))
+        await one_life(bus, until_published(bus, 2, "c1"))
     second = await bus.join_consumer(*CONSUMER, {subjects.REGISTRATION: "2"})
     messages: list[Message] = []
     while more := await second.batch(timeout_s=0.01):
@@ -140,13 +106,13 @@ async def heard(failure: Exception | None, number: int, after: bool, resync: str
     return failing.failed, keys_in(messages)
 
 
-async def test_who_has_deregistered_is_told_nothing_any_more() -> None:
+async def test_an_rm_that_has_deregistered_receives_nothing_more() -> None:
     bus = MemoryBus()
     reader = await LogReader.open(bus, RM)
     writer = LogWriter(bus, RM, reader.position, reader.last_seq)
-    await bus.put(subjects.RMS.name, RM, Rm(RM).encode())
+    await bus.put(subjects.RMS.name, RM, RmRecord(RM).encode())
     await writer.append(log_pb2.Commit(decisions=[registered(1, "report"), allocated("a1")]))
-    await one_life(bus, until_told(bus, 1, "a1"))
+    await one_life(bus, until_published(bus, 1, "a1"))
     first = await bus.join_consumer(*CONSUMER, {subjects.REGISTRATION: "1"})
 
     ended = log_pb2.Fact(rm_stopped=log_pb2.RmStopped(deregistered=True))
@@ -154,7 +120,7 @@ async def test_who_has_deregistered_is_told_nothing_any_more() -> None:
     await writer.append(log_pb2.Commit(decisions=[allocated("a2"), ends]))
 
     async def gone() -> None:
-        with pytest.raises(Gone):
+        with pytest.raises(ConsumerGone):
             while await first.batch():
                 pass
 
@@ -162,7 +128,7 @@ async def test_who_has_deregistered_is_told_nothing_any_more() -> None:
     state = await bus.consumer_state(*CONSUMER)
     assert state is not None and state.waiting == 0 and state.metadata[subjects.REGISTRATION] == "0"
     await writer.append(log_pb2.Commit(decisions=[registered(2, "replay"), allocated("b1")]))
-    await one_life(bus, until_told(bus, 2, "b1"))
+    await one_life(bus, until_published(bus, 2, "b1"))
     second = await bus.join_consumer(*CONSUMER, {subjects.REGISTRATION: "2"})
     assert keys_in(await second.batch()) == ["b1"]  # there was nothing to replay
     await bus.close()
@@ -173,13 +139,13 @@ async def test_who_has_deregistered_is_told_nothing_any_more() -> None:
     ("failure", "after"),
     [(None, False), (None, True), (Unanswered("no answer"), False), (Unanswered("no answer"), True)],
 )
-async def test_wherever_it_fails_the_rm_is_told_exactly_what_it_has_to_be(
+async def test_wherever_it_fails_the_rm_receives_each_callback_once(
     monkeypatch: pytest.MonkeyPatch, failure: Exception | None, after: bool, resync: str, expected: list[str]
 ) -> None:
-    monkeypatch.setattr(limits, "TELL_RETRY_S", 0.0)
+    monkeypatch.setattr(limits, "PUBLISH_RETRY", RetryPolicy(0.0))
     number, failed = 0, True
     while failed:
         number += 1
-        failed, told = await heard(failure, number, after, resync)
-        assert told == expected, f"call {number}"
+        failed, keys = await received(failure, number, after, resync)
+        assert keys == expected, f"call {number}"
     assert number > 15

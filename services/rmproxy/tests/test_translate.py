@@ -7,7 +7,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy.translate import Unacceptable, check_rm_id, commands_of, configuration_update, configure
+from remuda_rmproxy.inbound.translate import InvalidRequest, check_rm_id, commands_of, configuration_update, configure
 
 LIMIT = 1_000_000
 
@@ -93,7 +93,7 @@ def test_a_request_without_elements_is_a_command_all_the_same() -> None:
     ],
 )
 def test_what_cannot_become_a_command_is_unacceptable_with_the_reason(kind: str, payload: Any, says: str) -> None:
-    with pytest.raises(Unacceptable) as problem:
+    with pytest.raises(InvalidRequest) as problem:
         commands_of(request(kind, payload), "rm-1", LIMIT)
     assert says in str(problem.value)
 
@@ -101,7 +101,7 @@ def test_what_cannot_become_a_command_is_unacceptable_with_the_reason(kind: str,
 def test_a_configuration_update_has_a_sender_as_well() -> None:
     update = si.UpdateConfigurationRequest(rmID="rm-1", config="partitions: []")
     assert configuration_update(request("configuration", update), "rm-1").config == "partitions: []"
-    with pytest.raises(Unacceptable, match="rmID 'rm-1'"):
+    with pytest.raises(InvalidRequest, match="rmID 'rm-1'"):
         configuration_update(request("configuration", update), "rm-2")
 
 
@@ -110,12 +110,12 @@ def test_a_configuration_is_never_split() -> None:
     [payload] = configure("rm-1", 7, "configure:7:file:", configuration, 1_000)
     command = inbox_pb2.Command.FromString(payload)
     assert command.configure.rm_id == "rm-1" and command.configure.configuration.checksum == "C" * 100
-    with pytest.raises(Unacceptable, match="expected at most 100"):
+    with pytest.raises(InvalidRequest, match="expected at most 100"):
         configure("rm-1", 7, "configure:7:file:", configuration, 100)
 
 
 def test_an_rm_that_cannot_be_a_subject_is_unacceptable() -> None:
-    with pytest.raises(Unacceptable, match="expected 1 to 64 of"):
+    with pytest.raises(InvalidRequest, match="expected 1 to 64 of"):
         check_rm_id("rm/1")
 
 
@@ -133,7 +133,7 @@ def test_a_request_that_grows_beyond_the_limit_goes_in_parts() -> None:
 
 def test_an_element_that_fits_nowhere_is_unacceptable() -> None:
     asks = [si.AllocationAsk(allocationKey="k", tags={"big": "x" * 3_000})]
-    with pytest.raises(Unacceptable, match=r"asks\[0\]"):
+    with pytest.raises(InvalidRequest, match=r"asks\[0\]"):
         commands_of(request("allocation", si.AllocationRequest(rmID="rm-1", asks=asks)), "rm-1", 2_000)
 
 

@@ -1,6 +1,6 @@
-"""From the text of queues.yaml to its models, with every problem of form.
+"""Parses a text of queues.yaml into models, and finds every problem of form.
 
-Nothing outside this package knows YAML or pydantic.
+YAML and pydantic are used in this package only.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from remuda_config.problems import Finding, Path
-from remuda_config.schema.document import Document, Plain, Scalar, Unreadable, read
 from remuda_config.schema.models import (
     ChildTemplate,
     Filter,
-    Limit,
+    LimitEntry,
     NodeSortPolicy,
     Partition,
     PlacementRule,
@@ -24,30 +23,32 @@ from remuda_config.schema.models import (
     Queues,
     found,
 )
+from remuda_config.schema.yaml_document import NotYaml, Plain, Scalar, YamlDocument, read_yaml
+from remuda_proto.bounds import SHOWN_CHARACTERS, shown
 
 __all__ = [
     "ChildTemplate",
-    "Document",
     "Filter",
-    "Limit",
+    "LimitEntry",
     "NodeSortPolicy",
+    "NotYaml",
     "Partition",
     "PlacementRule",
     "Preemption",
     "Queue",
     "Queues",
-    "Unreadable",
-    "parse",
-    "read",
+    "YamlDocument",
+    "read_yaml",
+    "validate",
 ]
 
 _EXPECTED = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
 
 
-def parse(document: Document) -> tuple[Queues, list[Finding], list[Path]]:
-    """The models, all findings of form, and the paths that were left out of the models because of one.
+def validate(document: YamlDocument) -> tuple[Queues, list[Finding], list[Path]]:
+    """The models, all findings of form, and the paths that the models lack because of a finding.
 
-    A wrong value is taken out and the rest judged on, so that a text with several mistakes is corrected in one go.
+    An invalid value is removed and validation repeated, so that all problems of a text are reported together.
     """
     findings = list(document.findings)
     left_out: list[Path] = []
@@ -80,13 +81,13 @@ def _message(problem: Any, path: Path) -> str:
 def _unknown_key(path: Path) -> str:
     key = str(path[-1])
     known = list(_keys_at(path[:-1]))
-    near = difflib.get_close_matches(key.lower(), known, n=1)
+    near = difflib.get_close_matches(key[:SHOWN_CHARACTERS].lower(), known, n=1)
     hint = f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(known)}"
-    return f"unknown key {key!r}{hint}"
+    return f"unknown key {shown(key)}{hint}"
 
 
 def _keys_at(path: Path) -> list[str]:
-    """The keys that are known at a path, found by following the models along it."""
+    """The known keys at a path."""
     model: type[BaseModel] = Queues
     for part in path:
         if isinstance(part, str):
@@ -102,7 +103,7 @@ def _inner(annotation: Any) -> type[BaseModel]:
 
 
 def _take_out(content: Plain, path: Path, kind: str) -> bool:
-    """Remove what stands at the path; an item of a list is emptied instead, so that the others keep their places."""
+    """Remove the value at the path. An item of a list is emptied instead, so that the others keep their positions."""
     for part in path[:-1]:
         if isinstance(content, dict) and isinstance(part, str):
             content = content.get(part)

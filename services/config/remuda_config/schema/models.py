@@ -1,6 +1,6 @@
-"""The shape of queues.yaml: which keys there are and what kind of value each takes. The only file that knows pydantic.
+"""The models of queues.yaml: its keys, and the kind of value of each.
 
-Names, sums and everything that needs a second value to judge is `verify`'s business.
+Names, sums, and rules between several values are verified in `verify`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from remuda_config import quantity
 from remuda_config.problems import Path
-from remuda_config.schema.document import Plain, Scalar
+from remuda_config.rules import quantity
+from remuda_config.schema.yaml_document import Plain, Scalar
 
 UINT64_MAX = 2**64 - 1
 
@@ -24,7 +24,7 @@ _NO = {"false", "no", "off"}
 
 
 def found(value: object) -> str:
-    """What stands there instead, for messages."""
+    """The value as messages quote it."""
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
@@ -87,7 +87,7 @@ def _amount(amount: _Amount) -> int:
     if not isinstance(amount.value, Scalar):
         raise _wrong("a quantity", amount.value)
     try:
-        return quantity.parse(amount.resource, amount.value.text)
+        return quantity.parse_amount(amount.resource, amount.value.text)
     except ValueError as error:
         raise PydanticCustomError("wrong", "{reason}", {"reason": str(error)}) from error
 
@@ -124,7 +124,7 @@ class ChildTemplate(Keys):
     resources: Resources = Resources()
 
 
-class Limit(Keys):
+class LimitEntry(Keys):
     limit: Text = ""
     users: list[Text] = Field(default_factory=list)
     groups: list[Text] = Field(default_factory=list)
@@ -142,7 +142,7 @@ class Queue(Keys):
     submitacl: Text = ""
     childtemplate: ChildTemplate | None = None
     queues: list[Queue] = Field(default_factory=list)
-    limits: list[Limit] = Field(default_factory=list)
+    limits: list[LimitEntry] = Field(default_factory=list)
 
     @property
     def is_parent(self) -> bool:
@@ -175,27 +175,31 @@ class Preemption(Keys):
 
 
 class Partition(Keys):
+    """`queues`: None if the text has no such list. The root queue is added to a list without one."""
+
     name: Text = ""
-    queues: list[Queue] = Field(default_factory=list)
+    queues: list[Queue] | None = None
     placementrules: list[PlacementRule] = Field(default_factory=list)
-    limits: list[Limit] = Field(default_factory=list)
+    limits: list[LimitEntry] = Field(default_factory=list)
     preemption: Preemption = Preemption()
     nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
 
     @property
     def plain_name(self) -> str:
-        """As RMs know it: lower case, `default` when it is empty (semantics of the scheduler interface)."""
+        """The name that RMs use: lower case, `default` if it is empty (000)."""
         return self.name.lower() or "default"
 
     def root(self, path: Path) -> tuple[Queue, Path]:
-        """The root queue and its path; one is put above the top queues unless they are just the root itself."""
-        if len(self.queues) == 1 and self.queues[0].name.lower() == "root":
-            return self.queues[0], (*path, "queues", 0)
-        return Queue.model_construct(name="root", parent=True, queues=self.queues), path
+        """The root queue and its path. Unless `root` is the only top queue, one is added above the top queues."""
+        queues = self.queues or []
+        if len(queues) == 1 and queues[0].name.lower() == "root":
+            return queues[0], (*path, "queues", 0)
+        return Queue.model_construct(name="root", parent=True, queues=queues), path
 
 
 class Queues(Keys):
-    """The whole text."""
+    """The whole text. `checksum` is accepted and ignored: the service computes the checksum of a text."""
 
     partitions: list[Partition] = Field(default_factory=list)
     partitionhierarchy: Text = ""
+    checksum: Text = ""

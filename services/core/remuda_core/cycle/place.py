@@ -8,7 +8,7 @@ from ..facts import Allocated, Fact, PredicateAsked
 from ..limits import ANSWER_WITHIN_MS
 from ..rules import lifecycle
 from ..state import Node, Partition, PendingAsk, State
-from .states import start
+from .transitions import start
 
 # What an RM is asked: may it be placed there now?
 PLACE = "place"

@@ -1,200 +1,141 @@
-"""Preemption planned: which node an ask could have, and what would have to go for it (semantics sections 10 and 13).
-
-A plan is a value. It changes nothing; it can be confirmed or refused before it becomes facts.
-"""
+"""Attempts to preempt (semantics section 13): asks that are bound to a node in their turn, others in the last step of a
+pass, where nothing else helps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from operator import itemgetter
+from collections.abc import Generator, Iterator
 
-import msgspec
-
-from ..limits import NODES_PER_PLAN, PREEMPTIONS_PER_QUEUE
-from ..rules.resource import show
-from ..rules.share import dominant_share
-from ..state import Allocation, Node, Partition, PendingAsk, Queue, State
-from .admission import limit_of
-from .required_node import required_node
-from .victims import Ground, Lack, Terms, cheapness_by_priority, lack_of, terms_of
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """`victims`, the cheapest first: with them gone, the ask fits on the node and in its queues."""
-
-    pending: PendingAsk
-    node: Node
-    victims: tuple[Allocation, ...]
-
-    @property
-    def uuids(self) -> tuple[str, ...]:
-        return tuple(victim.fact.uuid for victim in self.victims)
+from .. import facts
+from ..facts import Fact
+from ..index.bound_preemptors import preempts_in_turn
+from ..index.partition import PartitionIndex
+from ..index.preemptors import Preemptors
+from ..limits import (
+    ALLOCATIONS_PER_MS_OF_REST,
+    ANSWER_WITHIN_MS,
+    PREEMPTION_PUT_OFF_MS,
+    PREEMPTION_WORK_PER_PASS,
+    PREEMPTIONS_PER_PASS,
+)
+from ..rules.required_node import required_node
+from ..state import NEVER_MS, Node, Partition, PendingAsk, State
+from .preemption_plan import Plan, plan
+from .release import release_requested
+from .reserve import reserved, unreserved, within_quotas
 
 
-def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
-    """Why nothing can be preempted for the ask now; empty where something can."""
+def preempt(
+    state: State, partition: Partition, index: PartitionIndex, preemptors: Preemptors, budget: int, now_ms: int
+) -> Iterator[Fact]:
+    """At most `budget` times. How much is tried, and how soon again after nothing was found, depends on how much there
+    is to look at. Where the budget of the pass is used up, only one ask may preempt that has long been due and that no
+    node has room for. So passes that are always full do not keep preemption from happening."""
+    rest_ms = len(partition.allocations) // ALLOCATIONS_PER_MS_OF_REST
+    if now_ms < partition.preemption_refused_ms + rest_ms:
+        return
+    attempts = min(PREEMPTIONS_PER_PASS, max(1, PREEMPTION_WORK_PER_PASS // (len(partition.allocations) + 1)))
+    interval_ms = interval_of(state, partition)
+    used_up, budget = budget <= 0, max(1, budget)
+    for _ in range(attempts):
+        pending = preemptors.next(interval_ms, now_ms) if budget > 0 else None
+        if pending is None:
+            return
+        if used_up and not is_put_off_for_long(index, preemptors, pending, interval_ms, now_ms):
+            preemptors.pass_over()
+        elif (yield from attempt(state, partition, pending, now_ms)):
+            budget -= 1
+
+
+def is_put_off_for_long(
+    index: PartitionIndex, preemptors: Preemptors, pending: PendingAsk, interval_ms: int, now_ms: int
+) -> bool:
+    due_ms = preemptors.due_since(interval_ms, pending)
+    return now_ms >= due_ms + PREEMPTION_PUT_OFF_MS and index.best_node(pending) is None
+
+
+def preempt_where_bound(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
+    """For asks that the node they are bound to is reserved for. No budget is needed: nothing is placed."""
+    for pending in index.bound.in_turn(interval_of(state, partition), now_ms):
+        yield from attempt(state, partition, pending, now_ms)
+
+
+def preempt_in_turn(
+    state: State, partition: Partition, index: PartitionIndex, pending: PendingAsk, now_ms: int
+) -> Iterator[Fact]:
+    """For an ask whose turn it is, and that the node it is bound to has no room for."""
+    if preempts_in_turn(partition, index.bound, pending, interval_of(state, partition), now_ms):
+        yield from attempt(state, partition, pending, now_ms)
+
+
+def interval_of(state: State, partition: Partition) -> int:
+    """After nothing could be preempted for an ask, or one like it."""
+    return partition.settings.preemption_interval_ms or state.timing.preemption_attempt_ms
+
+
+def attempt(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> Generator[Fact, None, bool]:
+    """Whether there is a plan. Where the RM declares predicates, it is asked; else the plan is carried out."""
     found = plan(state, partition, pending, now_ms)
-    return found if isinstance(found, str) else ""
+    if not isinstance(found, Plan):
+        yield refused(partition, pending, found)
+        return False
+    if state.preemption_predicates:
+        yield ask_rm(state, found, now_ms)
+    else:
+        yield from carry_out(state, partition, found)
+    return True
 
 
-def plan(
-    state: State, partition: Partition, pending: PendingAsk, now_ms: int, refused: frozenset[str] = frozenset()
-) -> Plan | str:
-    """The plan for the ask, or why there is none. `refused`: nodes on which it has been refused. Does not ask whether
-    it is the ask's turn."""
-    if not partition.settings.preemption_enabled:
-        return "preemption is not enabled"
-    limit = limit_of(pending)
-    if limit is not None:
-        return f"{limit} has no room for it"
-    if required_node(pending.ask.tags):
-        return plan_on_required_node(partition, pending, now_ms)
-    if not pending.ask.allow_preempt_other:
-        return "it does not allow itself to preempt others"
-    if pending.preempted_at_ms:
-        return "it has preempted others before"
-    load = dominant_share(partition.root.allocated, partition.total) * 100
-    if load < partition.settings.preemption_threshold:
-        return f"the cluster is at {load:.0f}% of its capacity, below {partition.settings.preemption_threshold}%"
-    queue = pending.application.queue
-    claims = claims_of(partition, queue)
-    if len(claims) >= PREEMPTIONS_PER_QUEUE:
-        return f"queue {queue.path} has {len(claims)} preemptions under way"
-    over = lacks_of_queues(partition, pending)
-    if isinstance(over, str):
-        return over
-    compatible = state.configuration is not None and state.configuration.compatibility == "yunikorn-1.4"
-    terms = terms_of(pending, guaranteed_only=compatible)
-    if not terms:
-        return "no queue inside its preemption fence has more than its guaranteed of what it needs"
-    best = best_node(partition, pending, Ground(terms, over, now_ms), refused)
-    if best is None:
-        return "no node that is not set aside for another ask would have room for it, whatever may be preempted"
-    node, victims = best
-    if not victims:
-        return "it needs no preemption: there is room, or there will be when releases under way are confirmed"
-    return Plan(pending, node, victims)
+def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
+    """A plan has no more victims than it needs, so the RM is asked about all of them going."""
+    ask = found.pending.ask
+    return facts.PreemptionAsked(
+        ask.partition,
+        ask.application_id,
+        ask.allocation_key,
+        found.node.id,
+        found.uuids,
+        tuple(victim.fact.allocation_key for victim in found.victims),
+        state.next_question,
+        now_ms + ANSWER_WITHIN_MS,
+    )
 
 
-def claims_of(partition: Partition, queue: Queue) -> list[PendingAsk]:
-    """Asks of a leaf for which preemption is under way."""
-    return [p.pending for p in partition.preemptions.values() if p.pending.application.queue is queue]
+def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]:
+    """Ask the RM to release the victims, and keep the node for the ask. They count until the RM confirms (semantics
+    section 15)."""
+    ask, queue = found.pending.ask, found.pending.application.queue
+    yield facts.PreemptionStarted(
+        partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, found.uuids
+    )
+    message = f"preempted for {ask.application_id}/{ask.allocation_key} in queue {queue.path}"
+    for victim in found.victims:
+        yield release_requested(victim, facts.PREEMPTED_BY_SCHEDULER, message)
+    reserves = state.reservation_delay_ms < NEVER_MS or bool(required_node(ask.tags))
+    if reserves and found.node.reservation is not found.pending:
+        yield from keep(partition, found.pending, found.node)
 
 
-def lacks_of_queues(partition: Partition, pending: PendingAsk) -> dict[int, Lack] | str:
-    """What has to become free below which queue of the lineage, so that none has more than its maximum or its
-    guaranteed once the ask is allocated; or why that cannot be. What is being preempted counts as gone, what that was
-    done for as allocated."""
-    own = pending.application.queue
-    need = [(name, amount) for name, amount in pending.ask.resource.items() if amount]
-    claimed: list[dict[str, int]] = [{} for _ in own.lineage]
-    for preemption in partition.preemptions.values():
-        lineage = preemption.pending.application.queue.lineage
-        for place, queue in enumerate(own.lineage):
-            if queue in lineage:
-                for name, amount in preemption.pending.ask.resource.items():
-                    claimed[place][name] = claimed[place].get(name, 0) + amount
-    over: dict[int, Lack] = {}
-    guaranteed_by = None
-    for place, queue in enumerate(own.lineage):
-        guaranteed, maximum = queue.settings.guaranteed, queue.settings.max
-        for name, amount in need:
-            used = queue.allocated.get(name, 0) - queue.preempting.get(name, 0) + claimed[place].get(name, 0) + amount
-            for bounds, what in ((guaranteed, "guaranteed"), (maximum, "maximum")):
-                bound = bounds.get(name)
-                if bound is None:
-                    continue
-                if bounds is guaranteed:
-                    guaranteed_by = queue
-                if used > bound:
-                    if queue is own:
-                        return f"queue {own.path} would have {name}={used}, its {what} is {bound}"
-                    short = over.setdefault(place, {})
-                    short[name] = max(short.get(name, 0), used - bound)
-    if guaranteed_by is None:
-        return f"nothing of {show(pending.ask.resource)} is guaranteed to queue {own.path}"
-    return over
+def keep(partition: Partition, pending: PendingAsk, node: Node) -> Iterator[Fact]:
+    """An ask has a reservation per repeat: without a free one, the node it had is exchanged for this one."""
+    if node.reservation is not None:
+        reason = f"{pending.ask.allocation_key} has to be on this node"
+        yield unreserved(partition, node.reservation, node, reason)
+    if not pending.free:
+        yield unreserved(
+            partition, pending, partition.nodes[next(iter(pending.reservations))], f"{node.id} is kept instead"
+        )
+    yield reserved(partition, pending, node, by_preemption=not within_quotas(partition, pending))
 
 
-def best_node(
-    partition: Partition, pending: PendingAsk, ground: Ground, refused: frozenset[str]
-) -> tuple[Node, tuple[Allocation, ...]] | None:
-    """The node on which it takes the fewest victims, and none that opted out or started its application if that can
-    be; then by node ID. Where least is lacking is looked first, and so many nodes that could do are enough."""
-    need = pending.ask.resource
-    others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
-    nodes: list[tuple[float, str, Node, Lack]] = []
-    for node_id, node in partition.nodes.items():
-        if not node.schedulable or node in others or node.reservation not in (None, pending):
-            continue
-        if node_id in refused or node_id in pending.refused:
-            continue
-        lack = lack_of(need, node)
-        if lack is not None:
-            nodes.append((sum(short / (need.get(name) or 1) for name, short in lack.items()), node_id, node, lack))
-    nodes.sort(key=itemgetter(0, 1))
-    worked_out = 0
-    best: tuple[tuple[object, ...], Node, tuple[Allocation, ...]] | None = None
-    for _, node_id, node, lack in nodes:
-        if worked_out >= NODES_PER_PLAN:
-            break
-        candidates = ground.on(node) if lack else []
-        least = least_victims(lack, candidates)
-        if least is None:
-            continue
-        worked_out += 1
-        if best is not None and best[0] <= (False, False, least, node_id):
-            continue
-        victims = ground.choose(node, lack, candidates)
-        if victims is not None:
-            opted_out = any(not victim.fact.allow_preempt_self for victim in victims)
-            rank = (opted_out, any(victim.fact.originator for victim in victims), len(victims), node_id)
-            if best is None or rank < best[0]:
-                best = (rank, node, tuple(victims))
-    return None if best is None else best[1:]
-
-
-def least_victims(lack: Lack, candidates: list[Allocation]) -> int | None:
-    """It cannot take fewer; None if all of them are not enough."""
-    least = 0
-    for name, short in lack.items():
-        amounts = [candidate.fact.resource.get(name, 0) for candidate in candidates]
-        if sum(amounts) < short:
-            return None
-        least = max(least, -(-short // max(amounts)))
-    return least
-
-
-# An ask that is bound to a node
-
-
-def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int) -> Plan | str:
-    """Whatever has no higher priority there may go, whoever's it is: the ask has nowhere else to run."""
-    node = partition.nodes.get(required_node(pending.ask.tags))
-    if node is None or not node.schedulable:
-        return "its required node does not exist or takes nothing new"
-    if node.reservation not in (None, pending) and required_node(node.reservation.ask.tags):
-        return f"node {node.id} is reserved for another ask that has to be there"
-    if pending.preempted_at_ms:
-        return "it has preempted others before"
-    queue = pending.application.queue
-    for above in queue.lineage:
-        for name, amount in pending.ask.resource.items():
-            maximum = above.settings.max.get(name)
-            if maximum is not None and amount and above.allocated.get(name, 0) + amount > maximum:
-                return f"queue {above.path} is at its maximum of {name}"
-    if node.id in pending.refused:
-        return f"the RM refuses {pending.refusal}"
-    lack = lack_of(pending.ask.resource, node)
-    if lack is None:
-        return f"node {node.id} is too small for it"
-    if not lack:
-        return "it needs no preemption: there is room on its required node"
-    everyone: Mapping[Queue, Terms] = {
-        allocation.application.queue: Terms(pending.ask.priority, (), 0) for allocation in node.allocations.values()
-    }
-    ground = Ground(everyone, {}, now_ms, cheapness_by_priority)
-    victims = ground.choose(node, lack, ground.on(node))
-    if victims is None:
-        return f"too little of what runs on {node.id} may be preempted: what is bound to it or of higher priority stays"
-    return Plan(pending, node, tuple(victims))
+def refused(partition: Partition, pending: PendingAsk, reason: str) -> Fact:
+    ask = pending.ask
+    return facts.PreemptionRefused(
+        partition.name,
+        ask.application_id,
+        ask.allocation_key,
+        pending.application.queue.path,
+        ask.resource,
+        required_node(ask.tags),
+        ask.priority,
+        reason,
+    )

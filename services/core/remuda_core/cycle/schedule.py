@@ -1,11 +1,12 @@
-"""The scheduling cycle (semantics section 9), in its own words. A pass takes a partition through STEPS:
+"""The scheduling cycle (semantics section 9), in its own words. A pass takes each partition through these steps:
 
-reserved    asks for which a node is kept: on that node, or on another
+reserved    asks for which a node is kept: on that node, or on another; those bound to it may preempt there
 normal      gangs            real asks take the places their placeholders keep, where there are any to take (`gang`)
             who is next?     the first ask, in the order of queues, applications and asks, that fits under every maximum
             where is best?   the node it fits that scores best
-            nowhere          an ask that has waited long enough reserves a node; its demand is set aside until one gains
-                             room, and the next is looked for
+            nowhere          an ask that has waited long enough reserves a node; one that is bound to it does at once,
+                             and may preempt there; its demand is set aside until one gains room, and the next is
+                             looked for
             allocate         the application's new state first, then the allocation
                              (where the RM declares predicates: ask it, and allocate when it answers)
 preempt     for who still waits: may others be preempted?
@@ -13,40 +14,65 @@ preempt     for who still waits: may others be preempted?
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import Final
+from collections.abc import Generator, Iterator
 
 from ..commands import Schedule
 from ..facts import Fact
+from ..index.index import Index
+from ..index.partition import PartitionIndex
 from ..limits import QUESTIONS_OPEN
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
+from ..rules.resource import INT64_MAX
 from ..state import Partition, State
-from .attempt import preempt
-from .gang import replace
-from .index import Index
 from .place import allocate, placed
+from .preempt import preempt, preempt_in_turn, preempt_where_bound
+from .replace import replace
 from .reserve import reserve, unreserved
-from .states import start
+from .transitions import start
 
 
-def schedule(state: State, command: Schedule, now_ms: int) -> Iterator[Fact]:
-    """Nothing unless the RM is there to hear of it."""
+def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iterator[Fact]:
+    """Nothing unless the RM is there to hear of it. The limit is for all partitions: it is shared out evenly, and what
+    some do not need goes to the others. Each gets at least one, so that none waits for the backlog of another."""
     if state.rm_state != RUNNING:
         return
-    for partition in state.partitions.values():
-        index_of(partition).begin(now_ms, state.reservation_delay_ms)
-        left = command.limit
-        if state.predicates:
-            left = min(left, QUESTIONS_OPEN - len(partition.questions))
-        for step in STEPS:
-            if left > 0:
-                left -= yield from step(state, partition, left, now_ms)
+    partitions = list(state.partitions.values())
+    for partition in partitions:
+        index.of(state, partition).begin(now_ms, state.reservation_delay_ms)
+    left, rest = min(command.limit, state.room), dict[str, int]()
+    busy = tried = partitions if left > 0 else []
+    while busy:
+        share, more = max(1, left // len(busy)), []
+        for partition in busy:
+            one, room = index.of(state, partition), min(share, room_for_questions(state, partition))
+            done = yield from reserved(state, partition, one, room, now_ms)
+            yield from preempt_where_bound(state, partition, one, now_ms)  # whatever the limit: nothing is placed
+            if done < room:
+                done += yield from normal(state, partition, one, room - done, now_ms)
+            left -= done
+            if done < room:
+                rest[partition.name] = room - done
+            elif room == share:
+                more.append(partition)
+        busy = more[: max(0, left)]
+    for partition in tried:
+        one = index.of(state, partition)
+        if one.preemptors is not None:
+            yield from preempt(state, partition, one, one.preemptors, rest.get(partition.name, 0), now_ms)
 
 
-def reserved(state: State, partition: Partition, limit: int, now_ms: int) -> Generator[Fact, None, int]:
+def room_for_questions(state: State, partition: Partition) -> int:
+    """How many allocations may be asked about; without predicates there is no bound."""
+    return QUESTIONS_OPEN - len(partition.questions) if state.predicates else INT64_MAX
+
+
+def reserved(
+    state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
+) -> Generator[Fact, None, int]:
+    """Returns how many were placed, as `normal` does."""
     done = 0
-    while done < limit and (found := index_of(partition).reservations.next()) is not None:
+    while done < limit and (found := index.reservations.next()) is not None:
         kept, node = found
         pending = kept.reservation
         assert pending is not None, "a reservation is for an ask"
@@ -56,24 +82,28 @@ def reserved(state: State, partition: Partition, limit: int, now_ms: int) -> Gen
     return done
 
 
-def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Generator[Fact, None, int]:
+def normal(
+    state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
+) -> Generator[Fact, None, int]:
     done = 0
-    index, is_asked = index_of(partition), state.predicates
+    is_asked = state.predicates
     while done < limit:
         if index.gangs_to_serve:
             done += yield from replace(state, index, limit - done, now_ms)
             continue
-        pending = index.next_ask()
-        if pending is None:
+        ask_class = index.next_ask_class()
+        if ask_class is None:
             break
-        demand = pending.line.lane.demand  # type: ignore[union-attr]
-        node = index.nodes.best(demand) if demand.open or index.gaps.nodes else None
+        pending, demand = ask_class.first(), ask_class.demand
+        node = index.nodes.best(demand) if demand.open or index.freed_nodes.nodes else None
         if node is None:
             assert demand.live, "what fits a gap fits a node"
             if demand.open:
                 index.close(demand)
             if demand.reserving:
-                done += yield from reserve(state, partition, index, pending, now_ms)
+                done += yield from reserve(state, partition, index, ask_class, pending, now_ms)
+                if demand.required_node and done < limit:  # else in the next pass, before any normal ask
+                    yield from preempt_in_turn(state, partition, index, pending, now_ms)
             continue
         done += 1
         application = pending.application
@@ -83,23 +113,4 @@ def normal(state: State, partition: Partition, limit: int, now_ms: int) -> Gener
             if application.state != lifecycle.RUNNING:
                 yield from start(partition, application, now_ms, pending.ask)
             yield allocate(state, pending, node.id)
-        index = partition.index or index_of(partition)
     return done
-
-
-def preemption(state: State, partition: Partition, limit: int, now_ms: int) -> Generator[Fact, None, int]:
-    claimants = index_of(partition).claimants
-    if claimants is not None:
-        yield from preempt(state, partition, claimants, limit, now_ms)
-    return 0
-
-
-Step = Callable[[State, Partition, int, int], Generator[Fact, None, int]]
-# Each places at most so many, and returns how many it did.
-STEPS: Final[tuple[Step, ...]] = (reserved, normal, preemption)
-
-
-def index_of(partition: Partition) -> Index:
-    if partition.index is None:
-        partition.index = Index(partition)
-    return partition.index

@@ -16,28 +16,28 @@ import msgspec
 from ..facts import PREEMPTED_BY_SCHEDULER, TIMEOUT
 from ..limits import PLACED_BY_PREEMPTION_MS, VICTIMS_PER_PLAN
 from ..rules.properties import is_exempt_from_preemption, is_preemption_fence, is_priority_fence, priority_offset
+from ..rules.required_node import required_node
 from ..rules.resource import Resource
 from ..state import Allocation, Node, PendingAsk, Queue
-from .required_node import required_node
 
-Lack = dict[str, int]
+Shortfall = dict[str, int]
 ANY_PRIORITY = float("inf")
 
 
-class Terms(msgspec.Struct, frozen=True):
+class QueueEligibility(msgspec.Struct, frozen=True):
     """On which the allocations of a leaf may be preempted: up to what priority, which queues must keep their
-    guaranteed, and from which place of the ask's lineage on its queues contain the leaf."""
+    guaranteed, and from which place of the ask's path to root on its queues contain the leaf."""
 
     highest: float
     guards: tuple[Queue, ...]
     within: int
 
 
-def terms_of(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, Terms]:
+def queue_eligibility(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, QueueEligibility]:
     """Of every leaf queue that may lose something to the ask. `guaranteed_only`: a queue without guaranteed may not
     (semantics section 18)."""
-    found: dict[Queue, Terms] = {}
-    need, priority = pending.ask.resource, float(pending.ask.priority)
+    found: dict[Queue, QueueEligibility] = {}
+    need = pending.ask.resource
 
     def descend(queue: Queue, highest: float, guards: tuple[Queue, ...], within: int) -> None:
         if not any(queue.allocated.values()) or not gives_up(queue, need):
@@ -57,21 +57,29 @@ def terms_of(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, Terms]:
         if not queue.leaf:
             for child in queue.children.values():
                 descend(child, highest, guards, within)
-        elif not guaranteed_only or any(above.settings.guaranteed for above in queue.lineage):
-            found[queue] = Terms(highest, guards, within)
+        elif not guaranteed_only or any(above.settings.guaranteed for above in queue.path_to_root):
+            found[queue] = QueueEligibility(highest, guards, within)
 
+    for place, priority, child in neighbours(pending):
+        descend(child, priority, (), place)
+    return found
+
+
+def neighbours(pending: PendingAsk) -> Iterator[tuple[int, float, Queue]]:
+    """The queues beside those of the ask, up to its nearest preemption fence: at which place of its path to root they
+    meet, and the priority that the ask has below that place, through the offsets and fences on its way."""
     below: Queue | None = None
-    for place, queue in enumerate(pending.application.queue.lineage):
+    priority = float(pending.ask.priority)
+    for place, queue in enumerate(pending.application.queue.path_to_root):
         if below is not None:
             for child in queue.children.values():
                 if child is not below:
-                    descend(child, priority, (), place)
+                    yield place, priority, child
         properties = queue.settings.properties
         if is_preemption_fence(properties):
-            break
+            return
         priority = priority_offset(properties) + (0 if is_priority_fence(properties) else priority)
         below = queue
-    return found
 
 
 def gives_up(queue: Queue, need: Resource) -> bool:
@@ -97,25 +105,25 @@ def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, int, int
     return (opted_out, originator, victim.fact.priority, *age)  # type: ignore[return-value]
 
 
-def lack_of(need: Resource, node: Node) -> Lack | None:
+def shortfall_of(need: Resource, node: Node) -> Shortfall | None:
     """What has to become free on the node for the ask to fit; nothing, and it fits; None, and it never does. Where more
     of a resource is taken than there is, nothing fits, whether it asks for it or not."""
     capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
-    lack: Lack = {}
+    shortfall: Shortfall = {}
     for name, amount in need.items():
         room = capacity.get(name, 0) - occupied.get(name, 0) if occupied else capacity.get(name, 0)
         if amount > room:
             return None
         have = room - allocated.get(name, 0)
         if amount > have:
-            lack[name] = amount - have
+            shortfall[name] = amount - have
     for name, used in allocated.items():
         if name not in need and used > capacity.get(name, 0) - occupied.get(name, 0):
-            lack[name] = used + occupied.get(name, 0) - capacity.get(name, 0)
-    if lack:
+            shortfall[name] = used + occupied.get(name, 0) - capacity.get(name, 0)
+    if shortfall:
         for allocation in going(node):
-            lessen(lack, allocation.fact.resource)
-    return lack
+            lessen(shortfall, allocation.fact.resource)
+    return shortfall
 
 
 def going(node: Node) -> Iterator[Allocation]:
@@ -126,30 +134,30 @@ def going(node: Node) -> Iterator[Allocation]:
             yield allocation
 
 
-def lessen(lack: Lack, freed: Resource) -> None:
+def lessen(shortfall: Shortfall, freed: Resource) -> None:
     for name, amount in freed.items():
-        short = lack.get(name)
+        short = shortfall.get(name)
         if short is not None:
             if short > amount:
-                lack[name] = short - amount
+                shortfall[name] = short - amount
             else:
-                del lack[name]
+                del shortfall[name]
 
 
-class Ground:
-    """All that one ask may preempt. `over`: what its queues lack, by their place in the ask's lineage."""
+class VictimSearch:
+    """All that one ask may preempt. `over`: what its queues lack, by their place in the ask's path to root."""
 
     def __init__(
         self,
-        terms: Mapping[Queue, Terms],
-        over: Mapping[int, Lack],
+        eligibility: Mapping[Queue, QueueEligibility],
+        over: Mapping[int, Shortfall],
         now_ms: int,
         cheapness: Callable[[Allocation], tuple[Any, ...]] = cheapness,
     ) -> None:
-        self.terms = terms
+        self.eligibility = eligibility
         self.cheapness = cheapness
         self.over = over
-        self._highest = {queue: its.highest for queue, its in terms.items()}
+        self._highest = {queue: its.highest for queue, its in eligibility.items()}
         self._placed_after_ms = now_ms - PLACED_BY_PREEMPTION_MS
         self._anywhere: list[Allocation] | None = None
 
@@ -167,26 +175,28 @@ class Ground:
             and not (a.fact.tags and required_node(a.fact.tags))
         ]
 
-    def suffices(self, node: Node, lack: Lack, victims: Iterable[Allocation]) -> bool:
+    def suffices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> bool:
         """With these victims gone, nothing is lacking."""
-        lack, over = dict(lack), {place: dict(short) for place, short in self.over.items()}
+        shortfall, over = dict(shortfall), {place: dict(short) for place, short in self.over.items()}
         for victim in victims:
             if victim.node is node:
-                lessen(lack, victim.fact.resource)
+                lessen(shortfall, victim.fact.resource)
             self._lessen_over(over, victim)
-        return not lack and not any(over.values())
+        return not shortfall and not any(over.values())
 
-    def choose(self, node: Node, lack: Lack, candidates: list[Allocation]) -> list[Allocation] | None:
+    def choose(self, node: Node, shortfall: Shortfall, candidates: list[Allocation]) -> list[Allocation] | None:
         """The cheapest that it takes on this node; none of them could stay. Greedy: the cheapest first, and if that
         leads nowhere the largest first; what only a search through all sets would find is not found."""
-        chosen = self._collect(node, lack, sorted(candidates, key=self._order))
+        chosen = self._collect(node, shortfall, sorted(candidates, key=self._order))
         if chosen is None and len(candidates) > 1:
-            chosen = self._collect(node, lack, sorted(candidates, key=lambda a: (-_part_of(a, lack), self._order(a))))
+            chosen = self._collect(
+                node, shortfall, sorted(candidates, key=lambda a: (-_part_of(a, shortfall), self._order(a)))
+            )
         if chosen is None:
             return None
         for victim in sorted(chosen, key=self.cheapness, reverse=True):  # may the dearest stay?
             rest = [other for other in chosen if other is not victim]
-            if self.suffices(node, lack, rest):
+            if self.suffices(node, shortfall, rest):
                 chosen = rest
         return sorted(chosen, key=self.cheapness)
 
@@ -195,19 +205,19 @@ class Ground:
         opted_out, originator, *age = self.cheapness(victim)
         return (opted_out, originator, not self._helps_queues(victim, self.over), *age)
 
-    def _collect(self, node: Node, lack: Lack, on_node: list[Allocation]) -> list[Allocation] | None:
-        lack, over = dict(lack), {place: dict(short) for place, short in self.over.items()}
-        spare: dict[Queue, Lack] = {}
+    def _collect(self, node: Node, shortfall: Shortfall, on_node: list[Allocation]) -> list[Allocation] | None:
+        shortfall, over = dict(shortfall), {place: dict(short) for place, short in self.over.items()}
+        spare: dict[Queue, Shortfall] = {}
         taken: dict[Allocation, None] = {}
         for victim in on_node:
-            if not lack:
+            if not shortfall:
                 break
             resource = victim.fact.resource
-            if any(resource.get(name) for name in lack) and self._take(victim, spare):
+            if any(resource.get(name) for name in shortfall) and self._take(victim, spare):
                 taken[victim] = None
-                lessen(lack, resource)
+                lessen(shortfall, resource)
                 self._lessen_over(over, victim)
-        if lack:
+        if shortfall:
             return None
         for victim in self._elsewhere() if any(over.values()) else ():
             if len(taken) >= VICTIMS_PER_PLAN or not any(over.values()):
@@ -217,22 +227,22 @@ class Ground:
                 self._lessen_over(over, victim)
         return list(taken) if len(taken) <= VICTIMS_PER_PLAN and not any(over.values()) else None
 
-    def _helps_queues(self, victim: Allocation, over: Mapping[int, Lack]) -> bool:
-        within = self.terms[victim.application.queue].within
+    def _helps_queues(self, victim: Allocation, over: Mapping[int, Shortfall]) -> bool:
+        within = self.eligibility[victim.application.queue].within
         return any(
             place >= within and any(victim.fact.resource.get(name) for name in short) for place, short in over.items()
         )
 
-    def _lessen_over(self, over: Mapping[int, Lack], victim: Allocation) -> None:
+    def _lessen_over(self, over: Mapping[int, Shortfall], victim: Allocation) -> None:
         if over:
-            within = self.terms[victim.application.queue].within
+            within = self.eligibility[victim.application.queue].within
             for place, short in over.items():
                 if place >= within:
                     lessen(short, victim.fact.resource)
 
-    def _take(self, victim: Allocation, spare: dict[Queue, Lack]) -> bool:
+    def _take(self, victim: Allocation, spare: dict[Queue, Shortfall]) -> bool:
         """Unless that takes a queue below its guaranteed. `spare`: what queues still have above it."""
-        guards = self.terms[victim.application.queue].guards
+        guards = self.eligibility[victim.application.queue].guards
         if not guards:
             return True
         amounts = [(name, amount) for name, amount in victim.fact.resource.items() if amount]
@@ -258,8 +268,8 @@ class Ground:
             self._anywhere = sorted(
                 (
                     victim
-                    for queue, terms in self.terms.items()
-                    if any(place >= terms.within for place in self.over)
+                    for queue, eligibility in self.eligibility.items()
+                    if any(place >= eligibility.within for place in self.over)
                     for victim in nsmallest(VICTIMS_PER_PLAN, self._may_go(_allocations(queue)), key=self.cheapness)
                 ),
                 key=self.cheapness,
@@ -272,6 +282,6 @@ def _allocations(queue: Queue) -> Iterator[Allocation]:
         yield from application.allocations.values()
 
 
-def _part_of(victim: Allocation, lack: Lack) -> float:
+def _part_of(victim: Allocation, shortfall: Shortfall) -> float:
     """How much of what is lacking it brings; as many as there are resources lacking, and it is enough by itself."""
-    return sum(min(1.0, victim.fact.resource.get(name, 0) / short) for name, short in lack.items())
+    return sum(min(1.0, victim.fact.resource.get(name, 0) / short) for name, short in shortfall.items())

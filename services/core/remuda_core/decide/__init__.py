@@ -1,4 +1,4 @@
-"""Judges and never writes: `decide(state, command, now_ms)` yields the facts a command leads to.
+"""Judges and never writes: `decide(state, index, command, now_ms)` yields the facts a command leads to.
 
 When the generator is resumed after a `yield`, that fact has been written into the state: decisions that follow see it.
 """
@@ -11,6 +11,7 @@ from typing import Any, Final
 from .. import commands
 from ..cycle.schedule import schedule
 from ..facts import Fact
+from ..index.index import Index
 from ..state import State
 from .ask import recover_allocation, release_ask, submit_ask
 from .clean import clean_queues
@@ -34,11 +35,17 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
     commands.RecoverAllocation: recover_allocation,
     commands.ReleaseAllocation: release_allocation,
     commands.AnswerPredicate: answer_predicate,
-    commands.Schedule: schedule,
     commands.CleanQueues: clean_queues,
+}
+# Those that ask the scheduling index.
+BY_INDEX: Final[dict[type[commands.Command], Callable[[State, Index, Any, int], Iterator[Fact]]]] = {
+    commands.Schedule: schedule,
     commands.Tick: tick,
 }
 
 
-def decide(state: State, command: commands.Command, now_ms: int) -> Iterator[Fact]:
+def decide(state: State, index: Index, command: commands.Command, now_ms: int) -> Iterator[Fact]:
+    by_index = BY_INDEX.get(type(command))
+    if by_index is not None:
+        return by_index(state, index, command, now_ms)
     return BY_COMMAND[type(command)](state, command, now_ms)

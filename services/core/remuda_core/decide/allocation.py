@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from remuda_proto.bounds import ID_BYTES, TAGS, problem_of_map, shown, too_long
+
 from .. import facts
-from ..cycle.states import occasion, start
+from ..cycle.transitions import start, transition
 from ..facts import Allocated, Fact
+from ..limits import ALLOCATIONS_PER_RM
 from ..rules import lifecycle
 from ..rules.resource import items_of, problem_of
-from ..state import Allocation, Application, Partition, Replacement
+from ..state import Allocation, Application, Partition, Replacement, State
 from . import names
 
 
@@ -18,7 +21,7 @@ def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Itera
     """Booked as it is. Its application goes on as if it had asked for it and been given it."""
     application = partition.applications[allocation.application_id]
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
-        yield from occasion(partition, application, lifecycle.RUN, now_ms)
+        yield from transition(partition, application, lifecycle.RUN, now_ms)
     if application.state != lifecycle.RUNNING:
         yield from start(partition, application, now_ms, allocation)
     yield facts.AllocationRecovered(allocation)
@@ -57,14 +60,14 @@ def after_release(partition: Partition, application: Application, placeholder: b
     state = application.state
     if state == lifecycle.FAILING:
         if not application.allocations:
-            yield from occasion(partition, application, lifecycle.FAIL, now_ms)
+            yield from transition(partition, application, lifecycle.FAIL, now_ms)
     elif state == lifecycle.RESUMING:
         if not application.placeholders:
-            yield from occasion(partition, application, lifecycle.RUN, now_ms)
+            yield from transition(partition, application, lifecycle.RUN, now_ms)
     elif state != lifecycle.NEW and holds_only_placeholders(application):
         was_the_last = placeholder and not application.placeholders
         if was_the_last or (not placeholder and state != lifecycle.COMPLETING):
-            yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
+            yield from transition(partition, application, lifecycle.COMPLETE, now_ms)
 
 
 def holds_only_placeholders(application: Application) -> bool:
@@ -90,17 +93,17 @@ def replacement_cancelled(replacement: Replacement, reason: str) -> Fact:
 
 
 def replaced(partition: Partition, replacement: Replacement, now_ms: int) -> Iterator[Fact]:
-    """The placeholder is gone, what replaces it is there. The first replacement does not move a gang on: the last
-    placeholder did. When nothing else is left of it, it was completing for that moment."""
+    """The placeholder is gone, what replaces it is there. A replacement that is the application's first real allocation
+    does not move it on. When nothing else is left of it, it was completing for that moment."""
     placeholder, application = replacement.placeholder.fact, replacement.fact.application_id
     gang = replacement.placeholder.application
     assert gang.id == application, "a placeholder is replaced by its application's own ask"
     others = len(gang.allocations) > gang.placeholders
     if gang.placeholders == 1:
         if gang.state == lifecycle.RESUMING:
-            yield from occasion(partition, gang, lifecycle.RUN, now_ms)
+            yield from transition(partition, gang, lifecycle.RUN, now_ms)
         elif not others and not gang.asks and len(gang.replacements) == 1:
-            yield from occasion(partition, gang, lifecycle.COMPLETE, now_ms)
+            yield from transition(partition, gang, lifecycle.COMPLETE, now_ms)
     if others or gang.state == lifecycle.COMPLETING:
         yield from start(partition, gang, now_ms, replacement.fact)
     yield facts.PlaceholderReplaced(
@@ -120,22 +123,34 @@ def idle(partition: Partition, application: Application, now_ms: int) -> Iterato
         and not application.replacements
         and application.state not in (lifecycle.NEW, lifecycle.COMPLETING)
     ):
-        yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
+        yield from transition(partition, application, lifecycle.COMPLETE, now_ms)
+
+
+def problem_of_room(state: State, count: int) -> str | None:
+    """Why so many allocations cannot be booked beside those there are. None if they can."""
+    if count <= state.room:
+        return None
+    return f"the resource manager has {state.allocations} allocations, expected at most {ALLOCATIONS_PER_RM}"
 
 
 def problem_of_existing(partition: Partition, allocation: Allocated, also: set[str] = frozenset()) -> str | None:  # type: ignore[assignment]
     """Why an allocation that the RM reports cannot be booked; None if it can. `also`: UUIDs reported beside it."""
-    if problem := names.problem_of("UUID", allocation.uuid) or names.problem_of(
-        "allocationKey", allocation.allocation_key
+    if problem := (
+        names.problem_of("UUID", allocation.uuid)
+        or names.problem_of("allocationKey", allocation.allocation_key)
+        or too_long("taskGroupName", allocation.task_group, ID_BYTES)
+        or problem_of_map("allocationTags", allocation.tags, TAGS)
     ):
         return problem
     if allocation.uuid in partition.allocations or allocation.uuid in also:
-        return f"UUID {allocation.uuid!r} exists already"
+        return f"UUID {shown(allocation.uuid)} exists already"
     if problem := problem_of(allocation.resource, "resourcePerAlloc"):
         return problem
     if not items_of(allocation.resource):
         return "resourcePerAlloc is empty"
+    if problem := partition.names.problem_of(partition, "resourcePerAlloc", allocation.resource):
+        return problem
     application = partition.applications.get(allocation.application_id)
     if application is None or application.terminal:
-        return f"application {allocation.application_id!r} does not exist"
+        return f"application {shown(allocation.application_id)} does not exist"
     return None

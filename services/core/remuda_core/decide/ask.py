@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from remuda_proto.bounds import ID_BYTES, MESSAGE_BYTES, TAGS, problem_of_map, shortened, shown, too_long
+
 from .. import facts
 from ..commands import RecoverAllocation, ReleaseAsk, SubmitAsk
 from ..cycle.reserve import unreserved
-from ..cycle.states import occasion
+from ..cycle.transitions import transition
 from ..facts import Ask, Fact
 from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
 from ..rules.resource import problem_of
 from ..state import Allocation, Application, Partition, PendingAsk, State
 from . import names
-from .allocation import idle, problem_of_existing, recovered, replacement_cancelled
+from .allocation import idle, problem_of_existing, problem_of_room, recovered, replacement_cancelled
 
 
 def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
@@ -23,11 +25,14 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
     application = partition.applications.get(ask.application_id) if partition is not None else None
     problem = problem_of_ask(partition, application, ask)
     if problem is not None:
-        yield facts.AskRejected(ask.partition, ask.application_id, ask.allocation_key, problem)
+        yield facts.AskRejected(
+            names.identity(ask.partition), names.identity(ask.application_id), names.identity(ask.allocation_key),
+            problem,
+        )  # fmt: skip
         return
     assert partition is not None and application is not None, "problem_of_ask checks"
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
-        yield from occasion(partition, application, lifecycle.RUN, now_ms)
+        yield from transition(partition, application, lifecycle.RUN, now_ms)
     known = application.asks.get(ask.allocation_key)
     if known is not None:
         yield from release_reservations(partition, known, "the ask was changed")
@@ -41,12 +46,14 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
         "applicationID", ask.application_id
     ):
         return problem
+    if problem := too_long("taskGroupName", ask.task_group, ID_BYTES) or problem_of_map("tags", ask.tags, TAGS):
+        return problem
     if partition is None:
-        return f"partition {names.plain(ask.partition)!r} does not exist"
+        return f"partition {shown(names.plain(ask.partition))} does not exist"
     if application is None:
-        return f"application {ask.application_id!r} does not exist"
+        return f"application {shown(ask.application_id)} does not exist"
     if application.terminal or application.state == lifecycle.FAILING:
-        return f"application {ask.application_id!r} is {application.state}"
+        return f"application {shown(ask.application_id)} is {application.state}"
     if not 1 <= ask.max_allocations <= MAX_ALLOCATIONS:
         return f"maxAllocations={ask.max_allocations}, expected 1 or more"
     if not any(ask.resource.values()):
@@ -59,25 +66,26 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
     partition = state.partitions.get(command.partition)
     if partition is None:
         return
+    message, key = shortened(command.message, MESSAGE_BYTES), command.allocation_key
+    termination_type = facts.termination_type(command.termination_type)
     if command.application_id:
         named = partition.applications.get(command.application_id)
         applications = [named] if named is not None else []
     else:
-        applications = list(partition.applications.values()) if command.allocation_key else []
+        applications = partition.holders.of(key, partition.applications) if key else []
     for application in applications:
-        for replacement in list(application.replacements.values()):
-            if command.allocation_key in ("", replacement.fact.allocation_key):
-                yield replacement_cancelled(replacement, command.message or "withdrawn by the RM")
-        key, termination_type = command.allocation_key, command.termination_type or facts.STOPPED_BY_RM
+        replacements = application.replacements_by_key.get(key, {}) if key else application.replacements
+        for replacement in list(replacements.values()):
+            yield replacement_cancelled(replacement, message or "withdrawn by the RM")
         if key:
             asks = [a for a in (application.asks.get(key),) if a is not None]
-            made = [] if asks else application.allocations_of(key)
+            made: Iterable[Allocation] = () if asks else application.allocations_of(key)
         else:
-            asks, made = list(application.asks.values()), list(application.allocations.values())
+            asks, made = list(application.asks.values()), application.allocations.values()
         over = keys_over(application, made)
         for pending in asks:
-            yield from withdraw(partition, pending, termination_type, command.message)
-        yield from asks_over(partition, application, over, termination_type, command.message)
+            yield from withdraw(partition, pending, termination_type, message)
+        yield from asks_over(partition, application, over, termination_type, message)
         if asks:
             yield from idle(partition, application, now_ms)
 
@@ -105,8 +113,13 @@ def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, m
 
 
 def keys_over(application: Application, made: Iterable[Allocation]) -> list[str]:
-    """Of the asks that led to these allocations, those of which nothing is pending."""
-    keys = dict.fromkeys(allocation.fact.allocation_key for allocation in made if not allocation.releasing)
+    """Of the asks that led to these allocations: nothing is pending of them, and the RM was not told that they are
+    over."""
+    if application.asks_over == len(application.allocations):
+        return []
+    keys = dict.fromkeys(
+        allocation.fact.allocation_key for allocation in made if not (allocation.releasing or allocation.ask_over)
+    )
     return [key for key in keys if key not in application.asks]
 
 
@@ -119,7 +132,7 @@ def asks_over(
 
 
 def release_reservations(partition: Partition, pending: PendingAsk, reason: str) -> Iterator[Fact]:
-    for node_id in pending.reservations:
+    for node_id in tuple(pending.reservations):
         yield unreserved(partition, pending, partition.nodes[node_id], reason)
 
 
@@ -129,15 +142,16 @@ def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) ->
     allocation = command.allocation
     partition = state.partitions.get(allocation.partition)
     if partition is None:
-        problem: str | None = f"partition {names.plain(allocation.partition)!r} does not exist"
+        problem: str | None = f"partition {shown(names.plain(allocation.partition))} does not exist"
     elif allocation.node_id not in partition.nodes:
-        problem = f"node {allocation.node_id!r} does not exist"
+        problem = f"node {shown(allocation.node_id)} does not exist"
     else:
-        problem = problem_of_existing(partition, allocation)
+        problem = problem_of_room(state, 1) or problem_of_existing(partition, allocation)
     if problem is not None:
         yield facts.AllocationRejected(
-            allocation.partition, allocation.application_id, allocation.allocation_key, problem
-        )
+            names.identity(allocation.partition), names.identity(allocation.application_id),
+            names.identity(allocation.allocation_key), problem,
+        )  # fmt: skip
         return
     assert partition is not None, "checked above"
     yield from recovered(partition, allocation, now_ms)

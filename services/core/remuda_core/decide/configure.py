@@ -12,12 +12,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from remuda_proto.bounds import SETTINGS, VERSION_BYTES, joined, problem_of_map, shown, too_long, too_many
+from remuda_proto.patterns import BadPattern, compiled
+
 from .. import facts
 from ..commands import Configure, Register
 from ..facts import Fact
+from ..limits import RESOURCE_NAMES_PER_PARTITION
 from ..rules.connection import REPLAY, REPORT, RESYNC
-from ..settings import Configuration, PartitionSettings, QueueSettings
+from ..settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
 from ..state import Partition, Queue, State
+from . import names
 
 COMPATIBILITIES = ("none", "yunikorn-1.4")
 
@@ -26,16 +31,18 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
     """The state in memory of an RM that registers again is dropped, and it reports everything anew (000,
     RegisterResourceManager); or, where it wants a replay, it stays, and is configured anew."""
     if command.rm_id != state.rm_id:
-        yield facts.RegistrationRefused(command.rm_id, f"rmID {command.rm_id!r}, expected {state.rm_id!r}")
+        yield facts.RegistrationRefused(
+            names.identity(command.rm_id), f"rmID {shown(command.rm_id)}, expected {shown(state.rm_id)}"
+        )
         return
     resync = command.extra_config.get(RESYNC, REPORT)
-    problems = problems_of(command.configuration)
+    problems = problems_of(command.configuration) + problems_of_texts(command)
     if resync not in (REPORT, REPLAY):
-        problems.append(f"extraConfig {RESYNC} {resync!r}, expected {REPORT} or {REPLAY}")
+        problems.append(f"extraConfig {RESYNC} {shown(resync)}, expected {REPORT} or {REPLAY}")
     if resync == REPLAY:
         problems += conflicts(state, command.configuration)
     if problems:
-        yield facts.RegistrationRefused(command.rm_id, "; ".join(problems))
+        yield facts.RegistrationRefused(names.identity(command.rm_id), joined(problems))
         return
     yield facts.RmRegistered(
         command.rm_id,
@@ -58,20 +65,49 @@ def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
         return  # the same again
     problems = problems_of(configuration) + conflicts(state, configuration)
     if state.registered is None:
-        problems.append(f"rmID {state.rm_id!r} is not registered")
+        problems.append(f"rmID {shown(state.rm_id)} is not registered")
     if problems:
-        yield facts.ConfigurationRefused(configuration.checksum, configuration.source, "; ".join(problems))
+        yield facts.ConfigurationRefused(configuration.checksum, configuration.source, joined(problems))
         return
     yield from apply(state, configuration)
+
+
+def problems_of_texts(command: Register) -> list[str]:
+    found = (
+        too_long("version", command.version, VERSION_BYTES),
+        too_long("policyGroup", command.policy_group, VERSION_BYTES),
+        problem_of_map("buildInfo", command.build_info, SETTINGS),
+        problem_of_map("extraConfig", command.extra_config, SETTINGS),
+    )
+    return [problem for problem in found if problem]
 
 
 def problems_of(configuration: Configuration) -> list[str]:
     problems = [] if configuration.partitions else ["the configuration has no partitions"]
     if configuration.compatibility not in COMPATIBILITIES:
-        problems.append(f"compatibility {configuration.compatibility!r}, expected one of {', '.join(COMPATIBILITIES)}")
+        problems.append(
+            f"compatibility {shown(configuration.compatibility)}, expected one of {', '.join(COMPATIBILITIES)}"
+        )
+    for partition in configuration.partitions:
+        resources = {name for _, _, queue in flatten(partition) for name in queue.max} | set(partition.resource_weights)
+        if problem := too_many(f"partition {partition.name}: resources", len(resources), RESOURCE_NAMES_PER_PARTITION):
+            problems.append(problem)
+        problems += [problem for rule in partition.placement_rules for problem in problems_of_patterns(rule)]
     timing = configuration.timing
     problems += [f"timing: {name} is {ms}" for name in timing.__struct_fields__ if (ms := getattr(timing, name)) < 1]
     return problems
+
+
+def problems_of_patterns(rule: PlacementRule) -> Iterator[str]:
+    """A filter with one entry holds a regular expression."""
+    for names_of in () if rule.filter is None else (rule.filter.users, rule.filter.groups):
+        if len(names_of) == 1:
+            try:
+                compiled(names_of[0])
+            except BadPattern as error:
+                yield f"placement rule {shown(rule.name)}: filter {shown(names_of[0])}: {error}"
+    if rule.parent is not None:
+        yield from problems_of_patterns(rule.parent)
 
 
 def conflicts(state: State, configuration: Configuration) -> list[str]:

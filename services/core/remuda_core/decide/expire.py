@@ -7,11 +7,12 @@ from typing import Final
 
 from .. import facts
 from ..commands import Tick
-from ..cycle.states import occasion
+from ..cycle.transitions import transition
 from ..facts import Fact
+from ..index.index import Index
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
-from ..state import Alarm, Application, Partition, State
+from ..state import Alarm, Application, Partition, State, after
 from . import predicate
 from .allocation import idle
 from .ask import withdraw
@@ -20,7 +21,7 @@ from .gang import give_back, give_up_placeholders, placeholders_ended
 from .overdue import preemption_over, release_overdue
 
 
-def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
+def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fact]:
     any_due = False
     for alarm in state.timers.due(now_ms):
         any_due = True
@@ -32,8 +33,9 @@ def tick(state: State, command: Tick, now_ms: int) -> Iterator[Fact]:
         yield facts.TimePassed(now_ms)
     for partition in list(state.partitions.values()):
         yield from forget_rejections(partition, now_ms - state.timing.ended_ms)
-        if partition.index is not None and state.rm_state == RUNNING:
-            yield from explanations(partition, partition.index, now_ms)
+        found = index.find(partition)
+        if found is not None and state.rm_state == RUNNING:
+            yield from explanations(state, partition, found, now_ms)
 
 
 def state_ended(
@@ -42,12 +44,12 @@ def state_ended(
     """The application has been in one state for as long as it may."""
     if application.state not in lifecycle.TIMEOUTS:
         return
-    if application.state_at_ms + lifecycle.lasts_ms(application.state, state.timing) != alarm.at_ms:
+    if after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing)) != alarm.at_ms:
         return  # it has come into this state again since, or states last differently now
     if application.state == lifecycle.COMPLETING and application.placeholders:
         yield from give_up_placeholders(partition, application, "the application is completing")
         return  # with the last it is Completed
-    yield from occasion(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
+    yield from transition(partition, application, lifecycle.TIMEOUTS[application.state][1], now_ms)
     if application.state == lifecycle.EXPIRED:
         yield facts.ApplicationRemoved(partition.name, application.id, "")
 
@@ -65,12 +67,12 @@ def execution_ended(
     end it; what the application still asks for is taken back, or it would begin anew."""
     if alarm.key:
         allocation = partition.allocations.get(alarm.key)
-        if allocation is None or allocation.at_ms + allocation.fact.execution_timeout_ms != alarm.at_ms:
+        if allocation is None or after(allocation.at_ms, allocation.fact.execution_timeout_ms) != alarm.at_ms:
             return
         over_ms, allocations = allocation.fact.execution_timeout_ms, [allocation]
     elif (
         application.state == lifecycle.RUNNING
-        and application.state_at_ms + application.execution_limit_ms == alarm.at_ms
+        and after(application.state_at_ms, application.execution_limit_ms) == alarm.at_ms
     ):
         over_ms, allocations = application.execution_limit_ms, list(application.allocations.values())
         message = f"application {application.id} was running for {seconds(over_ms)}"

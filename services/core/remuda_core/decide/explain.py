@@ -4,14 +4,13 @@ bounded, whatever waits."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from .. import facts
-from ..cycle.explain import OF_NODES, node_constraints, pieces_allowed, standing_constraints
-from ..cycle.index import Index
-from ..cycle.nodes import Demand
-from ..cycle.order import Line
+from ..explain.constraints import OF_NODES, node_constraints, pieces_allowed, room_constraints, standing_constraints
 from ..facts import Constraint, Fact
+from ..index.nodes import Demand
+from ..index.partition import PartitionIndex
+from ..index.queues import ApplicationAsks
 from ..limits import (
     EXPLAIN_AFTER_MS,
     EXPLAIN_AGAIN_MS,
@@ -20,25 +19,23 @@ from ..limits import (
     OUTSTANDING_LOOKS,
     OUTSTANDING_PER_TICK,
 )
-from ..state import Partition, PendingAsk
+from ..state import Partition, PendingAsk, State
 
 
-def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fact]:
+def explanations(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
     """Why asks wait: when that is another reason than they were told, and not the same one again within a minute
     (semantics section 17). One ask stands for all of its application that are like it."""
-    untold = OUTSTANDING_PER_TICK
+    untold, full = OUTSTANDING_PER_TICK, room_constraints(state)
     # What the nodes say: the same for all asks of a demand, but for those for which nodes are kept.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
-    for line in list(islice(index.unexplained, EXPLAIN_LINES_PER_TICK)):
-        del index.unexplained[line]
+    for line in index.next_to_explain(EXPLAIN_LINES_PER_TICK):
         ask = line.head()
         if ask is None:
             continue
-        index.unexplained[line] = None
         if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:
             continue
-        demand, known = line.lane.demand, set(ask.waiting or ())
-        constraints = standing_constraints(ask)
+        demand, known = line.ask_class.demand, set(ask.waiting or ())
+        constraints = [*full, *standing_constraints(ask, index)]
         if not demand.open and not constraints and (known or line.told) and untold > 0:
             for found in outstanding(partition, line, ask, untold):
                 untold -= 1
@@ -56,7 +53,7 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
             if of_nodes_now is None:
                 if len(looked) >= EXPLAIN_NODES_PER_TICK and not demand.required_node:
                     continue  # in another tick
-                of_nodes_now = node_constraints(partition, ask)
+                of_nodes_now = node_constraints(partition, ask, index)
                 if not demand.required_node:
                     looked[like] = of_nodes_now
             constraints += of_nodes_now
@@ -65,27 +62,18 @@ def explanations(partition: Partition, index: Index, now_ms: int) -> Iterator[Fa
         first = constraints[0]
         if now_ms - line.told.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
             continue
-        line.told = {**line.told, first.key: now_ms}
         yield facts.AskWaiting(
             partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),
             ask.ask.resource, tuple(constraints),
         )  # fmt: skip
 
 
-def outstanding(partition: Partition, line: Line, head: PendingAsk, most: int) -> Iterator[Fact]:
+def outstanding(partition: Partition, line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[Fact]:
     """Asks like the head, of which it was told that no node has room: as many as quotas allow. So whoever adds nodes
     knows how many are wanted."""
     allowed = pieces_allowed(head)
     looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
-    there_is = (max(asks[-1].seq for _, asks in line.by_turn() if asks), looks)
-    if line.looked_at == there_is:
-        return
-    found = line.unannounced(looks)
-    if len(found) <= most:
-        line.looked_at = there_is
-    for ask in found[:most]:
-        line.announced = {**line.announced, ask.ask.priority: ask.seq}
-        if not ask.waiting:
-            yield facts.AskOutstanding(
-                partition.name, ask.application.id, ask.ask.allocation_key, "no node has room for it"
-            )
+    for ask in line.unannounced(looks, most):
+        yield facts.AskOutstanding(
+            partition.name, ask.application.id, ask.ask.allocation_key, "no node has room for it"
+        )

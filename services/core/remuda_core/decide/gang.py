@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..cycle.release import release_requested
-from ..cycle.states import occasion
+from ..cycle.transitions import transition
 from ..facts import Fact
 from ..rules import lifecycle
 from ..rules.properties import FAIR, sort_policy
@@ -51,7 +51,7 @@ def placeholders_ended(
     elif application.gang_scheduling_style == HARD:
         yield from fail(partition, application, RESERVATION_TIMEOUT, now_ms)
     else:
-        yield from occasion(partition, application, lifecycle.RESUME, now_ms, RESERVATION_TIMEOUT)
+        yield from transition(partition, application, lifecycle.RESUME, now_ms, RESERVATION_TIMEOUT)
         over = keys_over(application, placeholders(application))
         yield from asks_over(partition, application, over, facts.TIMEOUT, PLACEHOLDERS_OVER)
         yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)
@@ -77,7 +77,7 @@ def give_back(allocations: list[Allocation], message: str) -> Iterator[Fact]:
 
 def fail(partition: Partition, application: Application, reason: str, now_ms: int) -> Iterator[Fact]:
     """All it asks for and holds goes; with the last of it the application has failed."""
-    yield from occasion(partition, application, lifecycle.FAIL, now_ms, reason)
+    yield from transition(partition, application, lifecycle.FAIL, now_ms, reason)
     yield from nothing_is_asked(partition, application, facts.TIMEOUT, reason)
     yield from give_back(list(application.allocations.values()), reason)
     yield from after_release(partition, application, True, now_ms)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
-from ..limits import NAME_LENGTH
-
-USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.@-]*[$]?")
-GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
+from remuda_proto.bounds import ID_BYTES, exceeds, shortened, too_long
 
 
 def problem_of(field: str, name: str) -> str | None:
     """Why an ID or key from outside is no good, None if it is."""
     if not name:
         return f"{field} is empty"
-    if len(name) > NAME_LENGTH:
-        return f"{field} has {len(name)} characters, at most {NAME_LENGTH} are allowed"
-    return None
+    return too_long(field, name, ID_BYTES) if exceeds(name, ID_BYTES) else None
+
+
+def identity(name: str) -> str:
+    """An ID or key as a refusal repeats it: the RM recognises it by its beginning."""
+    return shortened(name, ID_BYTES)
 
 
 def plain(partition: str) -> str:

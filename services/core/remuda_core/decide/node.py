@@ -8,31 +8,37 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from remuda_proto.bounds import EXISTING_ALLOCATIONS, TAGS, problem_of_map, shown, too_many
+from remuda_proto.constants import NODE_PARTITION
+
 from .. import facts
 from ..commands import UpdateNode
 from ..cycle.reserve import unreserved
-from ..facts import Allocated, Fact
-from ..rules.resource import Resource, problem_of
+from ..facts import Allocated, Fact, Tags
+from ..rules.required_node import required_node
+from ..rules.resource import Resource, items_of, problem_of
 from ..state import Node, Partition, State
 from . import names
-from .allocation import problem_of_existing, recovered, released, replaced, replacement_cancelled
+from .allocation import problem_of_existing, problem_of_room, recovered, released, replaced, replacement_cancelled
 from .predicate import node_goes
 
 
 def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact]:
     def reject(reason: str) -> Fact:
-        return facts.NodeRejected(command.partition, command.node_id, reason)
+        return facts.NodeRejected(names.identity(command.partition), names.identity(command.node_id), reason)
 
-    if problem := names.problem_of("nodeID", command.node_id):
+    if problem := names.problem_of("nodeID", command.node_id) or problem_of_attributes(
+        "attributes", command.attributes
+    ):
         yield reject(problem)
         return
     partition = state.partitions.get(command.partition)
     if partition is None:
-        yield reject(f"partition {names.plain(command.partition)!r} does not exist")
+        yield reject(f"partition {shown(names.plain(command.partition))} does not exist")
         return
     action = ACTIONS.get(command.action)
     if action is None:
-        yield reject(f"action {command.action!r}: expected one of {', '.join(ACTIONS)}")
+        yield reject(f"action {shown(command.action)}: expected one of {', '.join(ACTIONS)}")
         return
     for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
         if problem := problem_of(resource or {}, what):
@@ -40,8 +46,12 @@ def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact
             return
     node = partition.nodes.get(command.node_id)
     if node is None and command.action not in ("CREATE", "CREATE_DRAIN"):
-        yield reject(f"node {command.node_id!r} does not exist")
+        yield reject(f"node {shown(command.node_id)} does not exist")
         return
+    for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
+        if resource and (problem := partition.names.problem_of(partition, what, resource)):
+            yield reject(problem)
+            return
     yield from action(state, partition, node, command, reject, now_ms)
 
 
@@ -52,10 +62,14 @@ def create(
     state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
 ) -> Iterator[Fact]:
     if node is not None:
-        yield reject(f"node {command.node_id!r} exists already")
+        yield reject(f"node {shown(command.node_id)} exists already")
         return
     if partition.draining:
-        yield reject(f"partition {names.plain(partition.name)!r} is no longer configured")
+        yield reject(f"partition {shown(names.plain(partition.name))} is no longer configured")
+        return
+    count = len(command.existing_allocations)
+    if problem := too_many("existingAllocations", count, EXISTING_ALLOCATIONS) or problem_of_room(state, count):
+        yield reject(problem)
         return
     reported: set[str] = set()
     existing = [a if a.node_id else replace(a, node_id=command.node_id) for a in command.existing_allocations]
@@ -64,7 +78,7 @@ def create(
             partition, allocation, reported
         )
         if problem:
-            yield reject(f"existing allocation {allocation.allocation_key!r}: {problem}")
+            yield reject(f"existing allocation {shown(allocation.allocation_key)}: {problem}")
             return
         reported.add(allocation.uuid)
     yield facts.NodeAdded(
@@ -79,12 +93,20 @@ def create(
         yield from recovered(partition, allocation, now_ms)
 
 
+def problem_of_attributes(what: str, attributes: Tags) -> str | None:
+    """Why they are too many or too long, None if they are not. The partition, which rmproxy adds, does not count."""
+    if problem_of_map(what, attributes, TAGS) is None:
+        return None
+    return problem_of_map(what, {name: attributes[name] for name in attributes if name != NODE_PARTITION}, TAGS)
+
+
 def elsewhere(allocation: Allocated, partition: Partition, node_id: str) -> str | None:
     """Why an allocation reported with a node cannot be on it."""
     if allocation.partition != partition.name:
-        return f"partition {names.plain(allocation.partition)!r}, expected the node's, {names.plain(partition.name)!r}"
+        expected = shown(names.plain(partition.name))
+        return f"partition {shown(names.plain(allocation.partition))}, expected the node's, {expected}"
     if allocation.node_id != node_id:
-        return f"nodeID {allocation.node_id!r}, expected the node's, {node_id!r}"
+        return f"nodeID {shown(allocation.node_id)}, expected the node's, {shown(node_id)}"
     return None
 
 
@@ -93,6 +115,9 @@ def update(
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     attributes = {**node.attributes, **command.attributes}  # one that is left out stays, like everything else
+    if problem := problem_of_attributes("attributes, with those the node has", attributes):
+        yield reject(problem)
+        return
     capacity: Resource = node.capacity if command.capacity is None else command.capacity
     occupied: Resource = node.occupied if command.occupied is None else command.occupied
     changed = [
@@ -100,8 +125,8 @@ def update(
         for name, differs in (
             ("attributes", attributes != node.attributes),
             ("ready", attributes.get("ready") != node.attributes.get("ready")),
-            ("capacity", capacity != node.capacity),
-            ("occupied", occupied != node.occupied),
+            ("capacity", items_of(capacity) != items_of(node.capacity)),
+            ("occupied", items_of(occupied) != items_of(node.occupied)),
         )
         if differs
     ]
@@ -114,17 +139,19 @@ def drain(
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
     if not node.draining:
-        yield from release_reservation(partition, node, "the node is draining")
+        yield from release_reservation(partition, node, "the node is draining", but_for=node.id)
         yield facts.NodeDraining(partition.name, node.id)
 
 
-def release_reservation(partition: Partition, node: Node, reason: str) -> Iterator[Fact]:
-    """Nor is anything preempted any more so that an ask fits there."""
+def release_reservation(partition: Partition, node: Node, reason: str, but_for: str = "") -> Iterator[Fact]:
+    """Nor is anything preempted any more so that an ask fits there. `but_for`: asks bound to this node keep both."""
     for preemption in [p for p in partition.preemptions.values() if p.node is node]:
         ask = preemption.pending.ask
-        yield facts.PreemptionEnded(partition.name, ask.application_id, ask.allocation_key, reason)
-    if node.reservation is not None:
-        yield unreserved(partition, node.reservation, node, reason)
+        if not but_for or required_node(ask.tags) != but_for:
+            yield facts.PreemptionEnded(partition.name, ask.application_id, ask.allocation_key, reason)
+    kept_for = node.reservation
+    if kept_for is not None and (not but_for or required_node(kept_for.ask.tags) != but_for):
+        yield unreserved(partition, kept_for, node, reason)
 
 
 def undrain(
@@ -133,8 +160,6 @@ def undrain(
     assert node is not None, "update_node checks"
     if node.draining:
         yield facts.NodeSchedulable(partition.name, node.id)
-    else:
-        yield reject(f"node {node.id!r} is not draining")
 
 
 def decommission(

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
+from remuda_proto.bounds import MESSAGE_BYTES, shortened
+
 from .. import facts
 from ..commands import AnswerPredicate
-from ..cycle.attempt import carry_out
-from ..cycle.gang import asked_for
 from ..cycle.place import allocate
-from ..cycle.preempt import Plan, plan
-from ..cycle.states import start
+from ..cycle.preempt import carry_out
+from ..cycle.preemption_plan import Plan, plan
+from ..cycle.replace import asked_for
+from ..cycle.transitions import start
 from ..facts import Fact
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
+from ..rules.required_node import required_node
 from ..state import Alarm, Application, Node, Partition, Preemption, Question, State
 from .allocation import replacement_cancelled
 
@@ -27,6 +32,7 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     partition = state.partitions.get(command.partition)
     if partition is None:
         return
+    command = replace(command, reason=shortened(command.reason, MESSAGE_BYTES))
     if state.rm_state != RUNNING:  # nothing new is placed
         command = AnswerPredicate(command.partition, command.question, False, f"the RM is {state.rm_state}")
     question = partition.questions.get(command.question)
@@ -52,7 +58,7 @@ def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterat
     replacement = partition.replacements_asked.get(command.question)
     if replacement is None:
         return
-    if command.success and replacement.node.schedulable:
+    if command.success and replacement.node.takes(required_node(replacement.fact.tags)):
         yield asked_for(replacement.placeholder, replacement.fact)
         return
     fact, reason = replacement.fact, command.reason or "the RM gave no reason"
@@ -93,12 +99,13 @@ def preemption_answered(partition: Partition, asked: Preemption, success: bool, 
 def problem_of(question: Question) -> str | None:
     """Why what was asked about cannot be allocated any more; what is held for it is booked already."""
     node, resource = question.node, question.fact.resource
-    if not node.schedulable:
+    pending = question.application.asks[question.fact.allocation_key]
+    if not node.takes(required_node(pending.ask.tags)):
         return f"node {node.id} takes nothing new any more"
     for name, available in node.available().items():
         if available < 0:
             return f"node {node.id} has no room any more: it lacks {name}={-available}"
-    for queue in question.application.queue.lineage:
+    for queue in question.application.queue.path_to_root:
         for name, maximum in queue.settings.max.items():
             used = queue.allocated.get(name, 0)
             if resource.get(name, 0) and used > maximum:
@@ -108,7 +115,7 @@ def problem_of(question: Question) -> str | None:
             used = tracker.used.get(name, 0)
             if resource.get(name, 0) and used > maximum:
                 return f"{tracker} is above the limit: {name}={used} of {maximum}"
-    for gate in question.application.gates:
+    for gate in question.application.application_limits:
         if gate.running > gate.most_running and not question.application.allocations:
             return f"{gate} has {gate.running} running applications of {gate.most_running}"
     return None

@@ -5,23 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from remuda_proto.bounds import MESSAGE_BYTES, shortened
+
 from .. import facts
 from ..commands import ReleaseAllocation
 from ..facts import Fact
 from ..state import Allocation, Partition, State
+from . import names
 from .allocation import released, replaced
 
 
 def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) -> Iterator[Fact]:
     partition = state.partitions.get(command.partition)
     allocations = find(partition, command) if partition is not None else []
-    termination_type = command.termination_type or facts.STOPPED_BY_RM
+    termination_type = facts.termination_type(command.termination_type)
     if partition is None or not allocations:
         yield facts.ReleaseIgnored(
-            command.partition,
-            command.application_id,
-            command.allocation_key,
-            command.uuid,
+            names.identity(command.partition),
+            names.identity(command.application_id),
+            names.identity(command.allocation_key),
+            names.identity(command.uuid),
             termination_type,
             "there is no such allocation",
         )
@@ -31,7 +34,7 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
             yield from replaced(partition, allocation.replacement, now_ms)
             continue
         told = termination_type == facts.STOPPED_BY_RM or not allocation.releasing
-        message = command.message or "released by the RM"
+        message = shortened(command.message, MESSAGE_BYTES) or "released by the RM"
         yield from released(partition, allocation, termination_type, message, now_ms, told=told)
 
 

@@ -6,14 +6,18 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from remuda_proto import bounds
+from remuda_proto.bounds import shown
+from remuda_proto.names import GROUP, USER
+
 from .. import facts
 from ..commands import RemoveApplication, SubmitApplication
-from ..cycle.states import occasion
+from ..cycle.transitions import transition
 from ..facts import Fact
-from ..limits import NAME_LENGTH, REJECTED_APPLICATIONS
+from ..limits import ENDED_APPLICATIONS, REJECTED_APPLICATIONS
 from ..rules import lifecycle
 from ..rules.placement import RECOVERY_QUEUE, Applicant, NotPlaced, place
-from ..rules.quota import NO_QUOTA, BadQuota, Quota, quota_of
+from ..rules.quota import MAX_TAG, NO_QUOTA, BadQuota, Quota, quota_of
 from ..rules.resource import problem_of
 from ..settings import QueueSettings
 from ..state import Partition, Queue, State
@@ -36,6 +40,9 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
         yield from rejected(partition, command, placed.reason)
         return
     quota = NO_QUOTA if placed.queue == RECOVERY_QUEUE else quota_of(command.tags)
+    if problem := partition.names.problem_of(partition, f"tag {MAX_TAG}", quota.max):
+        yield from rejected(partition, command, problem)
+        return
     if problem := problem_of_gang(
         partition, placed.queue, leaf_settings(partition, placed.queue, quota), command.placeholder_ask
     ):
@@ -47,6 +54,7 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
         yield facts.QueueAdded(partition.name, path, leaf, False, with_quota(settings, quota) if leaf else settings)
     if not placed.missing and quota is not NO_QUOTA:
         yield from changed_quota(partition, partition.queues[placed.queue], quota)
+    yield from forget_ended(partition, now_ms)
     yield facts.ApplicationAccepted(
         partition.name, command.application_id, placed.queue, command.user, command.groups, command.tags,
         command.execution_timeout_ms, command.placeholder_ask, command.gang_scheduling_style,
@@ -54,20 +62,20 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
 
 
 def problem_of_application(partition: Partition | None, command: SubmitApplication) -> str | None:
-    if problem := names.problem_of("applicationID", command.application_id):
+    if problem := names.problem_of("applicationID", command.application_id) or problem_of_texts(command):
         return problem
     if partition is None:
-        return f"partition {names.plain(command.partition)!r} does not exist"
+        return f"partition {shown(names.plain(command.partition))} does not exist"
     if partition.draining:
-        return f"partition {names.plain(command.partition)!r} is no longer configured"
+        return f"partition {shown(names.plain(command.partition))} is no longer configured"
     known = partition.applications.get(command.application_id)
     if known is not None and not known.terminal:
-        return f"application {command.application_id!r} exists already"
-    if not names.USER.fullmatch(command.user):
-        return f"user {command.user!r}, expected a letter or _, then letters, digits and : _ . @ -"
+        return f"application {shown(command.application_id)} exists already"
+    if not USER.matches(command.user):
+        return f"user {shown(command.user)}, expected {USER.expected}"
     for group in command.groups:
-        if not names.GROUP.fullmatch(group):
-            return f"group {group!r}, expected a letter or _, then letters, digits and : _ . -"
+        if not GROUP.matches(group):
+            return f"group {shown(group)}, expected {GROUP.expected}"
     try:
         quota_of(command.tags)
     except BadQuota as bad:
@@ -75,16 +83,41 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
     return problem_of(command.placeholder_ask, "placeholderAsk")
 
 
+def problem_of_texts(command: SubmitApplication) -> str | None:
+    """What is too long or too much, before anything looks at it closely."""
+    return (
+        bounds.too_long("queueName", command.queue, bounds.QUEUE_PATH_BYTES)
+        or bounds.too_long("user", command.user, bounds.ID_BYTES)
+        or bounds.problem_of_texts("groups", command.groups, bounds.GROUPS)
+        or bounds.problem_of_map("tags", command.tags, bounds.TAGS)
+        or bounds.too_long("gangSchedulingStyle", command.gang_scheduling_style, bounds.WORD_BYTES)
+    )
+
+
 def rejected(partition: Partition | None, command: SubmitApplication, reason: str) -> Iterator[Fact]:
-    """A record of it is kept for as long as of one that has ended, but not of so many that memory suffers."""
+    """A record of it is kept for as long as of one that has ended, but not of so many that memory suffers, nor of one
+    with names that are too long."""
     named = (command.application_id, command.queue, command.user)
-    recorded = partition is not None and command.application_id != "" and max(map(len, named)) <= NAME_LENGTH
+    short = not any(bounds.exceeds(name, bounds.ID_BYTES) for name in named)
+    recorded = short and partition is not None and command.application_id != ""
     if recorded and partition is not None and command.application_id not in partition.rejected:
         while len(partition.rejected) >= REJECTED_APPLICATIONS:
             yield facts.RejectionForgotten(partition.name, next(iter(partition.rejected)))
+    application_id, queue, user = map(names.identity, named)
+    groups = () if bounds.problem_of_texts("groups", command.groups, bounds.GROUPS) else command.groups
     yield facts.ApplicationRejected(
-        command.partition, command.application_id, reason, recorded, command.queue, command.user, command.groups
+        names.identity(command.partition), application_id, reason, recorded, queue, user, groups
     )
+
+
+def forget_ended(partition: Partition, now_ms: int) -> Iterator[Fact]:
+    """Each application will have ended some day: two others make room for it, as long as there are too many."""
+    for _ in range(2):
+        if len(partition.ended) < ENDED_APPLICATIONS:
+            return
+        oldest = partition.ended.first()
+        yield from transition(partition, oldest, lifecycle.EXPIRE, now_ms)
+        yield facts.ApplicationRemoved(partition.name, oldest.id, "")
 
 
 def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
@@ -94,7 +127,8 @@ def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
     while parent_path not in partition.queues:
         parent_path = parent_path.rpartition(".")[0]
     template = next(
-        (q.settings.child_template for q in partition.queues[parent_path].lineage if q.settings.child_template), None
+        (q.settings.child_template for q in partition.queues[parent_path].path_to_root if q.settings.child_template),
+        None,
     )
     if template is None or not leaf:
         return QueueSettings(name)
@@ -126,16 +160,18 @@ def changed_quota(partition: Partition, queue: Queue, quota: Quota) -> Iterator[
 
 
 def remove_application(state: State, command: RemoveApplication, now_ms: int) -> Iterator[Fact]:
-    """Everything it asks for and holds goes; its allocations are acknowledged one by one. Unknown: nothing to do."""
+    """Everything it asks for and holds goes; its allocations are acknowledged one by one. Unknown, or ended: nothing to
+    do."""
     partition = state.partitions.get(command.partition)
     application = partition.applications.get(command.application_id) if partition is not None else None
-    if partition is None or application is None:
+    if partition is None or application is None or application.terminal:
         return
-    message, ended = f"application {application.id} was removed", application.terminal
+    message, holds = f"application {application.id} was removed", bool(application.allocations)
     yield from nothing_is_asked(partition, application, facts.STOPPED_BY_RM, message)
     for allocation in list(application.allocations.values()):
         yield freed(allocation, facts.STOPPED_BY_RM, message, told=True)
-    if application.state not in (lifecycle.NEW, lifecycle.COMPLETING):
-        yield from occasion(partition, application, lifecycle.COMPLETE, now_ms)
-    queue = "" if ended else application.queue.path
-    yield facts.ApplicationRemoved(partition.name, application.id, queue)
+    if application.state != lifecycle.NEW:
+        yield from transition(partition, application, lifecycle.COMPLETE, now_ms)
+    if application.state == lifecycle.COMPLETING and not holds:
+        yield from transition(partition, application, lifecycle.COMPLETE, now_ms)
+    yield facts.ApplicationRemoved(partition.name, application.id, application.queue.path)

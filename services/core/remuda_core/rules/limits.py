@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..settings import Limit
+from ..settings import Limit, QueueSettings
 
 USER, GROUP = "user", "group"
 ANYONE = "*"
@@ -51,3 +51,8 @@ def group_of(levels: Sequence[Sequence[Limit]], groups: Sequence[str]) -> str:
     """The group that counts, `*` if no limit names any."""
     named = (name for limits in levels for limit in limits for name in limit.groups)
     return next((name for name in named if name != ANYONE and name in groups), ANYONE)
+
+
+def limits_others(was: QueueSettings, now: QueueSettings) -> bool:
+    """Applications count in other trackers or gates under the new settings of a queue."""
+    return was.limits != now.limits or bool(was.max_applications) != bool(now.max_applications)

@@ -6,16 +6,17 @@ the user may submit, wins. The result says which queues have to be made for it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
+
+from remuda_proto import patterns
+from remuda_proto.bounds import QUEUE_LEVELS, joined, shown
+from remuda_proto.names import QUEUE
 
 from ..settings import PartitionSettings, PlacementFilter, PlacementRule, QueueSettings
 from . import acl
 
-QUEUE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 FORCE_CREATE_TAG = "application.create.force"
 RECOVERY_QUEUE = "root.@recovery@"
 WITHOUT_RULES = (PlacementRule("provided"),)
@@ -41,7 +42,7 @@ class QueueView(Protocol):
     @property
     def settings(self) -> QueueSettings: ...
     @property
-    def lineage(self) -> Sequence[QueueView]: ...
+    def path_to_root(self) -> Sequence[QueueView]: ...
 
 
 Queues = Mapping[str, QueueView]
@@ -73,7 +74,7 @@ def place(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed
         reasons.append(f"{rule.name}: {found.reason}")
     if who.tags.get(FORCE_CREATE_TAG, "").lower() == "true":
         return Placed(RECOVERY_QUEUE, () if RECOVERY_QUEUE in queues else (RECOVERY_QUEUE,))
-    return NotPlaced("no placement rule matched" + (": " + "; ".join(reasons) if reasons else ""))
+    return NotPlaced("no placement rule matched" + (": " + joined(reasons) if reasons else ""))
 
 
 def _apply(rule: PlacementRule, queues: Queues, who: Applicant) -> str | None:
@@ -115,13 +116,15 @@ def _name(rule: PlacementRule, who: Applicant) -> str | None:
             return who.tags.get(rule.value)
         case "applicationtype":
             return who.tags.get("application.type")
-    raise AssertionError(f"unknown placement rule {rule.name!r} in a verified configuration")
+    raise AssertionError(f"unknown placement rule {shown(rule.name)} in a verified configuration")
 
 
 def _check(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Placed | NotPlaced:
+    if path.count(".") >= QUEUE_LEVELS:
+        return NotPlaced(f"queue {shown(path)} has {path.count('.') + 1} levels, expected at most {QUEUE_LEVELS}")
     parts = path.split(".")
-    if parts[0] != "root" or len(parts) < 2 or not all(QUEUE_NAME.fullmatch(part) for part in parts):
-        return NotPlaced(f"queue {path!r} is not root and names of A-Z a-z 0-9 _ - after it")
+    if parts[0] != "root" or len(parts) < 2 or not all(QUEUE.matches(part) for part in parts):
+        return NotPlaced(f"queue {shown(path)} is not root and names of A-Z a-z 0-9 _ - after it")
     paths = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
     existing = [p for p in paths if p in queues]
     nearest = queues[existing[-1]]
@@ -135,10 +138,10 @@ def _check(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Pl
     leaf = next((p for p in existing[:-1] if queues[p].leaf), None)
     if leaf is not None:
         return NotPlaced(f"queue {leaf} is a leaf, what is below it goes")
-    if any(q.draining for q in nearest.lineage):
+    if any(q.draining for q in nearest.path_to_root):
         return NotPlaced(f"queue {existing[-1]} is draining")
-    if not acl.may_submit((q.settings for q in nearest.lineage), who.user, who.groups):
-        return NotPlaced(f"user {who.user!r} may not submit to {path}")
+    if not acl.may_submit((q.settings for q in nearest.path_to_root), who.user, who.groups):
+        return NotPlaced(f"user {shown(who.user)} may not submit to {path}")
     return Placed(path, missing)
 
 
@@ -158,10 +161,5 @@ def _group_passes(rule_filter: PlacementFilter | None, group: str) -> bool:
 def _matches(names: tuple[str, ...], name: str) -> bool:
     """One entry is a regular expression, several are a list."""
     if len(names) == 1:
-        return _pattern(names[0]).search(name) is not None
+        return patterns.found(names[0], name)
     return name in names
-
-
-@lru_cache(maxsize=1_024)
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .duration import duration_ms
+from remuda_proto.durations import milliseconds
 
 Properties = Mapping[str, str]
 
@@ -50,4 +50,4 @@ def is_exempt_from_preemption(properties: Properties) -> bool:
 
 def preemption_delay_ms(properties: Properties) -> int:
     """How long an ask waits before it may preempt."""
-    return duration_ms(properties.get("preemption.delay", ""), PREEMPTION_DELAY_MS)
+    return milliseconds(properties.get("preemption.delay", "")) or PREEMPTION_DELAY_MS

@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from .resource import INT64_MAX, Resource, show
+from remuda_proto.bounds import SHOWN_CHARACTERS, shortened
+
+from .resource import INT64_MAX, Resource, problem_of_names, show
 
 MAX_TAG: Final = "namespace.resourcequota"
 GUARANTEED_TAG: Final = "namespace.resourceguaranteed"
@@ -45,7 +47,8 @@ def quota_of(tags: Mapping[str, str]) -> Quota:
     quota = Quota(_amounts(tags, GUARANTEED_TAG), _amounts(tags, MAX_TAG))
     for name, amount in sorted(quota.guaranteed.items()):
         if amount > quota.max.get(name, amount):
-            raise BadQuota(f"tag {GUARANTEED_TAG}: {name}={amount} is more than the {quota.max[name]} of {MAX_TAG}")
+            name, most = shortened(name, SHOWN_CHARACTERS), quota.max[name]
+            raise BadQuota(f"tag {GUARANTEED_TAG}: {name}={amount} is more than the {most} of {MAX_TAG}")
     return quota
 
 
@@ -58,6 +61,9 @@ def _amounts(tags: Mapping[str, str], tag: str) -> Resource:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise BadQuota(f"tag {tag}: expected a Resource in JSON: {error}") from None
     amounts = {name: quantity.value for name, quantity in read.resources.items()}
+    if problem := problem_of_names(amounts, f"tag {tag}"):
+        raise BadQuota(problem)
     if "" in amounts or any(not 0 <= amount <= INT64_MAX for amount in amounts.values()):
-        raise BadQuota(f"tag {tag}: {show(amounts)}, expected names and amounts from 0 to {INT64_MAX}")
+        found = shortened(show(amounts), SHOWN_CHARACTERS)
+        raise BadQuota(f"tag {tag}: {found}, expected names and amounts from 0 to {INT64_MAX}")
     return amounts

@@ -9,9 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from remuda_proto.bounds import (
+    RESOURCE_NAME_BYTES,
+    RESOURCE_NAMES,
+    SHOWN_CHARACTERS,
+    exceeds,
+    shortened,
+    too_long,
+    too_many,
+)
+
 Resource = Mapping[str, int]
 Items = tuple[tuple[str, int], ...]
-Sums = defaultdict[str, int]  # amounts that change; a name that came to zero stays
+Sums = defaultdict[str, int]  # amounts that change; a name that came to zero stays, if there are few
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
@@ -41,6 +51,13 @@ def add(total: dict[str, int], resource: Resource, times: int = 1) -> None:
             total.pop(name, None)
 
 
+def forget_zeros(amounts: dict[str, int], names: Iterable[str]) -> None:
+    """Of these names those that came to zero."""
+    for name in names:
+        if not amounts.get(name, 1):
+            del amounts[name]
+
+
 def times(resource: Resource, count: int) -> Resource:
     return {name: amount * count for name, amount in resource.items()}
 
@@ -58,10 +75,27 @@ def show(resource: Resource) -> str:
 
 
 def problem_of(resource: Resource, what: str) -> str | None:
-    """Why a resource in a request is no good: a negative amount. None if it is good."""
+    """Why a resource in a request is no good: a bad name, a negative amount, or too many of them. None if it is
+    good."""
+    if not resource:
+        return None
     if "" in resource:
         return f"{what}: a resource has an empty name"
-    if resource and min(resource.values()) < 0:
+    if (4 * max(map(len, resource)) > RESOURCE_NAME_BYTES or len(resource) > RESOURCE_NAMES) and (
+        problem := problem_of_names(resource, what)
+    ):
+        return problem
+    if min(resource.values()) < 0:
         name = min(name for name, amount in resource.items() if amount < 0)
-        return f"{what}: {name}={resource[name]}, expected 0 or more"
+        return f"{what}: {shortened(name, SHOWN_CHARACTERS)}={resource[name]}, expected 0 or more"
+    return None
+
+
+def problem_of_names(resource: Resource, what: str) -> str | None:
+    """Why the names in a resource are no good: too many, or one is too long. None if they are good."""
+    if problem := too_many(what, len(resource), RESOURCE_NAMES):
+        return problem
+    for name in resource:
+        if exceeds(name, RESOURCE_NAME_BYTES):
+            return too_long(f"{what}: resource", name, RESOURCE_NAME_BYTES)
     return None

@@ -11,9 +11,12 @@ from functools import partial
 import msgspec
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Message
-from remuda_bus.halts import Halts
+from remuda_bus.bus import Bus, BusError, HistoryChanged, Message
+from remuda_bus.rms.faults import Faults
+from remuda_bus.rms.halts import FAULT, Halts
 
+from . import trial
+from .answering import Answering
 from .members import Members
 from .settings import CoreSettings
 from .standby import Standby
@@ -24,8 +27,9 @@ def wall_clock_ms() -> int:
 
 
 async def main(bus: Bus, settings: CoreSettings, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
-    """Runs until something goes wrong with any of them: doubt means death, and a new process starts from the log. Only
-    of an RM whose past has changed there is no doubt: it is halted."""
+    """Runs until something goes wrong with any of them: in doubt, and after the first fault of ours, the process ends
+    and starts again from the log. An RM whose past has changed is halted instead, and one at whose message a fault is
+    met for the second time."""
     try:
         await _work(bus, Members(bus, settings.instance), clock_ms, settings)
     except ExceptionGroup as failures:
@@ -33,34 +37,59 @@ async def main(bus: Bus, settings: CoreSettings, *, clock_ms: Callable[[], int] 
 
 
 async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], settings: CoreSettings) -> None:
-    known: set[str] = set()
+    working: dict[str, asyncio.Task[None]] = {}
     standbys: dict[str, Standby] = {}
     halts = Halts(bus, members.name, clock_ms)
+    faults = Faults(bus, halts, members.name, clock_ms)
 
     async def stand_by(rm_id: str) -> None:
-        members.know(rm_id)
-        standbys[rm_id] = Standby(bus, rm_id, members, clock_ms, settings)
+        standbys[rm_id] = standby = Standby(bus, rm_id, members, clock_ms, settings)
+        members.know(rm_id, lambda: standby.at_ms)
         try:
-            await standbys[rm_id].run()
+            await run(standby)
+        except HistoryChanged:
+            await members.release(rm_id)
+            raise
         finally:
+            if halts.get(rm_id) is not None:
+                await members.release(rm_id)
             del standbys[rm_id]
-            members.hot(rm_id)  # a halted one is not waited for
+            members.forget(rm_id)
+
+    async def run(standby: Standby) -> None:
+        try:
+            await standby.run()
+        except (BusError, HistoryChanged):
+            raise
+        except trial.Deadly as deadly:
+            await halts.halt(standby.rm_id, str(deadly), FAULT)
+        except Exception as fault:
+            if not await faults.record(standby.rm_id, *standby.place_of(fault), fault):
+                raise  # the process ends: one that has met a fault is not to be trusted
+        await asyncio.get_running_loop().create_future()  # until the guard sees the halt
 
     async def answer(message: Message) -> bytes:
         return msgspec.json.encode(_what_it_does(members.name, standbys))
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(halts.watch())
-        tasks.create_task(members.watch())
-        tasks.create_task(members.announce())
+        members.start(tasks)
         await bus.serve(subjects.core_process(members.name), answer, "process")
+        await Answering(bus, members, halts, working, standbys).serve()
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
-            if entry.value is None or rm_id in known:
-                continue
-            known.add(rm_id)
-            work = halts.guard(rm_id, partial(stand_by, rm_id))
-            tasks.create_task(work, name=f"standby of {rm_id}")
+            if entry.value is None and rm_id in working:
+                await _end(working.pop(rm_id))
+                await members.release(rm_id)
+            elif entry.value is not None and rm_id not in working:
+                work = halts.guard(rm_id, partial(stand_by, rm_id))
+                working[rm_id] = tasks.create_task(work, name=f"standby of {rm_id}")
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Of an RM that is not known any more."""
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def _what_it_does(name: str, standbys: Mapping[str, Standby]) -> object:

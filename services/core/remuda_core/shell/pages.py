@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from remuda_bus.bus import Refused
+from remuda_proto.bounds import shown
 
 from ..limits import PAGE_BYTES, PAGE_ROWS
 
@@ -27,13 +28,14 @@ def page(
     head: Mapping[str, object],
     enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, object]:
-    """All rows are given, in their order; what one contains is computed when it is taken. `enough` says when that has
-    been too much work for one page."""
+    """Rows are given in their order, from `after` or somewhat before it on; what one contains is computed when it is
+    taken. `enough` says when that has been too much work for one page."""
     limit, after, taken, size = limit_of(request), request.get("after"), list[msgspec.Raw](), 0
     last: Place = []
     for place, row in rows:
         if after is not None and not comes_after(place, after):
             continue
+        after = None  # so do all that follow
         if taken and (len(taken) >= limit or enough()):
             return {**head, name: taken, "next": last}
         encoded = msgspec.json.encode(row())
@@ -48,7 +50,7 @@ def page(
 def limit_of(request: Mapping[str, Any]) -> int:
     limit = request.get("limit", PAGE_ROWS)
     if type(limit) is not int or limit < 1:
-        raise Refused(f"limit is {limit!r}, expected a number from 1")
+        raise Refused(f"limit is {shown(limit)}, expected a number from 1")
     return min(limit, PAGE_ROWS)
 
 
@@ -56,4 +58,4 @@ def comes_after(place: Place, after: object) -> bool:
     try:
         return place > after  # type: ignore[operator]  # it comes from outside
     except TypeError:
-        raise Refused(f"after is {after!r}, expected the `next` of the page before") from None
+        raise Refused(f"after is {shown(after)}, expected the `next` of the page before") from None

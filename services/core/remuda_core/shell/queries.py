@@ -1,36 +1,44 @@
-"""Questions about one resource manager, answered in JSON out of the leader's state: `remuda.api.core.<rm>.<kind>`.
+"""Questions about one resource manager, answered in JSON out of a state at a durable commit.
 
-Long answers come in pages (`pages`). Times are milliseconds since 1970, partition names the RM's.
+Long answers come in pages (`pages`). Times are milliseconds since 1970, partition names the RM's. Which process
+answers: `answering`.
 """
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
-
-from remuda_bus import subjects
-from remuda_bus.bus import Bus, Message, Refused, Serving
+from remuda_bus.bus import Refused
 
 from ..core import Core
-from ..cycle.explanations import Explanations
-from ..cycle.position import Positions
 from ..decide.names import plain
-from ..limits import PAGE_NODE_LOOKS
-from ..state import Application, Partition, PendingAsk
+from ..explain.explanations import Explanations
+from ..explain.queue_position import Positions
+from ..limits import LISTINGS, PAGE_NODE_LOOKS, SUMS_KEPT_S
+from ..rules.connection import RUNNING
+from ..state import Application, Partition, PendingAsk, State
 from . import views
+from .listing import Listing
 from .pages import page
-from .usage import usage_of
+from .usage import Usage, usage_of
 
 Request = Mapping[str, Any]
+V = TypeVar("V")
 
 
 class Queries:
+    """Keeps the order of what was asked for, and sums for a second: pages follow each other."""
+
     def __init__(self, core: Core) -> None:
-        self._state = core.state
-        self._kinds: dict[str, Callable[[Request], object]] = {
+        self._core = core
+        self._listings: OrderedDict[int, Listing[Any]] = OrderedDict()
+        self._usage: tuple[float, list[tuple[str, list[Usage]]]] = (0.0, [])
+        self._positions: tuple[float, Positions] = (0.0, Positions(core.index))
+        self.kinds: dict[str, Callable[[Request], dict[str, object]]] = {
             "queues": self.queues,
             "nodes": self.nodes,
             "applications": self.applications,
@@ -41,106 +49,166 @@ class Queries:
             "stats": self.stats,
         }
 
-    async def serve(self, bus: Bus) -> list[Serving]:
-        rm_id = self._state.rm_id
-        return [
-            await bus.serve(subjects.core_query(rm_id, kind), _handler(answer), f"{kind}-{subjects.token(rm_id)}")
-            for kind, answer in self._kinds.items()
-        ]
+    @property
+    def _state(self) -> State:
+        return self._core.state
 
     def _head(self) -> dict[str, object]:
         return {"rm": self._state.rm_id, "state": self._state.rm_state}
 
-    def _partitions(self) -> list[tuple[str, Partition]]:
-        """By their plain names, which is the order of all rows."""
-        return sorted((plain(partition.name), partition) for partition in self._state.partitions.values())
+    def _partitions(self, request: Request) -> list[tuple[str, Partition, Any]]:
+        """By their plain names, which is the order of all rows; with what each page begins behind, if anything."""
+        after = request.get("after")
+        begin = after[0] if isinstance(after, list) and after and isinstance(after[0], str) else ""
+        named = sorted((plain(partition.name), partition) for partition in self._state.partitions.values())
+        return [(name, one, after if name == begin else None) for name, one in named if name >= begin]
 
-    def queues(self, request: Request) -> object:
+    def _listed(
+        self, entries: dict[Any, V], place: Callable[[Any, V], Any], after: Any, number: int = 1
+    ) -> Iterator[V]:
+        """From behind the place that stands at `number` in `after`, or the last that is sure to be before it."""
+        found = self._listings.pop(id(entries), None)
+        if found is None or found.entries is not entries:
+            found = Listing(entries, place)
+        self._listings[id(entries)] = found
+        if len(self._listings) > LISTINGS:
+            self._listings.popitem(last=False)
+        begin = after[number] if isinstance(after, list) and len(after) > number else None
+        try:
+            for _, entry in found.after(begin):
+                yield entry
+        except TypeError:
+            raise Refused(f"after is {after!r}, expected the `next` of the page before") from None
+
+    def queues(self, request: Request) -> dict[str, object]:
         """Every queue, parents before children."""
         rows = (
-            ([name, path], partial(views.queue, name, partition, queue))
-            for name, partition in self._partitions()
-            for path, queue in sorted(partition.queues.items())
+            ([name, queue.path], partial(views.queue, name, partition, queue))
+            for name, partition, after in self._partitions(request)
+            for queue in self._listed(partition.queues, lambda path, _: path, after)
         )
-        partitions = [views.partition(name, partition) for name, partition in self._partitions()]
+        every = self._partitions({})
+        partitions = [views.partition(name, partition) for name, partition, _ in every]
         return page(request, "queues", rows, {**self._head(), "partitions": partitions})
 
-    def nodes(self, request: Request) -> object:
+    def nodes(self, request: Request) -> dict[str, object]:
         rows = (
-            ([name, node_id], partial(views.node, name, node))
-            for name, partition in self._partitions()
-            for node_id, node in sorted(partition.nodes.items())
+            ([name, node.id], partial(views.node, name, node))
+            for name, partition, after in self._partitions(request)
+            for node in self._listed(partition.nodes, lambda node_id, _: node_id, after)
         )
         return page(request, "nodes", rows, self._head())
 
-    def applications(self, request: Request) -> object:
+    def applications(self, request: Request) -> dict[str, object]:
         """In the order in which they were submitted, those that have ended too; of a `queue`, or one `application`."""
         rows = (
             ([name, application.seq], partial(views.application, name, application))
-            for name, _, application in self._asked_for(request)
+            for name, _, application, _ in self._asked_for(request)
         )
         return page(request, "applications", rows, self._head())
 
-    def _asked_for(self, request: Request) -> Iterator[tuple[str, Partition, Application]]:
-        wanted, queue, found = request.get("application"), request.get("queue"), False
-        for name, partition in self._partitions():
-            for application in sorted(partition.applications.values(), key=lambda a: a.seq):
-                if wanted in (None, application.id):
-                    found = True
-                    if queue in (None, application.queue.path):
-                        yield name, partition, application
-        if wanted is not None and not found:
-            raise Refused(f"application {wanted!r} does not exist", 404)
+    def _asked_for(
+        self, request: Request, inclusive: bool = False
+    ) -> Iterator[tuple[str, Partition, Application, Any]]:
+        """`inclusive`: the application at which the last page has ended, too."""
+        wanted, path, found = request.get("application"), request.get("queue"), False
+        for name, partition, after in self._partitions(request):
+            if wanted is not None:
+                one = partition.applications.get(wanted) if isinstance(wanted, str) else None
+                found = found or one is not None
+                if one is not None and path in (None, one.queue.path):
+                    yield name, partition, one, after
+                continue
+            if inclusive and isinstance(after, list) and len(after) > 1 and isinstance(after[1], int):
+                begin: Any = [after[0], after[1] - 1, *after[2:]]
+            else:
+                begin = after
+            queue = partition.queues.get(path) if isinstance(path, str) else None
+            if path is None or queue is not None:
+                among = partition.applications if queue is None else queue.applications
+                for application in self._listed(among, lambda _, a: a.seq, begin):
+                    yield name, partition, application, after
+        if wanted is not None and not found and request.get("after") is None:
+            raise Refused(f"application {str(wanted)[:64]!r} does not exist", 404)
 
-    def rejections(self, request: Request) -> object:
-        """Records of applications that were rejected, the latest of each ID."""
+    def rejections(self, request: Request) -> dict[str, object]:
+        """Records of applications that were rejected, the latest of each ID. There are few."""
         rows = (
             ([name, rejected.at_ms, rejected.fact.application_id], partial(views.rejection, name, rejected))
-            for name, partition in self._partitions()
+            for name, partition, _ in self._partitions(request)
             for rejected in sorted(partition.rejected.values(), key=lambda r: (r.at_ms, r.fact.application_id))
         )
         return page(request, "rejections", rows, self._head())
 
-    def allocations(self, request: Request) -> object:
+    def allocations(self, request: Request) -> dict[str, object]:
         """By UUID; of an `application`, of a `node`."""
         wanted, node_id = request.get("application"), request.get("node")
+
+        def among(partition: Partition) -> dict[str, Any]:
+            if wanted is not None:
+                application = partition.applications.get(wanted) if isinstance(wanted, str) else None
+                return application.allocations if application is not None else {}
+            node = partition.nodes.get(node_id) if isinstance(node_id, str) else None
+            return partition.allocations if node_id is None else node.allocations if node is not None else {}
+
         rows = (
-            ([name, uuid], partial(views.allocation, name, allocation))
-            for name, partition in self._partitions()
-            for uuid, allocation in sorted(partition.allocations.items())
+            ([name, allocation.fact.uuid], partial(views.allocation, name, allocation))
+            for name, partition, after in self._partitions(request)
+            for allocation in self._listed(among(partition), lambda uuid, _: uuid, after)
             if wanted in (None, allocation.application.id) and node_id in (None, allocation.node.id)
         )
         return page(request, "allocations", rows, self._head())
 
-    def usage(self, request: Request) -> object:
-        """What each user has in each queue, and each group where a limit counts for it; of one `user`, one `group`."""
+    def usage(self, request: Request) -> dict[str, object]:
+        """What each user has in each queue, and each group where a limit counts for it; of one `user`, one `group`.
+        Added up at most once a second."""
         wanted = [("user", request.get("user")), ("group", request.get("group"))]
-        asked_for = {(kind, name) for kind, name in wanted if name is not None}
+        asked_for = {(kind, str(name)) for kind, name in wanted if name is not None}
+        if time.monotonic() - self._usage[0] >= SUMS_KEPT_S:
+            self._usage = time.monotonic(), [(name, usage_of(one)) for name, one, _ in self._partitions({})]
         rows = (
             ([name, usage.kind, usage.name, usage.queue], partial(views.usage, name, usage))
-            for name, partition in self._partitions()
-            for usage in usage_of(partition)
+            for name, usages in self._usage[1]
+            for usage in usages
             if not asked_for or (usage.kind, usage.name) in asked_for
         )
         return page(request, "usage", rows, self._head())
 
-    def explain(self, request: Request) -> object:
+    def explain(self, request: Request) -> dict[str, object]:
         """Of all pending asks, of those of a `queue` or an `application`, or of one (`key`): everything that is in the
-        way now, and the place in the order."""
-        key, explanations, positions = request.get("key"), Explanations(self._state), Positions()
+        way now, and the place in the order, which is counted at most once a second."""
+        key, explanations, positions = request.get("key"), Explanations(self._state, self._core.index), self._counted()
+        self._index()
 
         def row(name: str, partition: Partition, ask: PendingAsk) -> object:
             return views.explained(name, ask, explanations.of(partition, ask), positions.of(ask))
 
+        def asks(application: Application, after: Any) -> Iterator[PendingAsk]:
+            if isinstance(key, str):
+                ask = application.asks.get(key)
+                return iter(() if ask is None else (ask,))
+            here = isinstance(after, list) and len(after) > 2 and after[1] == application.seq
+            return self._listed(application.asks, lambda _, a: a.seq, after if here else None, 2)
+
         rows = (
             ([name, application.seq, ask.seq], partial(row, name, partition, ask))
-            for name, partition, application in self._asked_for(request)
-            for ask in sorted(application.asks.values(), key=lambda a: a.seq)
-            if key in (None, ask.ask.allocation_key)
+            for name, partition, application, after in self._asked_for(request, inclusive=True)
+            for ask in asks(application, after)
         )
         return page(request, "asks", rows, self._head(), lambda: explanations.looks >= PAGE_NODE_LOOKS)
 
-    def stats(self, request: Request) -> object:
+    def _counted(self) -> Positions:
+        if time.monotonic() - self._positions[0] >= SUMS_KEPT_S:
+            self._positions = time.monotonic(), Positions(self._core.index)
+        return self._positions[1]
+
+    def _index(self) -> None:
+        """A follower has no index until somebody asks why asks wait."""
+        if self._state.rm_state == RUNNING:
+            for partition in self._state.partitions.values():
+                self._core.index.of(self._state, partition)
+
+    def stats(self, request: Request) -> dict[str, object]:
         state = self._state
         partitions = state.partitions.values()
         return {
@@ -154,16 +222,3 @@ class Queries:
             "allocations": sum(len(p.allocations) for p in partitions),
             "allocations_ever": state.next_allocation,
         }
-
-
-def _handler(answer: Callable[[Request], object]) -> Callable[[Message], Any]:
-    async def handle(message: Message) -> bytes:
-        try:
-            request = msgspec.json.decode(message.payload or b"{}")
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise Refused(f"the request is not JSON: {error}") from error
-        if not isinstance(request, dict):
-            raise Refused("the request is not a JSON object")
-        return msgspec.json.encode(answer(request))
-
-    return handle

@@ -22,15 +22,15 @@ def shares(rms: Collection[str], members: Collection[str], holders: Mapping[str,
     room = {member: least + (place < more) for place, member in enumerate(most_first)}
     result: dict[str, str] = {}
     for member, has in held.items():
-        kept = sorted(has, key=lambda rm: _score(rm, member), reverse=True)[: room[member]]
+        kept = sorted(has, key=lambda rm: score(rm, member), reverse=True)[: room[member]]
         room[member] -= len(kept)
         result.update(dict.fromkeys(kept, member))
     for rm in sorted(set(rms) - set(result)):
-        member = max((member for member, left in room.items() if left), key=lambda member: _score(rm, member))
+        member = max((member for member, left in room.items() if left), key=lambda member: score(rm, member))
         room[member] -= 1
         result[rm] = member
     return result
 
 
-def _score(rm: str, member: str) -> bytes:
+def score(rm: str, member: str) -> bytes:
     return hashlib.blake2b(f"{rm} {member}".encode(), digest_size=8).digest()

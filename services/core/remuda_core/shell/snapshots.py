@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
+from collections.abc import Callable, Iterable
 
-import msgspec
 import structlog
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, ChangedPast, Message, Refused, Serving, Unanswered
-from remuda_bus.log import Position, beginning
+from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Refused, Unanswered
+from remuda_bus.log import Position, first_parent
 
 from .. import check, limits
 from ..core import Core
@@ -28,22 +29,58 @@ BUSY = 503
 Source = Child | Here
 
 
-async def restore(bus: Bus, core: Core) -> Position:
+class Shelf:
+    """The names of all snapshots, for a process with many RMs: a bucket is only listed as a whole."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._listing: asyncio.Future[dict[str, list[int]]] | None = None
+        self._listed_at = 0.0
+
+    async def kept(self, rm_id: str, *, fresh: bool = False) -> list[int]:
+        """The positions of all snapshots of this RM, in order, as they are now or were a moment ago."""
+        listing = self._listing
+        if listing is None or fresh or (listing.done() and self._is_old(listing)):
+            self._listed_at = asyncio.get_running_loop().time()
+            listing = self._listing = asyncio.ensure_future(self._list())
+        return list((await asyncio.shield(listing)).get(subjects.key_of(rm_id), ()))
+
+    def _is_old(self, listing: asyncio.Future[dict[str, list[int]]]) -> bool:
+        age_s = asyncio.get_running_loop().time() - self._listed_at
+        return listing.exception() is not None or age_s >= limits.LISTING_KEPT_S
+
+    async def _list(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for name in await self._bus.object_names(BUCKET):
+            key, _, seq = name.partition(".")
+            if seq.isdecimal():
+                found.setdefault(key, []).append(int(seq))
+        return {key: sorted(seqs) for key, seqs in found.items()}
+
+
+async def restore(bus: Bus, core: Core, shelf: Shelf | None = None) -> Position:
     """The core stands where the newest readable snapshot was taken; without any at the beginning, Position(). Raises
-    ChangedPast when the log does not reach back far enough to do without."""
-    rm_id = core.state.rm_id
-    seqs = await kept(bus, rm_id)
+    HistoryChanged when the log does not reach back far enough to go on from there."""
+    rm_id, shelf = core.state.rm_id, shelf or Shelf(bus)
+    seqs = await shelf.kept(rm_id)
     while True:
-        for seq in reversed(seqs):
-            if (position := await _restore(bus, core, name_of(rm_id, seq))) is not None:
-                return position
-        parent = await beginning(bus, rm_id)
-        before, seqs = seqs, await kept(bus, rm_id)
+        position = await _newest(bus, core, seqs)
+        parent = await first_parent(bus, rm_id)
+        if parent <= position.seq:
+            return position
+        before, seqs = seqs, await shelf.kept(rm_id, fresh=True)
         if seqs == before:  # else the leader has written others meanwhile, and trimmed the log behind them
-            break
-    if parent:
-        raise ChangedPast(f"{subjects.log(rm_id)} begins behind {parent}, and no snapshot is there to go on from")
-    core.state = State(rm_id)
+            raise HistoryChanged(
+                f"{subjects.log(rm_id)} begins behind {parent}, and no snapshot is there to go on from"
+            )
+
+
+async def _newest(bus: Bus, core: Core, seqs: list[int]) -> Position:
+    rm_id = core.state.rm_id
+    for seq in reversed(seqs):
+        if (position := await _restore(bus, core, name_of(rm_id, seq))) is not None:
+            return position
+    core.go_on_from(State(rm_id))
     return Position()
 
 
@@ -54,7 +91,8 @@ async def _restore(bus: Bus, core: Core, name: str) -> Position | None:
         payload = await bus.get_object(BUCKET, name)
         if payload is None:
             return None
-        position, core.state = await _read(rm_id, payload)
+        position, state = await _read(rm_id, payload)
+        core.go_on_from(state)
     except Unanswered:
         raise
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the one before may be good
@@ -75,13 +113,6 @@ async def _read(rm_id: str, payload: bytes) -> tuple[Position, State]:
     return position, state
 
 
-async def kept(bus: Bus, rm_id: str) -> list[int]:
-    """The positions of all snapshots of this RM, in order."""
-    begin = name_of(rm_id, "")
-    names = [name.removeprefix(begin) for name in await bus.objects(BUCKET) if name.startswith(begin)]
-    return sorted(int(seq) for seq in names if seq.isdecimal())
-
-
 def name_of(rm_id: str, seq: int | str) -> str:
     return f"{subjects.key_of(rm_id)}.{seq}"
 
@@ -89,21 +120,53 @@ def name_of(rm_id: str, seq: int | str) -> str:
 class Snapshots:
     """What a leader does about them. It asks `wanted` whenever it stands at a commit, and if so, `take`s."""
 
-    def __init__(self, bus: Bus, core: Core, settings: CoreSettings, facts: int = 0) -> None:
+    def __init__(
+        self, bus: Bus, core: Core, settings: CoreSettings, facts: int = 0, shelf: Shelf | None = None
+    ) -> None:
         """`facts`: so many have been replayed since the last snapshot."""
+        self._shelf = shelf or Shelf(bus)
+        self._kept: list[int] | None = None  # by this leader's knowledge, which is the only one that writes them
+        # Thousands of RMs that a process begins to lead at the same time have their first snapshots one by one.
+        self._later_s = settings.snapshot_s * fraction(core.state.rm_id) if facts else 0.0
         self._bus = bus
         self._core = core
         self._settings = settings
         self._facts = facts
+        self._inbox_bytes = 0  # read since the last snapshot
         self._taken_at = asyncio.get_running_loop().time()
         self._writing: asyncio.Task[None] | None = None
         self.stopped_s = 0.0  # for the last fork
         self._asked = 0  # digests
         self._digests: list[asyncio.Future[tuple[int, Source]]] = []
+        self.wake: Callable[[], None] = lambda: None  # something is wanted
+
+    def idle_s(self) -> float | None:
+        """How long nothing is wanted if nothing happens; None: for ever."""
+        if not (self._facts or self._inbox_is_large):
+            return None
+        writing = self._writing is not None and not self._writing.done()
+        age_s, settings = asyncio.get_running_loop().time() - self._taken_at, self._settings
+        due_s = 0.0 if self._facts >= settings.snapshot_facts else settings.snapshot_s + self._later_s
+        due_s = limits.SNAPSHOT_INBOX_APART_S if self._inbox_is_large else max(due_s, settings.snapshot_apart_s)
+        left_s = due_s - age_s
+        return max(left_s, limits.SNAPSHOT_LOOK_S if writing else limits.CLOCK_S)
 
     def count(self, facts: int) -> None:
         """So many more have happened."""
         self._facts += facts
+
+    def count_inbox(self, messages: Iterable[Message]) -> None:
+        """These were read."""
+        self._inbox_bytes += sum(len(message.payload) + limits.AROUND_MESSAGE_BYTES for message in messages)
+
+    @property
+    def _inbox_is_large(self) -> bool:
+        return self._inbox_bytes >= limits.SNAPSHOT_INBOX_BYTES
+
+    async def room(self) -> None:
+        """Returns when the inbox may be read on: no snapshot is being written, or little was read meanwhile."""
+        if self._writing is not None and self._inbox_bytes >= limits.READ_WHILE_WRITING_BYTES:
+            await asyncio.wait([self._writing])
 
     def wanted(self) -> bool:
         return bool(self._digests) or self._due()
@@ -129,8 +192,9 @@ class Snapshots:
     def _take_snapshot(self, position: Position) -> None:
         state = self._core.state
         source = self._beside(lambda: snapshot_format.write(state.rm_id, position, save(state)))
-        facts, self._facts = self._facts, 0
-        self._writing = asyncio.create_task(self._write(position, facts, source))
+        counted = (self._facts, self._inbox_bytes)
+        self._facts, self._inbox_bytes, self._later_s = 0, 0, 0.0
+        self._writing = asyncio.create_task(self._write(position, counted, source))
 
     async def digest(self) -> tuple[int, str]:
         """Of the state as it is in the log: at which commit, and SHA-256 in hexadecimal. Raises Refused."""
@@ -140,6 +204,7 @@ class Snapshots:
         try:
             wanted: asyncio.Future[tuple[int, Source]] = asyncio.get_running_loop().create_future()
             self._digests.append(wanted)
+            self.wake()
             seq, source = await wanted
             try:
                 return seq, b"".join([part async for part in source.output()]).decode()
@@ -147,17 +212,6 @@ class Snapshots:
                 await source.close()
         finally:
             self._asked -= 1
-
-    async def serve(self) -> Serving:
-        """The query `digest`: it is answered when the leader has come to its next commit."""
-        rm_id = self._core.state.rm_id
-        return await self._bus.serve(
-            subjects.core_query(rm_id, "digest"), self._answer_digest, f"digest-{subjects.token(rm_id)}"
-        )
-
-    async def _answer_digest(self, message: Message) -> bytes:
-        seq, digest = await self.digest()
-        return msgspec.json.encode({"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest})
 
     async def close(self) -> None:
         """What is being written is given up."""
@@ -171,22 +225,26 @@ class Snapshots:
             if not self._writing.done():
                 return False
             self._writing.result()  # a bug is not passed over
+        age_s, settings = asyncio.get_running_loop().time() - self._taken_at, self._settings
+        if self._inbox_is_large:
+            return age_s >= limits.SNAPSHOT_INBOX_APART_S
         if not self._facts:
             return False
-        age_s, settings = asyncio.get_running_loop().time() - self._taken_at, self._settings
-        if self._facts < settings.snapshot_facts and age_s < settings.snapshot_s:
+        if self._facts < settings.snapshot_facts and age_s < settings.snapshot_s + self._later_s:
             return False
         return age_s >= settings.snapshot_apart_s
 
     def _beside(self, work: Work) -> Source:
         started = time.perf_counter()
-        source = Child(work) if self._settings.snapshot_in_child else Here(work)
+        small = size_of(self._core.state) <= limits.SNAPSHOT_HERE
+        source = Child(work) if self._settings.snapshot_in_child and not small else Here(work)
         self.stopped_s = time.perf_counter() - started
         return source
 
-    async def _write(self, position: Position, facts: int, source: Source) -> None:
-        """What fails is tried again when the next is due; until then there is the one before."""
-        rm_id = self._core.state.rm_id
+    async def _write(self, position: Position, counted: tuple[int, int], source: Source) -> None:
+        """What fails is tried again when the next is due; until then there is the one before. `counted`: facts, and
+        bytes of the inbox, since then."""
+        rm_id, (facts, inbox_bytes) = self._core.state.rm_id, counted
         stopped_ms, started = round(self.stopped_s * 1_000, 1), asyncio.get_running_loop().time()
         try:
             await self._bus.put_object(BUCKET, name_of(rm_id, position.seq), source.output())
@@ -194,20 +252,26 @@ class Snapshots:
             log.info("snapshot", rm=rm_id, log_seq=position.seq, facts=facts, stopped_ms=stopped_ms, seconds=seconds)
         except (BusError, ChildFailed, OSError) as error:
             self._facts += facts
+            self._inbox_bytes += inbox_bytes
             log.error("no snapshot could be written", rm=rm_id, log_seq=position.seq, error=repr(error))
         else:
-            await self._tidy(rm_id)
+            await self._tidy(rm_id, position, inbox_bytes >= limits.SNAPSHOT_INBOX_BYTES)
         finally:
             await source.close()
 
-    async def _tidy(self, rm_id: str) -> None:
+    async def _tidy(self, rm_id: str, position: Position, inbox_is_large: bool) -> None:
         """What is left lying goes after the next one."""
         try:
-            seqs = await kept(self._bus, rm_id)
+            if self._kept is None:
+                self._kept = await self._shelf.kept(rm_id)
+            seqs = self._kept = sorted({*self._kept, position.seq})
             for seq in seqs[: -limits.SNAPSHOTS_KEPT]:
                 await self._bus.delete_object(BUCKET, name_of(rm_id, seq))
+                self._kept = [one for one in self._kept if one != seq]
             if len(seqs) >= limits.SNAPSHOTS_KEPT:
-                await trim(self._bus, rm_id, seqs[-limits.SNAPSHOTS_KEPT], self._settings.replay_horizon_s)
+                await trim(
+                    self._bus, rm_id, seqs[-limits.SNAPSHOTS_KEPT], self._settings.replay_horizon_s, inbox_is_large
+                )
         except BusError as error:
             log.error("nothing could be trimmed behind the snapshots", rm=rm_id, error=repr(error))
 
@@ -216,3 +280,17 @@ def _refuse(digests: list[asyncio.Future[tuple[int, Source]]], reason: str) -> N
     for wanted in digests:
         if not wanted.done():
             wanted.set_exception(Refused(reason, 503))
+
+
+def fraction(rm_id: str) -> float:
+    """From 0 to 1, of each RM another."""
+    return int.from_bytes(hashlib.blake2b(rm_id.encode(), digest_size=4).digest(), "big") / 2**32
+
+
+def size_of(state: State) -> int:
+    """How many things it has, roughly."""
+    return sum(
+        len(partition.nodes) + len(partition.queues) + len(partition.allocations) + len(partition.applications)
+        + sum(len(application.asks) for application in partition.applications.values())
+        for partition in state.partitions.values()
+    )  # fmt: skip

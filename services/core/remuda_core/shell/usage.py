@@ -29,7 +29,7 @@ def usage_of(partition: Partition) -> list[Usage]:
     for application in partition.applications.values():
         if application.terminal:
             continue
-        for queue in application.queue.lineage:
+        for queue in application.queue.path_to_root:
             key = ("user", application.user, queue.path)
             usage = found.get(key)
             if usage is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..cycle.position import Position
+from ..explain.queue_position import Position
 from ..facts import Constraint
 from ..rules import lifecycle
 from ..settings import QueueSettings
@@ -82,7 +82,7 @@ def usage(name: str, usage: Usage) -> View:
 def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
     """Per resource the smallest maximum from here up, and never more than there is."""
     least = dict(partition.total)
-    for above in queue.lineage:
+    for above in queue.path_to_root:
         for name, maximum in above.settings.max.items():
             least[name] = min(maximum, least.get(name, maximum))
     return least
@@ -115,6 +115,7 @@ def application(name: str, application: Application) -> View:
         "since_ms": application.state_at_ms,
         "submitted_ms": application.at_ms,
         "states": [{"at_ms": at_ms, "state": state} for at_ms, state in application.log],
+        "states_left_out": application.states_left_out,
         "ends_ms": ends_ms(application),
         "allocated": amounts(application.allocated),
         "allocated_placeholder": amounts(application.allocated_placeholder),
@@ -123,7 +124,7 @@ def application(name: str, application: Application) -> View:
         "allocations": len(application.allocations),
         "counts_as_running": application.runs,
         "reservations": [
-            {"key": ask.ask.allocation_key, "nodes": ask.reservations}
+            {"key": ask.ask.allocation_key, "nodes": list(ask.reservations)}
             for ask in application.asks.values()
             if ask.reservations
         ],
@@ -200,7 +201,7 @@ def explained(name: str, ask: PendingAsk, constraints: Sequence[Constraint], pos
         "resource": ask.ask.resource,
         "priority": ask.ask.priority,
         "pending": ask.pending,
-        "reserved_nodes": ask.reservations,
+        "reserved_nodes": list(ask.reservations),
         "since_ms": ask.at_ms,
         "constraints": [
             {

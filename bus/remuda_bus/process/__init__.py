@@ -1,0 +1,8 @@
+"""What every service process does around its `main`: settings, logging, health pages, traces, signals, the exit
+code."""
+
+from remuda_bus.process.logs import configure_logging
+from remuda_bus.process.run import GC_THRESHOLDS, run
+from remuda_bus.process.settings import Settings
+
+__all__ = ["GC_THRESHOLDS", "Settings", "configure_logging", "run"]

@@ -1,0 +1,71 @@
+"""The health of a process as two pages over HTTP, for the system that runs it.
+
+`/livez`: the event loop runs. A process that does not answer should be restarted. `/readyz`: the process is connected,
+JetStream answers, and the service works or stands by. A process that is not ready should be waited for: while the bus
+is away, a restart mends nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from remuda_bus import limits, subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_bus.health import PROCESS_HEALTH, Health
+
+
+@asynccontextmanager
+async def served(bus: Bus, port: int, health: Health = PROCESS_HEALTH) -> AsyncIterator[None]:
+    """Serve the pages on `port`, on all addresses; 0: not at all."""
+    if not port:
+        yield
+        return
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(limits.HEALTH_REQUEST_TIMEOUT_S):
+                request = await reader.readuntil(b"\r\n\r\n")
+                writer.write(_page(*await _status(request.split(b" ")[1], bus, health)))
+                await writer.drain()
+        except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # a malformed or slow request gets no answer
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, port=port, limit=limits.HEALTH_REQUEST_BYTES)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+async def _status(path: bytes, bus: Bus, health: Health) -> tuple[int, dict[str, object]]:
+    if path == b"/livez":
+        return 200, {"live": True}
+    if path != b"/readyz":
+        return 404, {"pages": ["/livez", "/readyz"]}
+    wrong = f"no space left: {health.storage_fault}" if health.storage_fault else await _bus_problem(bus)
+    ready = health.ready and wrong is None
+    return 200 if ready else 503, {"ready": ready, "doing": health.doing, "bus": wrong or "answers"}
+
+
+async def _bus_problem(bus: Bus) -> str | None:
+    """The reason why the bus is not usable; None: it is. Asks the leader of a stream, which a cluster without a
+    majority does not have."""
+    try:
+        async with asyncio.timeout(limits.PROBE_TIMEOUT_S):
+            await bus.get(subjects.LEASES.name, "health")
+    except TimeoutError:
+        return f"JetStream has not answered for {limits.PROBE_TIMEOUT_S:g} s"
+    except BusError as error:
+        return str(error)
+    return None
+
+
+def _page(code: int, content: dict[str, object]) -> bytes:
+    body = json.dumps(content).encode() + b"\n"
+    reason = {200: "OK", 404: "Not Found", 503: "Service Unavailable"}[code]
+    head = f"HTTP/1.1 {code} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + body

@@ -1,0 +1,37 @@
+"""Logging of a service process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+from remuda_bus.process.settings import Settings
+
+
+def configure_logging(service: str, settings: Settings) -> None:
+    """Log to stderr with structlog. Warnings and errors that libraries log with the standard library go there too."""
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if settings.log_format == "json":
+        rendering: list[structlog.types.Processor] = [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ]
+    else:
+        plain = structlog.dev.plain_traceback
+        rendering = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+    structlog.configure(
+        processors=[*shared, *rendering],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    structlog.contextvars.bind_contextvars(service=service)
+    libraries = logging.StreamHandler(sys.stderr)
+    last = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering]
+    libraries.setFormatter(structlog.stdlib.ProcessorFormatter(processors=last, foreign_pre_chain=shared))
+    logging.basicConfig(level=logging.WARNING, handlers=[libraries])

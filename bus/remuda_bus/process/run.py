@@ -1,0 +1,109 @@
+"""Runs a service process from its start to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+import uvloop
+
+from remuda_bus import limits, tracing
+from remuda_bus.bus import Bus, BusError
+from remuda_bus.nats import NatsBus, connect
+from remuda_bus.process import health_pages
+from remuda_bus.process.logs import configure_logging
+from remuda_bus.process.settings import Settings
+
+log = structlog.get_logger()
+
+
+GC_THRESHOLDS = (100_000, 50, 50)  # objects are mostly acyclic, so the search for cycles is rarely worth its time
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
+    """Run `main(bus, settings)` until it returns, or until SIGTERM or SIGINT cancels it. Raises SystemExit(1), after
+    one log line with the reason, when `main` fails or the server closes the connection for good."""
+    configure_logging(service, settings)
+    tracing.setup(service, settings.instance)
+    try:
+        failed = uvloop.run(_run(service, main, settings))
+    finally:
+        tracing.shutdown()
+    if failed:
+        raise SystemExit(1)
+
+
+async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> bool:
+    """Returns whether the service failed."""
+    work: asyncio.Future[Any] = asyncio.get_running_loop().create_task(_serve(service, main, settings))
+    asked_to_stop = _signal()
+    await asyncio.wait([work, asked_to_stop], return_when=asyncio.FIRST_COMPLETED)
+    if not work.done():
+        log.info("stopping", signal=asked_to_stop.result())
+        work.cancel()
+        await asyncio.wait({work}, timeout=limits.STOP_TIMEOUT_S)
+    if not work.done():
+        log.error("did not stop in time", within_s=limits.STOP_TIMEOUT_S)
+        os._exit(1)  # a task that ignores its cancellation also keeps the loop from ending
+    error = None if work.cancelled() else work.exception()
+    if error is None:
+        log.info("stopped")
+        return False
+    # The RM in whose work the error was raised (`Halts.guard`): then it is a fault, shown with its traceback.
+    notes: list[str] = getattr(error, "__notes__", [])
+    expected = isinstance(error, BusError | ValueError | OSError) and not notes
+    said = "; ".join((f"{type(error).__name__}: {error}", *notes))
+    log.error("failed", error=said, exc_info=None if expected else error)
+    return True
+
+
+async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
+    bus = await connect(settings.nats_url, f"remuda-{service}", replicas=settings.replicas)
+    try:
+        await bus.declare()
+        await bus.announce()
+        log.info("started", instance=settings.instance, url=settings.nats_url)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        async with health_pages.served(bus, settings.health_port):
+            await _unless_closed(bus, main(bus, settings))
+    finally:
+        await bus.close()
+
+
+async def _unless_closed(bus: NatsBus, main: Awaitable[None]) -> None:
+    """Await `main`. Raises BusError when the connection is closed for good meanwhile."""
+    work = asyncio.ensure_future(main)
+    closed = asyncio.ensure_future(bus.closed())
+    try:
+        await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise BusError(f"the server has closed the connection: {closed.result()}")
+        work.result()
+    finally:
+        closed.cancel()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+def _signal() -> asyncio.Future[Any]:
+    """A future that resolves to the name of the signal that stops this process."""
+    loop = asyncio.get_running_loop()
+    asked: asyncio.Future[str] = loop.create_future()
+
+    def ask(name: str) -> None:
+        if not asked.done():
+            asked.set_result(name)
+
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, ask, sign.name)
+    return asked

@@ -1,0 +1,102 @@
+"""Spans of OpenTelemetry. Imported only when traces are on."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from types import TracebackType
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
+
+from remuda_bus import limits
+from remuda_bus.subjects import TRACEPARENT
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+
+
+def exporting(service: str, instance: str) -> Tracer:
+    # The exporter reads the endpoint, headers and timeouts from OTEL_* itself.
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    # One line for a batch that could not be exported; the exporter would log one for each attempt.
+    logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.ERROR)
+    provider = TracerProvider(resource=_resource(service, instance))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return Tracer(provider)
+
+
+def collecting(exporter: SpanExporter, service: str) -> Tracer:
+    provider = TracerProvider(resource=_resource(service, ""))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return Tracer(provider)
+
+
+def _resource(service: str, instance: str) -> Resource:
+    attributes = {"service.name": f"remuda-{service}", "service.namespace": "remuda"}
+    if instance:
+        attributes["service.instance.id"] = instance
+    return Resource.create(attributes)
+
+
+class Tracer:
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("remuda")
+
+    def start(self, name: str, parent: str | None, links: list[str], attributes: dict[str, Any]) -> OtelSpan:
+        above = context_of(parent)
+        context = (
+            set_span_in_context(NonRecordingSpan(above)) if above else trace.set_span_in_context(trace.INVALID_SPAN)
+        )
+        linked = [Link(found) for link in links if (found := context_of(link))]
+        return OtelSpan(self._tracer.start_span(name, context, links=linked, attributes=attributes))
+
+    def shutdown(self) -> None:
+        """Export the remaining spans within limits.TRACE_EXPORT_TIMEOUT_S. Without that limit an absent collector would
+        delay the end of the process by half a minute."""
+        last = threading.Thread(target=self._provider.shutdown, daemon=True)
+        last.start()
+        last.join(limits.TRACE_EXPORT_TIMEOUT_S)
+
+
+class OtelSpan:
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> OtelSpan:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._span.record_exception(error)
+            self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+        self._span.end()
+
+    def headers(self) -> dict[str, str]:
+        context = self._span.get_span_context()
+        return {TRACEPARENT: f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"}
+
+    def set(self, **attributes: Any) -> None:
+        self._span.set_attributes(attributes)
+
+
+def context_of(traceparent: str | None) -> SpanContext | None:
+    """The span context of a traceparent header (W3C Trace Context); None: it is malformed or missing."""
+    found = _TRACEPARENT.fullmatch(traceparent or "")
+    if found is None:
+        return None
+    context = SpanContext(
+        trace_id=int(found[1], 16),
+        span_id=int(found[2], 16),
+        is_remote=True,
+        trace_flags=TraceFlags(int(found[3], 16)),
+    )
+    return context if context.is_valid else None

@@ -1,0 +1,120 @@
+"""Spans of this process.
+
+Traces are off unless OTEL_EXPORTER_OTLP_ENDPOINT is set. While they are off, OpenTelemetry is not imported, and `span`
+returns one shared object that does nothing. Parents are always explicit, because they come from messages. A task's
+context is never used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from remuda_bus.bus import Headers
+from remuda_bus.subjects import TRACEPARENT
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+NOTHING: dict[str, str] = {}
+
+
+class Span(Protocol):
+    """A context manager. The span ends with it, and records an exception that passes through it."""
+
+    def __enter__(self) -> Span: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def headers(self) -> dict[str, str]:
+        """The headers with which the reader of a message continues this trace: {"traceparent": ...}; {} while traces
+        are off."""
+        ...
+
+    def set(self, **attributes: Any) -> None: ...
+
+
+class _NoSpan:
+    __slots__ = ()
+
+    def __enter__(self) -> Span:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def headers(self) -> dict[str, str]:
+        return NOTHING
+
+    def set(self, **attributes: Any) -> None:
+        pass
+
+
+NO_SPAN = _NoSpan()
+
+
+class _Tracer(Protocol):
+    def start(self, name: str, parent: str | None, links: list[str], attributes: dict[str, Any]) -> Span: ...
+
+    def shutdown(self) -> None: ...
+
+
+_tracer: _Tracer | None = None
+
+
+def setup(service: str, instance: str = "") -> None:
+    """Export spans by OTLP over HTTP, when OTEL_EXPORTER_OTLP_ENDPOINT is set."""
+    if os.environ.get(ENDPOINT):
+        from remuda_bus.tracing import otel
+
+        _install(otel.exporting(service, instance))
+
+
+def setup_for_test(exporter: SpanExporter, service: str) -> None:
+    """Pass every span to the exporter as soon as it ends."""
+    from remuda_bus.tracing import otel
+
+    _install(otel.collecting(exporter, service))
+
+
+def shutdown() -> None:
+    """Export the remaining spans and switch traces off."""
+    global _tracer
+    tracer, _tracer = _tracer, None
+    if tracer is not None:
+        tracer.shutdown()
+
+
+def enabled() -> bool:
+    return _tracer is not None
+
+
+def span(
+    name: str, parent: Headers | str | None = None, links: Iterable[Headers | str] = (), **attributes: Any
+) -> Span:
+    """Start a span below `parent` (the headers of a message, or a traceparent); without one, the root of a new trace.
+    `links`: other traces that the span belongs to. A malformed traceparent counts as none."""
+    if _tracer is None:
+        return NO_SPAN
+    return _tracer.start(
+        name, _traceparent(parent), [found for link in links if (found := _traceparent(link))], attributes
+    )
+
+
+def _traceparent(source: Headers | str | None) -> str | None:
+    if source is None or isinstance(source, str):
+        return source
+    return source.get(TRACEPARENT)
+
+
+def _install(tracer: _Tracer) -> None:
+    shutdown()
+    global _tracer  # noqa: PLW0603 - the process has one
+    _tracer = tracer

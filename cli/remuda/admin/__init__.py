@@ -1,0 +1,1 @@
+"""Commands that change the data of a running system."""

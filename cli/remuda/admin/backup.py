@@ -1,0 +1,150 @@
+"""`remuda backup` and `remuda restore`: all streams and buckets in a directory, with the two files per stream of the
+`nats` command: `backup.json` (metadata) and `stream.tar.s2` (packed by the server)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from remuda_bus import subjects
+from remuda_bus.bus import Unreadable
+from remuda_bus.limits import CHUNK_BYTES
+from remuda_bus.nats.backup import About, restore, save
+from remuda_bus.nats.jetstream import JetStream
+
+from ..client.connections import jetstream_at
+from ..client.service_ping import Pinger
+from ..embedded import NatsServer, ServerError
+from ..errors import UserError
+from ..terminal import event_loop
+from ..terminal.output import console
+from ..terminal.progress import progress
+
+# Backups of older versions lack these. Services create them empty.
+LATER = {f"KV_{bucket.name}" for bucket in (subjects.FAULTS, subjects.FORGOTTEN)}
+# nats-server aborts a restore when one chunk takes more than 5 s. It syncs each message.
+SLOW = (
+    "The server syncs each message, and its disk is too slow for that: set `sync_interval: 10s` during the "
+    "restore, or use --data"
+)
+ABOUT, PACKED = "backup.json", "stream.tar.s2"
+# The order of the backup, while services run. Derived streams come before their source, so that a backup contains the
+# source of all it refers to. Requests and registrations come last, because their numbers must never be assigned twice.
+# Leases and leaders are not saved.
+STREAMS = (
+    subjects.EVENTS.name,
+    f"KV_{subjects.EVENT_BOOKMARKS.name}",
+    subjects.CALLBACKS.name,
+    f"OBJ_{subjects.SNAPSHOTS.name}",
+    subjects.LOG.name,
+    subjects.INBOX.name,
+    subjects.REQUESTS.name,
+    subjects.DEAD_LETTERS.name,
+    f"KV_{subjects.FAULTS.name}",
+    f"KV_{subjects.HALTS.name}",
+    f"KV_{subjects.CONFIGURATIONS.name}",
+    f"KV_{subjects.RMS.name}",
+    # After RMS: the life of an RM that is forgotten in between is in one of the two.
+    f"KV_{subjects.FORGOTTEN.name}",
+)
+
+
+def backup(url: str, directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(f"{directory}: exists already; expected a new directory") from None
+    except OSError as error:
+        raise UserError(f"{directory}: {error.strerror}") from None
+    event_loop.run(lambda: _backup(url, directory))
+    console.print(f"saved: {directory}")
+
+
+def restore_backup(url: str, directory: Path, data: Path | None) -> None:
+    """`data`: the directory of a stopped `remuda up`. A temporary server restores into it."""
+    missing = [stream for stream in STREAMS if stream not in LATER and stream not in _saved(directory)]
+    if missing:
+        raise UserError(f"{directory}: incomplete backup, missing {', '.join(missing)}")
+    event_loop.run(lambda: _restore(url, directory) if data is None else _restore_into(data, directory))
+    console.print("restored. Start the services, then run `remuda rebuild` for each RM that is newer than this backup")
+
+
+async def _backup(url: str, directory: Path) -> None:
+    async with jetstream_at(url) as jetstream:
+        for stream in STREAMS:
+            into = directory / stream
+            await asyncio.to_thread(into.mkdir)
+            with (into / PACKED).open("wb") as file, progress(f"{stream} saved") as taken:
+                about = await save(jetstream, stream, _writing(file, taken))
+            (into / ABOUT).write_text(json.dumps(about))  # written last: marks the stream as complete
+            _print_count(about)
+
+
+def _saved(directory: Path) -> list[str]:
+    return [stream for stream in STREAMS if (directory / stream / ABOUT).is_file()]
+
+
+def _writing(file: BinaryIO, taken: Callable[[int], None]) -> Callable[[bytes], None]:
+    return lambda piece: taken(file.write(piece))
+
+
+async def _restore_into(data: Path, directory: Path) -> None:
+    """Restore without a sync per message, which is many times faster. Everything is synced at the end."""
+    try:
+        async with NatsServer(data, sync="10s") as server:
+            await _restore(server.url, directory)
+    except (ServerError, OSError) as error:
+        raise UserError(f"--data {data}: {error}") from None
+    await asyncio.to_thread(os.sync)
+
+
+async def _restore(url: str, directory: Path) -> None:
+    async with Pinger(url) as pinger:
+        running = {answer.service for answer in await pinger.ping()}
+    if running:
+        raise UserError(f"{url}: services are running ({', '.join(sorted(running))}): stop them first")
+    async with jetstream_at(url) as jetstream:
+        for stream in STREAMS:
+            if await _exists(jetstream, stream):
+                raise UserError(f"{url}: stream {stream} exists already; expected servers with empty volumes")
+        found = [directory / stream for stream in _saved(directory)]
+        with progress("restored", sum((one / PACKED).stat().st_size for one in found)) as taken:
+            for one in found:
+                await _restore_one(jetstream, one, taken)
+
+
+async def _restore_one(jetstream: JetStream, directory: Path, taken: Callable[[int], None]) -> None:
+    try:
+        about: About = json.loads((directory / ABOUT).read_text())
+        if about["config"]["name"] != directory.name:
+            raise ValueError(f"of stream {about['config']['name']!r}")
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{directory / ABOUT}: not written by `remuda backup`: {error}") from None
+    try:
+        await restore(jetstream, about, _pieces(directory / PACKED), taken)
+    except Unreadable as error:
+        raise UserError(f"{error}. {SLOW}" if "closed pipe" in str(error) else str(error)) from None
+    _print_count(about)
+
+
+async def _exists(jetstream: JetStream, stream: str) -> bool:
+    try:
+        await jetstream.api(f"STREAM.INFO.{stream}")
+    except Unreadable:
+        return False
+    return True
+
+
+def _pieces(packed: Path) -> Iterator[bytes]:
+    with packed.open("rb") as file:
+        while piece := file.read(CHUNK_BYTES):
+            yield piece
+
+
+def _print_count(about: About) -> None:
+    messages = about["state"]["messages"]
+    console.print(f"{about['config']['name']}: {messages:,} message{'' if messages == 1 else 's'}")

@@ -1,0 +1,78 @@
+"""`remuda rm forget RM`: delete all data of a resource manager."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import typer
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Refused
+from remuda_bus.rms.forget import FORGETTING, Busy, kept_in_buckets, kept_in_streams
+from remuda_bus.rms.forget import forget as remove
+
+from ..client import queries
+from ..client.connections import bus_at
+from ..errors import UserError
+from ..terminal import arguments, event_loop
+from ..terminal.output import console
+
+GONE = "Stopped"  # the state of an RM without heartbeats for too long, or that has deregistered
+
+
+def forget(url: str, rm: str, yes: bool, although_registered: bool) -> None:
+    arguments.rm_id(rm)
+    if not yes and not sys.stdin.isatty():
+        raise UserError(
+            f"rm forget {rm} deletes all data of {rm} and needs a confirmation: run it on a terminal or add --yes"
+        )
+    event_loop.run(lambda: check_forgettable(url, rm, although_registered))
+    console.print(f"This deletes all data of {rm}: log, snapshots, requests, callbacks, events, dead letters.")
+    if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
+        raise UserError("cancelled; nothing was changed")
+    event_loop.run(lambda: forget_rm(url, rm))
+    console.print(f"{rm} is forgotten")
+
+
+async def check_forgettable(url: str, rm_id: str, although_registered: bool) -> None:
+    """Raises UserError if there is no data of the RM, or if it is registered and not Stopped."""
+    async with bus_at(url) as bus:
+        entry = await bus.get(subjects.RMS.name, subjects.key_of(rm_id))
+        state = json.loads(entry.value).get("state", "") if entry is not None and entry.value else ""
+        if not state and not await _is_anything_stored(bus, rm_id):
+            raise UserError(f"no data of a resource manager {rm_id!r}; `remuda status` lists them")
+        if state in ("", "deregistered", FORGETTING) or although_registered:
+            return
+        try:
+            found = (await queries.queues(bus, rm_id)).state
+        except UserError as error:
+            found = f"not known ({error})"
+    if found != GONE:
+        raise UserError(
+            f"{rm_id} is {state}, and its state is {found}: expected deregistered or {GONE}; "
+            "--although-registered overrides this"
+        )
+
+
+async def _is_anything_stored(bus: Bus, rm_id: str) -> bool:
+    """Whether there is data of an RM without a record: its deletion was interrupted, or it never registered."""
+    for bucket, key in kept_in_buckets(rm_id):
+        if await bus.get(bucket, key) is not None:
+            return True
+    for stream, subject in kept_in_streams(rm_id):
+        if await bus.last_message(stream, subject) is not None:
+            return True
+    return False
+
+
+async def forget_rm(url: str, rm_id: str) -> None:
+    async with bus_at(url) as bus:
+        try:
+            with console.status(f"forgetting {rm_id}"):
+                await remove(bus, rm_id, "remuda rm forget", lambda: time.time_ns() // 1_000_000)
+        except Busy as error:
+            raise UserError(f"{error}; run the command again to continue") from None
+        except Refused as refusal:
+            raise UserError(f"{rm_id} is registering: {refusal.reason}") from None

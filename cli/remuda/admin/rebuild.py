@@ -1,0 +1,155 @@
+"""`remuda rebuild RM`: delete the log, inbox, callbacks and snapshots of an RM and let it report anew.
+
+For an RM whose stream has lost or changed messages. The RM stays halted until the end, so the command can be repeated
+after an interruption. The deleted messages are saved to a file first. The event history is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus
+from remuda_bus.lease.leaders import leader_of
+from remuda_bus.rms.halts import OPERATOR, Halt, Halts
+from remuda_proto.si.v1 import si_pb2 as si
+
+from .. import limits
+from ..client.connections import bus_at, jetstream_at
+from ..client.stream_messages import messages_of
+from ..errors import UserError
+from ..terminal import arguments, event_loop
+from ..terminal.output import console
+from . import saved_messages
+from .rebuild_plan import Plan, plan, snapshots_of, streams_of, table
+
+
+def rebuild(url: str, rm: str, directory: Path, yes: bool) -> None:
+    arguments.rm_id(rm)
+    if not yes and not sys.stdin.isatty():
+        raise UserError(
+            f"rebuild {rm} deletes data of {rm} and needs a confirmation: run it on a terminal or add --yes"
+        )
+    if not directory.is_dir():
+        raise UserError(f"--directory {directory}: no such directory")
+    halt, found = event_loop.run(lambda: _inspect(url, rm))
+    why = f"halted: {halt.reason} (detected by {halt.by})" if halt else "NOT halted"
+    console.print(f"{rm}: {why}", markup=False)
+    console.print(table(found))
+    console.print("The messages are saved to a file first. Then rmproxy requests the RM to register and report.")
+    if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
+        raise UserError("cancelled; nothing was changed")
+    event_loop.run(lambda: _rebuild(url, rm, directory, console.print))
+
+
+async def _inspect(url: str, rm_id: str) -> tuple[Halt | None, Plan]:
+    async with bus_at(url) as bus, jetstream_at(url) as jetstream:
+        halt = await _halts(bus).refresh(rm_id)
+        if halt is None and await bus.get(subjects.RMS.name, subjects.key_of(rm_id)) is None:
+            raise UserError(f"no resource manager {rm_id!r} is registered or halted; `remuda status` lists them")
+        with console.status(f"counting messages of {rm_id}"):
+            return halt, await plan(bus, jetstream, rm_id)
+
+
+async def _rebuild(url: str, rm_id: str, directory: Path, report: Callable[[str], None]) -> None:
+    async with bus_at(url) as bus:
+        path = await delete_and_request_report(bus, rm_id, directory)
+        report(f"saved: {path}")
+        report("waiting for the RM to register and report")
+        if not await _registers(bus, rm_id):
+            within_s = limits.REPORTS_WITHIN_S
+            raise UserError(
+                f"{rm_id} has not registered within {within_s:g} s; rmproxy repeats the request until it does"
+            )
+        report(f"{rm_id} is registered again")
+
+
+async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Path:
+    """Returns the file with the saved messages. Every step can be repeated."""
+    arguments.rm_id(rm_id)
+    halts, now_ms = _halts(bus), _now_ms()
+    halt = await halts.refresh(rm_id)
+    if halt is None:
+        await halts.halt(rm_id, "an operator rebuilds it", OPERATOR)
+    await _until_nobody_leads(bus, rm_id)
+    when = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_ms / 1_000))
+    path = directory / f"{subjects.key_of(rm_id)}-{when}.saved.gz"
+    with saved_messages.writing(path, rm_id, now_ms, halt) as add:
+        for stream, subject in streams_of(rm_id):
+            async for message in messages_of(bus, stream, subject):
+                add(stream, message)
+    for stream, subject in streams_of(rm_id):
+        await _purge(bus, stream, subject)
+    for name in await snapshots_of(bus, rm_id):
+        await bus.delete_object(subjects.SNAPSHOTS.name, name)
+    await _publish_event(bus, rm_id, path, now_ms)
+    await _require_registration(bus, rm_id, now_ms)
+    await bus.delete(subjects.HALTS.name, subjects.key_of(rm_id))
+    return path
+
+
+async def _until_nobody_leads(bus: Bus, rm_id: str) -> None:
+    try:
+        async with asyncio.timeout(limits.CORE_STOPS_WITHIN_S):
+            while await _is_led(bus, rm_id):  # noqa: ASYNC110 - the lease may expire
+                await asyncio.sleep(limits.LOOK_EVERY_S)
+    except TimeoutError:
+        within_s = limits.CORE_STOPS_WITHIN_S
+        raise UserError(f"a core still leads {rm_id} after {within_s:g} s, though it is halted") from None
+
+
+async def _is_led(bus: Bus, rm_id: str) -> bool:
+    return await leader_of(bus, rm_id) is not None
+
+
+async def _purge(bus: Bus, stream: str, subject: str) -> None:
+    last = await bus.last_message(stream, subject)
+    if last is not None:
+        await bus.trim(stream, subject, last.seq + 1)
+
+
+async def _publish_event(bus: Bus, rm_id: str, path: Path, now_ms: int) -> None:
+    """Append an event with position 0, so that the event service continues at the beginning of the new log."""
+    await bus.delete(subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id))
+    record = si.EventRecord(
+        objectID=rm_id,
+        message=f"rebuilt: all that was known of it was removed, and saved into {path.name}",
+        timestampNano=now_ms * 1_000_000,
+    )
+    headers = {subjects.LOG_SEQ: "0", subjects.LOG_HASH: "", subjects.EVENT_INDEX: "0"}
+    await bus.append(subjects.event(rm_id), record.SerializeToString(), headers)
+
+
+async def _require_registration(bus: Bus, rm_id: str, now_ms: int) -> None:
+    """Set the state for which rmproxy requests a registration. A new `life` makes UUIDs differ from old ones."""
+    entry = await bus.get(subjects.RMS.name, subjects.key_of(rm_id))
+    known = json.loads(entry.value) if entry is not None and entry.value is not None else {"rm_id": rm_id}
+    made = {**known, "state": "report_wanted", "life": now_ms}
+    await bus.put(subjects.RMS.name, subjects.key_of(rm_id), json.dumps(made).encode())
+
+
+async def _registers(bus: Bus, rm_id: str) -> bool:
+    try:
+        async with asyncio.timeout(limits.REPORTS_WITHIN_S):
+            async for entry in bus.watch(subjects.RMS.name):
+                mine = entry.key == subjects.key_of(rm_id) and entry.value is not None
+                if mine and json.loads(entry.value or b"{}").get("state") == "registered":
+                    return True
+    except TimeoutError:
+        pass
+    return False
+
+
+def _halts(bus: Bus) -> Halts:
+    return Halts(bus, "remuda rebuild", _now_ms)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,93 @@
+"""Commands that change what a running system stores. Where roles are in use, they need the role `admin`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..terminal import arguments
+from .options import DEFAULT_URL, AsJson, Nats, Rm, Yes
+
+
+def rebuild(
+    rm: Rm,
+    nats: Nats = DEFAULT_URL,
+    directory: Annotated[
+        Path, typer.Option(help="Directory for the file with the removed messages.", callback=arguments.path)
+    ] = Path(),
+    yes: Yes = False,
+) -> None:
+    """Delete the log, inbox, callbacks and snapshots of a resource manager and let it report anew. For an RM whose
+    stream has lost or changed messages."""
+    from ..admin.rebuild import rebuild as start
+
+    start(nats, rm, directory, yes)
+
+
+def resume(
+    rm: Rm,
+    nats: Nats = DEFAULT_URL,
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """End the halt of a resource manager after the cause of the fault is mended. Nothing is deleted."""
+    from ..admin.resume import resume as start
+
+    start(nats, rm, yes, json)
+
+
+def backup(
+    directory: Annotated[
+        Path, typer.Argument(help="New directory for all streams and buckets.", callback=arguments.path)
+    ],
+    nats: Nats = DEFAULT_URL,
+) -> None:
+    """Save all streams and buckets of a running system. Needs the role admin."""
+    from ..admin.backup import backup as start
+
+    start(nats, directory)
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(help="Directory written by `remuda backup`.", callback=arguments.path)],
+    nats: Nats = DEFAULT_URL,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Restore into this data directory of a stopped `remuda up`. Faster.", callback=arguments.path
+        ),
+    ] = None,
+) -> None:
+    """Restore a backup into empty NATS servers, before any service starts. Needs the role admin."""
+    from ..admin.backup import restore_backup as start
+
+    start(nats, directory, data)
+
+
+def declare(
+    nats: Nats = DEFAULT_URL,
+    replicas: Annotated[
+        int, typer.Option(min=1, max=5, envvar="REMUDA_REPLICAS", help="Number of servers that store each stream.")
+    ] = 1,
+) -> None:
+    """Create or update all streams and buckets for this version. Needs the role admin. Run it before the services of a
+    new version start."""
+    from ..admin.declare import declare as start
+
+    start(nats, replicas)
+
+
+def forget(
+    rm: Rm,
+    nats: Nats = DEFAULT_URL,
+    yes: Yes = False,
+    although_registered: Annotated[
+        bool, typer.Option("--although-registered", help="Also if it is registered and not Stopped.")
+    ] = False,
+) -> None:
+    """Delete everything stored about a resource manager that has deregistered or is Stopped. Needs the role admin."""
+    from ..admin.forget import forget as start
+
+    start(nats, rm, yes, although_registered)

@@ -1,0 +1,37 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..client import completion
+from ..terminal import arguments
+
+DEFAULT_URL = "nats://127.0.0.1:4222"
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Print lines instead of a live screen. Implied when stdout is no terminal.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+KeyDirectory = Annotated[
+    Path,
+    typer.Option(
+        "--keys", envvar="REMUDA_KEYS", help="Directory of keys, created by `remuda keys`.", callback=arguments.path
+    ),
+]
+KEYS = Path("keys")
+Nats = Annotated[
+    str,
+    typer.Option(
+        "--nats", envvar="REMUDA_NATS_URL", metavar="URL", help="NATS server to connect to.", callback=arguments.url
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")]
+Rm = Annotated[
+    str,
+    typer.Argument(
+        metavar="RM", help="rmID of the resource manager.", callback=arguments.rm_id, autocompletion=completion.rms
+    ),
+]

@@ -1,0 +1,141 @@
+"""Commands that show something and change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..client import completion
+from ..terminal import arguments
+from .options import DEFAULT_URL, AsJson, Nats, Rm, Yes
+
+
+def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Show services, storage, cores, registered resource managers, halts and dead letters."""
+    from ..show.status import status as show
+
+    show(nats, json)
+
+
+def queues(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Show the queues of a resource manager: used, pending, guaranteed and maximum resources."""
+    from ..show.queues import queues as show
+
+    show(nats, rm, json)
+
+
+def explain(
+    rm: Rm,
+    application: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="APP",
+            help="applicationID. Default: one line per application with pending asks.",
+            callback=arguments.application,
+        ),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Argument(help="allocationKey. Default: every pending ask.", callback=arguments.key)
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show why asks are pending: each constraint with what the ask needs and what is available, since when, and the
+    ask's position in its queue."""
+    from ..show.explain import explain as show
+
+    show(nats, rm, application, key, json)
+
+
+def story(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="applicationID, allocationKey, applicationID/allocationKey, UUID or nodeID.",
+            callback=arguments.story_id,
+        ),
+    ],
+    rm: Annotated[
+        str | None,
+        typer.Option(
+            help="rmID. Default: every registered one.", callback=arguments.rm_id, autocompletion=completion.rms
+        ),
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+) -> None:
+    """Show every fact in the log about an application, ask, allocation or node, with its cause. The story of an
+    application includes its asks and allocations; that of an allocation includes its ask."""
+    from ..show.story import story as show
+
+    show(nats, what, rm, json)
+
+
+def applications(
+    rm: Rm,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            help="Only applications of this queue (full path).",
+            callback=arguments.queue,
+            autocompletion=completion.queues,
+        ),
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show applications: state, allocated and pending resources. Includes recently completed and rejected ones."""
+    from ..show.listings import applications as show
+
+    show(nats, rm, queue, json)
+
+
+def nodes(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Show nodes: status, used resources, and the ask for which a node is reserved."""
+    from ..show.listings import nodes as show
+
+    show(nats, rm, json)
+
+
+def usage(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Show what users and groups use of each queue, and their limits."""
+    from ..show.listings import usage as show
+
+    show(nats, rm, json)
+
+
+def dead_letters(
+    rm: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RM", help="rmID. Default: every RM.", callback=arguments.rm_id, autocompletion=completion.rms
+        ),
+    ] = None,
+    letter: Annotated[
+        int | None,
+        typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Show this dead letter with its content."),
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Delete this dead letter, or all of the RM. Needs the role admin.")
+    ] = False,
+    yes: Yes = False,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show the newest 50 requests that could not be processed, with the reason."""
+    from ..show.dead_letters import dead_letters as show
+
+    show(nats, rm, letter, forget, yes, json)
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="The queues.yaml.", callback=arguments.path)],
+    json: AsJson = False,
+) -> None:
+    """Check a queues.yaml without a running system. Prints every problem; exit code 1 if there is one."""
+    from ..show.config_check import check as verify
+
+    verify(file, json)

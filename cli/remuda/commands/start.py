@@ -1,0 +1,128 @@
+"""Commands that start something: a system, a service, a demonstration, a load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..terminal import arguments
+from .options import DEFAULT_URL, Nats, Plain
+
+
+def up(
+    data: Annotated[Path, typer.Option(help="Directory for streams and logs.", callback=arguments.path)] = Path(
+        "remuda-data"
+    ),
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the NATS server on 127.0.0.1. 0: any free port.")
+    ] = 4222,
+    config: Annotated[
+        Path | None, typer.Option(help="queues.yaml to serve. Changes apply at once.", callback=arguments.path)
+    ] = None,
+    cores: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Core processes. They share the resource managers and replace each other."),
+    ] = 1,
+    rmproxies: Annotated[int, typer.Option(min=1, max=64, help="rmproxy processes.")] = 1,
+    plain: Plain = False,
+) -> None:
+    """Start a NATS server and all services on this machine, and restart what ends, until Ctrl-C."""
+    from ..local.up import up as start
+
+    start(data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, plain=plain)
+
+
+def run(
+    service: Annotated[str, typer.Argument(help="rmproxy, core, config or events.")],
+    nats: Nats = DEFAULT_URL,
+    file: Annotated[
+        Path | None, typer.Option(help="config only: queues.yaml to serve and watch.", callback=arguments.path)
+    ] = None,
+) -> None:
+    """Run one service in the foreground, against a NATS server with JetStream."""
+    from ..local.run import run as start
+
+    start(service, nats, file)
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=4, help="Duration in seconds, from start to summary.")] = 20,
+    plain: Plain = False,
+) -> None:
+    """Run a system with two simulated resource managers and a mixed workload, and print a summary. Keeps no files."""
+    from ..simulated_rm.demo.command import demo as start
+
+    start(seconds=seconds, plain=plain)
+
+
+def load(
+    nats: Annotated[
+        str | None,
+        typer.Option(
+            "--nats",
+            envvar="REMUDA_NATS_URL",
+            metavar="URL",
+            help="NATS server of a running system. Default: a system of its own.",
+            callback=arguments.url,
+        ),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 100,
+    apps: Annotated[int, typer.Option(min=1, help="Number of applications.")] = 10,
+    asks: Annotated[int, typer.Option(min=1, help="Number of asks of each application.")] = 100,
+    rate: Annotated[float | None, typer.Option(min=0.1, help="Asks per second. Default: unlimited.")] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option(min=0.001, help="Seconds until an allocation is released. Default: never."),
+    ] = None,
+    trace: Annotated[
+        tuple[str, Path, Path] | None,
+        typer.Option(metavar="openb NODES.csv PODS.csv", help="Replay a recorded cluster instead."),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(min=0.001, help="Trace seconds per second. Default: unlimited.")
+    ] = None,
+    rm: Annotated[
+        str | None, typer.Option(help="rmID to register as. Default: a new one.", callback=arguments.rm_id)
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="With --nats: keep nodes, applications and allocations at the end.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Plot utilisation over time into this file (.png, .svg, .pdf). Needs remuda[plot].",
+            callback=arguments.path,
+        ),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the report as JSON into this file. -: stdout.", callback=arguments.path)
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Write every callback, in order, as JSON lines.", callback=arguments.path)
+    ] = None,
+    plain: Plain = False,
+) -> None:
+    """Submit a workload as a simulated resource manager, and report throughput, latency and wrong answers."""
+    from ..simulated_rm.load.command import Options
+    from ..simulated_rm.load.command import load as start
+
+    start(
+        Options(
+            nats=nats,
+            nodes=nodes,
+            apps=apps,
+            asks=asks,
+            rate=rate,
+            duration_s=duration,
+            trace=trace,
+            speed=speed,
+            rm=rm,
+            keep=keep,
+            plot=plot,
+            json=json,
+            record=record,
+            plain=plain,
+        )
+    )

@@ -1,0 +1,97 @@
+"""`remuda up`: the whole system on this machine until Ctrl-C, with a table of its processes or plain lines."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+from rich.live import Live
+
+from ..errors import UserError
+from ..terminal import arguments
+from ..terminal.event_loop import Stopped, run
+from ..terminal.output import console, is_live, print_line, print_log_line
+from .process_table import Usage, screen
+from .supervisor import Process, State
+from .system import NATS, Layout, System
+
+REDRAW_EVERY_S = 0.5
+
+
+def up(*, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, plain: bool) -> None:
+    """Run until a signal. All processes are stopped when this returns."""
+    if config is not None:
+        arguments.readable("--config", config)
+    _check_port(port)
+    layout = Layout(data.resolve(), port, config, cores, rmproxies)
+    try:
+        run(lambda: _live(layout) if is_live(plain) else _plain(layout))
+    except Stopped:
+        console.print("remuda: stopped.")
+
+
+async def _plain(layout: Layout) -> None:
+    async with System(layout, print_state, print_log_line) as system:
+        print_line("remuda", f"nats {system.url}, data and logs in {layout.data}")
+        await _until_ready(system)
+        print_line("remuda", f"ready: {', '.join(p.name for p in system.processes)}; Ctrl-C stops")
+        await asyncio.Event().wait()
+
+
+async def _until_ready(system: System) -> None:
+    """Wait without time-out, and print now and then which services are not ready."""
+    while True:
+        try:
+            return await system.ready()
+        except UserError as late:
+            print_line("remuda", str(late))
+
+
+async def _live(layout: Layout) -> None:
+    usage = Usage()
+    with Live(console=console, auto_refresh=False, screen=True) as view:
+        redraw = asyncio.Event()
+        async with System(layout, lambda process: redraw.set()) as system:
+            try:
+                await _paint(view, system, usage, redraw)
+            finally:
+                view.update(screen(system, usage.of(system.processes), "stopping ..."), refresh=True)
+
+
+async def _paint(view: Live, system: System, usage: Usage, redraw: asyncio.Event) -> None:
+    """Redraw at every change of state, and at least every half second."""
+    while True:
+        view.update(screen(system, usage.of(system.processes)), refresh=True)
+        try:
+            async with asyncio.timeout(REDRAW_EVERY_S):
+                await redraw.wait()
+        except TimeoutError:
+            pass
+        redraw.clear()
+
+
+def print_state(process: Process) -> None:
+    """Print a change of state as one line."""
+    text = {
+        State.STARTING: f"started, process {process.pid}",
+        State.READY: f"ready, process {process.pid}" if process.name == NATS else "ready",
+        State.WAITING: f"ended ({process.ended or 'gone'}), restarting; restarts: {process.restarts}",
+        State.STOPPING: "stopping",
+        State.STOPPED: "stopped",
+    }[process.state]
+    print_line(process.name, text)
+
+
+def _check_port(port: int) -> None:
+    """Check the port first, because nats-server reports it in its log only."""
+    if port == 0:
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UserError(
+                f"--port {port}: {error.strerror}; is another remuda running? --port 0 selects a free port"
+            ) from None

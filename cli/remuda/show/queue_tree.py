@@ -1,0 +1,123 @@
+"""A queue tree with usage bars. Pure: renders answers of the core for any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from ..client.queries import Partition, Queue
+from ..terminal.units import amount, number, ordered
+
+BLOCKS = " ▏▎▍▌▋▊▉█"
+MOST_NAME = 26
+NARROW = 72  # columns: below that, less is shown
+
+
+def tree(partition: Partition, width: int, rows: int | None = None, title: str = "queue") -> Table:
+    """One row per queue: bar, used, guaranteed, max, pending of the resource that is scarcest there, applications.
+    With `rows`, the deepest queues are left out first, then the last. `title` heads the names."""
+    shown = _visible(partition.queues, rows)
+    longest = min(max(len(title), MOST_NAME // 2, *(2 * d + len(queue.name) for d, queue, _ in shown)), MOST_NAME)
+    bar_width = max(10, min(56, width - longest - sum(size + 1 for _, size in _columns(width)) - 2))
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", expand=False)
+    table.add_column(title, no_wrap=True, overflow="ellipsis", min_width=longest, max_width=longest)
+    table.add_column("usage, ▕ guaranteed" if bar_width >= 19 else "usage", no_wrap=True)
+    for name, size in _columns(width):
+        table.add_column(name, justify="right", no_wrap=True, min_width=size)
+    for depth, queue, path in shown:
+        table.add_row(*_row(partition, queue, path, depth, width, bar_width))
+    return table
+
+
+def _columns(width: int) -> tuple[tuple[str, int], ...]:
+    """Name and usual width."""
+    if width < NARROW:
+        return (("used", 5), ("max", 5), ("waits", 5))
+    return (("", 5), ("used", 5), ("guar.", 5), ("max", 5), ("waits", 5), ("apps", 4))
+
+
+def _row(partition: Partition, queue: Queue, path: list[Queue], depth: int, width: int, bar_width: int) -> list[Text]:
+    resource = scarcest(partition, queue, path)
+    used, top = queue.allocated.get(resource, 0), ceiling(partition, path, resource)
+    guaranteed, own_max = queue.guaranteed.get(resource), queue.max.get(resource)
+    style = "dim" if queue.status.lower() not in ("", "active") else ""
+    cells = [
+        Text("  " * depth + queue.name, style=style or ("bold" if not queue.leaf else "")),
+        bar(used, top, guaranteed, bar_width),
+        Text(resource, style="dim"),
+        Text(amount(resource, used)),
+        Text(amount(resource, guaranteed) if guaranteed else "-", style="" if guaranteed else "dim"),
+        Text(amount(resource, own_max) if own_max is not None else "-", style="" if own_max is not None else "dim"),
+        Text(
+            amount(resource, queue.pending.get(resource, 0)), style="yellow" if queue.pending.get(resource) else "dim"
+        ),
+        Text(number(applications(queue)), style="" if applications(queue) else "dim"),
+    ]
+    return [cells[0], cells[1], cells[3], cells[5], cells[6]] if width < NARROW else cells
+
+
+def bar(used: int, top: int, guaranteed: int | None, width: int) -> Text:
+    """Filled to used / top, with a mark where guaranteed is. Up to it green, above it (borrowed) yellow, full red."""
+    share = min(1.0, used / top) if top > 0 else 0.0
+    style = "red" if share > 0.97 else "yellow" if guaranteed is not None and used > guaranteed else "green"
+    eighths = round(share * width * 8)
+    cells = "█" * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
+    if used > 0 and not cells:
+        cells = BLOCKS[1]
+    text = Text(cells.ljust(width), style=style)
+    text.stylize("on grey23")
+    if guaranteed and top > 0:
+        at = min(width - 1, max(0, round(guaranteed / top * width) - 1))
+        if at >= len(cells):
+            text = Text.assemble(text[:at], ("▕", "bold cyan on grey23"), text[at + 1 :])
+        else:
+            text = Text.assemble(text[:at], ("▐", f"cyan on {style}"), text[at + 1 :])
+    return text
+
+
+def scarcest(partition: Partition, queue: Queue, path: list[Queue]) -> str:
+    """The resource of which the queue uses the largest part of what it may use."""
+    names = ordered({*partition.total, *queue.allocated}) or ["vcore"]
+
+    def share(name: str) -> float:
+        top = ceiling(partition, path, name)
+        return queue.allocated.get(name, 0) / top if top else 0.0
+
+    return max(names, key=share)
+
+
+def ceiling(partition: Partition, path: list[Queue], resource: str) -> int:
+    """What the queue may use at most: the smallest maximum up to root, and never more than there is."""
+    tops = [queue.max[resource] for queue in path if resource in queue.max]
+    return min([*tops, partition.total.get(resource, 0)])
+
+
+def _visible(root: Queue, rows: int | None) -> list[tuple[int, Queue, list[Queue]]]:
+    found = list(_walk(root, 0, []))
+    if rows is None or len(found) <= rows:
+        return found
+    deepest = max(depth for depth, _, _ in found)
+    while deepest > 1 and len(found) > rows:
+        found = [row for row in found if row[0] < deepest]
+        deepest -= 1
+    return found[:rows]
+
+
+def _walk(queue: Queue, depth: int, above: list[Queue]) -> Iterator[tuple[int, Queue, list[Queue]]]:
+    path = [*above, queue]
+    yield depth, queue, path
+    for child in queue.children:
+        yield from _walk(child, depth + 1, path)
+
+
+def applications(queue: Queue) -> int:
+    """In it and below it."""
+    return queue.applications + sum(map(applications, queue.children))
+
+
+def leaves(queue: Queue) -> Iterator[Queue]:
+    for _, found, _ in _walk(queue, 0, []):
+        if found.leaf:
+            yield found

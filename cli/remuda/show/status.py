@@ -1,0 +1,163 @@
+"""`remuda status`: services, storage, cores, resource managers, halts, faults and dead letters of a running system."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import msgspec
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from remuda_bus.bus import Bus
+
+from .. import limits
+from ..client import queries
+from ..client.bucket_entries import registered_rms
+from ..client.connections import bus_at, jetstream_at
+from ..client.queries import Queues
+from ..client.service_ping import Pinger
+from ..errors import UserError
+from ..local.run import SERVICES
+from ..terminal import event_loop
+from ..terminal.output import console
+from ..terminal.units import amount, number
+from . import configuration_status, cores, dead_letters, faults, halts, storage_status
+from .queue_tree import applications
+
+
+def status(url: str, as_json: bool) -> None:
+    """Exit code 1 when a service is missing."""
+    found = event_loop.run(lambda: _status(url))
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        _show_status(url, found)
+    if found["jetstream"]:
+        raise UserError(f"{url}: {found['jetstream']}")
+    missing = [service for service in SERVICES if not found["services"].get(service)]
+    if missing:
+        raise UserError(f"{url}: not running: {', '.join(missing)}; `remuda run {missing[0]} --nats {url}` starts one")
+
+
+async def _status(url: str) -> dict[str, Any]:
+    async with bus_at(url) as bus:
+        async with Pinger(url) as pinger:
+            answers = await pinger.ping()
+        found: dict[str, Any] = {
+            "nats": url,
+            "services": dict(Counter(answer.service for answer in answers)),
+            **await storage_status.read(bus),
+            "cores": [],
+            "rms": [],
+            "halts": [],
+            "faults": [],
+            "configuration": await configuration_status.read(bus),
+            "dead_letters": {},
+        }
+        if not found["jetstream"]:
+            found["rms"] = await _rms(bus)
+            found["cores"] = await cores.cores(bus)
+            found["halts"] = await halts.halts(bus)
+            found["faults"] = await faults.faults(bus)
+            async with jetstream_at(url) as jetstream:
+                found["dead_letters"] = await dead_letters.counts(jetstream)
+    return found
+
+
+async def _rms(bus: Bus) -> list[dict[str, Any]]:
+    known = [json.loads(entry.value) for entry in await registered_rms(bus) if entry.value]
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(known), limits.ASKED_AT_ONCE):
+        found += await asyncio.gather(*(_rm(bus, rm) for rm in known[start : start + limits.ASKED_AT_ONCE]))
+    return found
+
+
+async def _rm(bus: Bus, registered: dict[str, Any]) -> dict[str, Any]:
+    """The registration of an RM, with totals if a core answers."""
+    try:
+        found: Queues = await queries.queues(bus, registered["rm_id"])
+    except UserError as error:
+        return {**registered, "error": str(error)}
+    roots = [partition.queues for partition in found.partitions]
+    return {
+        **registered,
+        "state": found.state,
+        "nodes": sum(partition.nodes for partition in found.partitions),
+        "applications": sum(applications(root) for root in roots),
+        "total": _sum(partition.total for partition in found.partitions),
+        "allocated": _sum(partition.allocated for partition in found.partitions),
+        "pending": _sum(root.pending for root in roots),
+    }
+
+
+def _sum(amounts: Any) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for one in amounts:
+        total.update(one)
+    return dict(total)
+
+
+def _show_status(url: str, found: dict[str, Any]) -> None:
+    services = found["services"]
+    parts: list[Any] = [("services ", "dim")]
+    for service in SERVICES:
+        count = services.get(service, 0)
+        parts += [(f"{service} ", "green" if count else "red"), f"{count}   "]
+    console.print(Text.assemble(("nats     ", "dim"), url))
+    console.print(Text.assemble(*parts))
+    for line in storage_status.lines(found):
+        console.print(line)
+    for line in configuration_status.lines(found["configuration"]):
+        console.print(line)
+    if found["jetstream"]:
+        return
+    if found["dead_letters"]:
+        console.print(_dead_letters(found["dead_letters"]))
+    if found["cores"]:
+        console.print(cores.table(found["cores"]))
+    for halt in found["halts"]:
+        console.print(halts.describe(halt))
+    for line in faults.lines(found["faults"], {halt["rm_id"] for halt in found["halts"]}):
+        console.print(line)
+    if not found["rms"]:
+        console.print("no resource manager is registered", style="dim")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("rm")
+    table.add_column("state")
+    for name in ("nodes", "apps", "vcore used", "memory used", "pending"):
+        table.add_column(name, justify="right")
+    for rm in found["rms"]:
+        table.add_row(*_status_row(rm))
+    console.print(table)
+
+
+def _dead_letters(counts: dict[str, int]) -> Text:
+    worst = sorted(counts, key=lambda rm: (-counts[rm], rm))
+    some = ", ".join(f"{rm} {number(counts[rm])}" for rm in worst[:3])
+    more = f", {len(worst) - 3} more RMs" if len(worst) > 3 else ""
+    total = number(sum(counts.values()))
+    return Text.assemble(
+        (f"dead letters {total} ({some}{more})", "yellow"), (": `remuda dead-letters` shows them", "dim")
+    )
+
+
+def _state(state: str) -> Text:
+    return Text(state, style={"Running": "green", "Paused": "yellow", "Stopped": "red"}.get(state, ""))
+
+
+def _status_row(rm: dict[str, Any]) -> list[RenderableType]:
+    if "error" in rm:
+        return [rm["rm_id"], f"{rm.get('state', '')}: no core answers", "-", "-", "-", "-", "-"]
+    used, total = rm["allocated"], rm["total"]
+    shares = [
+        f"{amount(name, used.get(name, 0))} of {amount(name, total.get(name, 0))}" for name in ("vcore", "memory")
+    ]
+    return [
+        rm["rm_id"], _state(rm["state"]), number(rm["nodes"]), number(rm["applications"]), *shares,
+        f"{amount('vcore', rm['pending'].get('vcore', 0))} vcore",
+    ]  # fmt: skip

@@ -1,0 +1,105 @@
+"""`remuda story ID`: all facts about an application, ask, allocation or node, with their causes.
+
+Reads the log itself: it needs no core, and covers objects that are no longer in the state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from rich.text import Text
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus
+from remuda_bus.log import LogEntry, LogReader
+from remuda_events.stories.story import Story, StoryLine, StoryTarget
+
+from ..client.bucket_entries import registered_rms
+from ..client.connections import bus_at
+from ..errors import UserError
+from ..terminal import event_loop
+from ..terminal.output import console
+from .wait_reasons import with_units
+
+
+def story(url: str, what: str, rm: str | None, as_json: bool) -> None:
+    """Print the story from one RM's log or from all. UserError if there is no fact."""
+    try:
+        sought = StoryTarget.parse(what)
+        rms = None if rm is None else [subjects.check_rm_id(rm)]
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    event_loop.run(lambda: _story(url, sought, rms, as_json))
+
+
+async def _story(url: str, sought: StoryTarget, rms: list[str] | None, as_json: bool) -> None:
+    silent = []
+    async with bus_at(url) as bus:
+        asked = rms if rms is not None else [subjects.rm_of_key(entry.key) for entry in await registered_rms(bus)]
+        for rm in asked:
+            count = 0
+            async for line in lines(bus, rm, sought):
+                count += 1
+                _print(rm, line, as_json)
+            reach = await _reach(bus, rm)
+            if not count:
+                silent.append(reach)
+            elif not as_json:
+                console.print(Text(f"{count} fact{'s' if count > 1 else ''} in {reach}", style="dim"), soft_wrap=True)
+    if len(silent) == len(asked):
+        raise UserError(f"no fact about {str(sought)!r}: {'; '.join(silent) or 'no resource manager is registered'}")
+
+
+async def lines(bus: Bus, rm: str, sought: StoryTarget) -> AsyncIterator[StoryLine]:
+    """Find the first fact, which shows whether the ID is an allocation. Then read from the beginning, because the story
+    of an allocation includes its ask."""
+    first = Story(sought)
+    async with aclosing(_lines_of(bus, rm, first)) as found:
+        async for _ in found:
+            break
+        else:
+            return
+    async for line in _lines_of(bus, rm, Story(first.restart_as or sought)):
+        yield line
+
+
+async def _lines_of(bus: Bus, rm: str, story: Story) -> AsyncGenerator[StoryLine]:
+    async with aclosing(_entries(bus, rm)) as entries:
+        async for entry in entries:
+            for line in story.lines_of(entry.seq, entry.commit):
+                yield line
+
+
+async def _entries(bus: Bus, rm: str) -> AsyncGenerator[LogEntry]:
+    reader = await LogReader.open(bus, rm, None)  # from the first commit that is kept
+    try:
+        async for entries in reader.read_to_end():
+            for entry in entries:
+                yield entry
+    finally:
+        await reader.close()
+
+
+async def _reach(bus: Bus, rm: str) -> str:
+    """How far back the log goes."""
+    async with aclosing(_entries(bus, rm)) as entries:
+        async for first in entries:
+            before = " (complete)" if first.commit.parent == 0 else " (older commits are deleted)"
+            return f"the log of {rm}, kept since {at(first.commit.now_ms)}{before}"
+    return f"the log of {rm} is empty"
+
+
+def _print(rm: str, line: StoryLine, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"rm": rm, **asdict(line), "cause": line.cause}))
+        return
+    trace = f", trace {line.trace_id}" if line.trace_id else ""
+    text = Text(f"{at(line.at_ms)}  {with_units(line.text)}")
+    console.print(text.append(f"  [{line.cause}{trace}]", style="dim"), soft_wrap=True)
+
+
+def at(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(" ", "milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,92 @@
+"""Plot utilisation over time: in the terminal with plotext, into a file with matplotlib."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from pathlib import Path
+
+import plotext
+
+from ...errors import UserError
+from .samples import Samples
+
+COLOURS = {"vcore": "#1f77b4", "memory": "#2ca02c", "gpu": "#d62728"}
+ANSI_COLOURS = (94, 92, 91, 96, 95, 93)  # of the terminal plot's theme, in the order it hands them out
+MOST_POINTS = 400
+
+
+def terminal_plot(samples: Samples, unit: str, width: int, height: int, colour: bool) -> str:
+    """Lines of text, at most `width` x `height`; empty when there is nothing to show. Without colour each resource is
+    drawn with the first letter of its name."""
+    resources = samples.resources()
+    if len(samples.times) < 2 or not resources:
+        return ""
+    figure = plotext.figure
+    figure.clear()
+    figure.plot_size(width, height)
+    figure.theme("simple" if colour else "colorless")
+    figure.legend(False)
+    every = max(1, len(samples.times) // MOST_POINTS)
+    times = samples.times[::every]
+    for resource in resources:
+        marker = "braille" if colour else resource[0]
+        figure.draw(figure.signal(times, samples.series(resource)[::every], marker=marker).lines().label(resource))
+    figure.label(unit, "x")
+    figure.ruler("y").lim(0, _top(samples))
+    text: str = figure.build().string(not colour)
+    return "\n".join([_legend(resources, colour), *(line.rstrip() for line in text.splitlines())])
+
+
+def _legend(resources: list[str], colour: bool) -> str:
+    """Above the plot, so that it hides nothing."""
+    keys = []
+    for resource, code in zip(resources, itertools.cycle(ANSI_COLOURS), strict=False):
+        keys.append(f"\x1b[{code}m━━\x1b[0m {resource}" if colour else f"{resource[0]} {resource}")
+    return f"used, percent of the nodes:  {'   '.join(keys)}"
+
+
+def check_file(path: Path) -> None:
+    """Check `--plot` before a long run. UserError when no plot can be written there."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise UserError(f"--plot {path}: expected a name that ends in .png, .svg or .pdf")
+    if not path.resolve().parent.is_dir():
+        raise UserError(f"--plot {path}: no such directory: {path.resolve().parent}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError(f"--plot {path}: matplotlib is not installed; the extra remuda[plot] installs it")
+
+
+def file_plot(samples: Samples, unit: str, title: str, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(10, 5), layout="constrained")
+    for resource in samples.resources():
+        series = samples.series(resource)
+        colour = COLOURS.get(resource)
+        axes.plot(samples.times, series, label=f"{resource} (peak {max(series):.3g}%)", color=colour, linewidth=1.2)
+        axes.fill_between(samples.times, series, alpha=0.12, color=colour)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_xlabel(unit)
+    axes.set_ylabel("used, percent of the nodes")
+    axes.set_ylim(0, _top(samples))
+    if samples.times:
+        axes.set_xlim(samples.times[0], max(samples.times[-1], samples.times[0] + 1e-9))
+    axes.grid(visible=True, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    if samples.resources():
+        axes.legend(loc="upper left", frameon=False)
+    try:
+        figure.savefig(path, dpi=140)
+    except OSError as error:
+        raise UserError(f"--plot {path}: {error.strerror}") from None
+    finally:
+        pyplot.close(figure)
+
+
+def _top(samples: Samples) -> float:
+    """A little above the peak."""
+    peak = max((max(samples.series(resource), default=0.0) for resource in samples.resources()), default=0.0)
+    return min(102.0, peak * 1.1) if peak else 1.0

@@ -1,0 +1,118 @@
+"""The workloads of `remuda load`: a synthetic load and a recorded trace, behind one protocol."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from remuda_bus.bus import Bus
+
+from ...errors import UserError
+from ..driver import Driver
+from ..rm_state import RmState, RunningAllocation
+from . import openb, replay, synthetic
+from .samples import Samples
+from .trace import DAY_S, steps
+
+TOGETHER_S = 0.1  # with a speed: what is sent together is at most this far apart, real seconds
+FAST_TOGETHER_S = 3_600.0  # without: trace seconds
+
+
+class Workload(Protocol):
+    """`total` asks in all; `departed`: by reason, how many were taken back because they waited in vain; `notes`: what
+    a reader of the report has to know."""
+
+    title: str
+    config: str
+    total: int
+    unit: str
+    samples: Samples
+    departed: Counter[str]
+    notes: Sequence[str]
+
+    def placed(self, new: list[RunningAllocation]) -> None: ...
+
+    async def run(self, driver: Driver, bus: Bus) -> None:
+        """Returns when it is over; raises NoAnswer when the scheduler does not answer any more."""
+        ...
+
+    def progress(self, rm_state: RmState) -> tuple[int, str]:
+        """How many of `total` are through, and where it is, in a word."""
+        ...
+
+
+class SyntheticWorkload:
+    config = synthetic.CONFIG
+    unit = "seconds"
+    notes: Sequence[str] = ()
+
+    def __init__(self, nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None) -> None:
+        self.title = f"{nodes:,} nodes, {apps:,} applications with {asks:,} asks each"
+        self.total = apps * asks
+        self.departed: Counter[str] = Counter()
+        self._load = synthetic.Synthetic(nodes, apps, asks, rate, duration_s)
+        self.samples = self._load.samples
+
+    def placed(self, new: list[RunningAllocation]) -> None:
+        self._load.placed(new)
+
+    async def run(self, driver: Driver, bus: Bus) -> None:
+        await self._load.prepare(driver)
+        await self._load.run(driver)
+
+    def progress(self, rm_state: RmState) -> tuple[int, str]:
+        return rm_state.placed + rm_state.rejected_asks, f"{len(rm_state.waiting):,} wait"
+
+
+class TraceWorkload:
+    """Reads both files at once, so that what is wrong with them is said before anything is started."""
+
+    config = replay.CONFIG
+    unit = "days"
+
+    def __init__(self, nodes: Path, pods: Path, speed: float | None) -> None:
+        self._nodes, self._pods = openb.read_nodes(nodes), openb.read_pods(pods)
+        self._steps = steps(self._pods, FAST_TOGETHER_S if speed is None else TOGETHER_S * speed)
+        self._speed = speed
+        choosy = sum(bool(pod.gpu_spec) for pod in self._pods)
+        self.notes: Sequence[str] = (
+            [f"{choosy:,} pods ask for certain GPU models; the replay ignores that"] if choosy else []
+        )
+        days = (self._steps[-1].time - min(pod.created for pod in self._pods)) / DAY_S
+        self.title = f"{pods.name}: {len(self._nodes):,} nodes, {len(self._pods):,} pods over {days:.0f} days"
+        self.total = len(self._pods)
+        self.samples = Samples()
+        self.departed: Counter[str] = Counter()
+        self._replay: replay.Replay | None = None
+
+    def placed(self, new: list[RunningAllocation]) -> None:
+        """A pod leaves when the trace says so."""
+
+    async def run(self, driver: Driver, bus: Bus) -> None:
+        self._replay = replay.Replay(driver, bus, self._nodes, self._pods, self._speed, self.samples, self.departed)
+        await self._replay.prepare()
+        await self._replay.run(self._steps)
+
+    def progress(self, rm_state: RmState) -> tuple[int, str]:
+        if self._replay is None:
+            return 0, ""
+        return (
+            self._replay.done,
+            f"day {self._replay.time / DAY_S:.0f}, {len(rm_state.running):,} run, {len(rm_state.waiting):,} wait",
+        )
+
+
+def workload(
+    nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None,
+    trace: tuple[str, Path, Path] | None, speed: float | None,
+) -> Workload:  # fmt: skip
+    """What the options ask for."""
+    if trace is None:
+        if speed is not None:
+            raise UserError("--speed belongs to --trace")
+        return SyntheticWorkload(nodes, apps, asks, rate, duration_s)
+    if trace[0] != "openb":
+        raise UserError(f"--trace {trace[0]}: unknown format: expected openb NODES.csv PODS.csv")
+    return TraceWorkload(trace[1], trace[2], speed)

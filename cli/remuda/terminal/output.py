@@ -1,0 +1,35 @@
+"""Output on the terminal: the console, and lines of log-like output."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+
+from rich.console import Console
+
+_LOG_TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z +")
+SMALLEST_SCREEN = (60, 16)  # columns, rows: the smallest terminal for a live screen
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def is_live(plain: bool) -> bool:
+    """Whether stdout is a terminal large enough for a live screen."""
+    return (
+        not plain
+        and sys.stdout.isatty()
+        and console.width >= SMALLEST_SCREEN[0]
+        and console.height >= SMALLEST_SCREEN[1]
+    )
+
+
+def print_line(source: str, text: str) -> None:
+    """Print one line with time and source, without markup or wrapping."""
+    print(f"{time.strftime('%H:%M:%S')} {source:<11} {text}", flush=True)
+
+
+def print_log_line(source: str, text: str) -> None:
+    """Print a line of a service's log without the time it begins with."""
+    print_line(source, _LOG_TIME.sub("", text))

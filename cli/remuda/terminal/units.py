@@ -1,0 +1,58 @@
+"""Short figures in the unit of their resource."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+
+def amount(resource: str, value: int) -> str:
+    """A quantity of a resource: vcore and gpu in whole units, memory in bytes with a binary suffix."""
+    if resource in ("vcore", "gpu"):
+        return number(value / 1000)
+    if resource == "memory":
+        return size(value)
+    return number(value)
+
+
+def amounts(resource: Mapping[str, int], empty: str = "-") -> str:
+    """`vcore 4, memory 16G`, in that order, then the others by name."""
+    return ", ".join(f"{name} {amount(name, resource[name])}" for name in ordered(resource)) or empty
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    first = ("vcore", "memory", "gpu")
+    return sorted(names, key=lambda name: (first.index(name) if name in first else len(first), name))
+
+
+def number(value: float) -> str:
+    """At most five characters or so: 0.25, 4, 12.5, 1,500, 25k, 1.2M, 9.22E."""
+    if abs(value) < 9_999.5:
+        return f"{int(value):,}" if value == int(value) else _three(value)
+    return _with_suffix(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
+
+
+def size(value: float) -> str:
+    """Bytes: 512Mi, 16Gi, 1.5Ti, 8Ei."""
+    return _with_suffix(value, 1024, ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+
+
+def _with_suffix(value: float, step: int, suffixes: Sequence[str]) -> str:
+    for suffix in suffixes[:-1]:
+        if abs(value) < step - 0.5:
+            return f"{_three(value)}{suffix}"
+        value /= step
+    return f"{_three(value)}{suffixes[-1]}"
+
+
+def _three(value: float) -> str:
+    """Three significant digits, without exponent."""
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value == 0 or abs(value) >= 0.001 else f"{value:.3f}"
+
+
+def duration(ms: float) -> str:
+    """A latency: 0.8 ms, 12 ms, 1.5 s."""
+    if ms >= 999.5:
+        return f"{_three(ms / 1000)} s"
+    return f"{ms:.2g} ms" if ms < 9.95 else f"{ms:.0f} ms"

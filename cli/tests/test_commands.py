@@ -1,0 +1,205 @@
+"""Every command, with whatever a person may get wrong: one line on stderr, never a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from cli.tests.running import finished
+from cli.tests.test_mistakes import NOWHERE, command
+from remuda.embedded import NatsServer, free_port
+from remuda.embedded.nats_server import _binary
+from remuda.main import cli
+
+DIGITS = "9" * 5_000
+NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
+# What only acts: everything else lists or shows, and has --json.
+ACTS = {
+    "up", "run", "demo", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add", "rm remove", "rm forget",
+}  # fmt: skip
+# Each with one place for a name.
+NAMED = (
+    ["queues", "{}"], ["applications", "{}"], ["nodes", "{}"], ["usage", "{}"], ["rebuild", "{}", "--yes"],
+    ["resume", "{}", "--yes"], ["resume", "{}", "--yes", "--json"],
+    ["explain", "{}"], ["explain", "rm", "app\x00{}"], ["explain", "rm", "app", "key\x07{}"],
+    ["story", "x", "--rm", "{}"], ["load", "--rm", "{}"], ["dead-letters", "{}"],
+    ["dead-letters", "{}", "--forget", "--yes"],
+    ["rm", "add", "{}"], ["rm", "remove", "{}"],
+    ["status", "--nats", "{}"], ["queues", "rm", "--nats", "http://{}"], ["run", "core", "--nats", "nats://{}:x"],
+    ["declare", "--nats", "tls://{}:0"], ["run", "{}"], ["load", "--trace", "{}", "a", "b"],
+)  # fmt: skip
+NUMBERS = (
+    ["up", "--port", "{}"], ["up", "--cores", "{}"], ["load", "--nodes", "{}"], ["load", "--rate", "x{}"],
+    ["declare", "--replicas", "{}"], ["dead-letters", "rm", "{}"], ["demo", "--seconds", "x{}"],
+)  # fmt: skip
+ASKS_A_SYSTEM = (
+    ["status"], ["queues", "rm"], ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"],
+    ["applications", "rm", "--queue", "root.a"], ["nodes", "rm"], ["usage", "rm"], ["dead-letters"],
+    ["dead-letters", "rm", "1"], ["dead-letters", "rm", "--forget", "--yes"], ["rebuild", "rm", "--yes"],
+    ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"],
+)  # fmt: skip
+
+
+def one_line(code: int, err: str) -> None:
+    assert code in (1, 2), err
+    assert err.startswith("remuda: ") and err.count("\n") == 1 and len(err) < 700, err
+    assert err.rstrip("\n").isprintable(), err
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("remuda.limits.CONNECT_WITHIN_S", 0.2)
+    monkeypatch.setattr("remuda.limits.DECLARE_WITHIN_S", 0.2)
+    monkeypatch.chdir(tmp_path)
+
+
+def names() -> Iterator[tuple[list[str], str]]:
+    return ((arguments, name) for arguments in NAMED for name in NAMES if "--" not in name or "{}" not in arguments)
+
+
+@pytest.mark.parametrize(("arguments", "name"), list(names()))
+def test_names(monkeypatch, capsys, arguments: list[str], name: str) -> None:
+    code, out, err = command(monkeypatch, capsys, *(one.replace("{}", name) for one in arguments))
+    one_line(code, err)
+    assert out == ""
+
+
+@pytest.mark.parametrize("arguments", NUMBERS)
+@pytest.mark.parametrize("number", ["", "-1", DIGITS, "1e999", "nan"])
+def test_numbers(monkeypatch, capsys, arguments: list[str], number: str) -> None:
+    code, _, err = command(monkeypatch, capsys, *(one.replace("{}", number) for one in arguments))
+    one_line(code, err)
+
+
+@pytest.mark.parametrize("arguments", [*ASKS_A_SYSTEM, ["declare"], ["backup", "new"]])
+def test_no_server(monkeypatch, capsys, arguments: list[str]) -> None:
+    code, _, err = command(monkeypatch, capsys, *arguments, "--nats", NOWHERE)
+    one_line(code, err)
+    assert NOWHERE in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["config", "check", "{}"], ["up", "--config", "{}"], ["run", "config", "--file", "{}"], ["restore", "{}"],
+        ["load", "--trace", "openb", "{}", "{}"],
+    ],
+)  # fmt: skip
+def test_files(monkeypatch, capsys, tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    (tmp_path / "loop").symlink_to("loop")
+    waits_for_a_better_one = arguments[0] in ("up", "run")
+    for path in ("missing", str(tmp_path), "loop", "binary/below", "x" * 5_000, "", "binary", "/proc/self/mem"):
+        if waits_for_a_better_one and path in ("binary", "/proc/self/mem"):
+            continue
+        code, _, err = command(monkeypatch, capsys, *(one.replace("{}", path) for one in arguments))
+        one_line(code, err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["up", "--data", "{}", "--plain"], ["backup", "{}"], ["keys", "{}"], ["rm", "add", "a", "--keys", "{}"],
+        ["rm", "remove", "a", "--keys", "{}"], ["rebuild", "a", "--yes", "--directory", "{}"],
+        ["load", "--record", "{}"], ["load", "--plot", "{}.png"],
+    ],
+)  # fmt: skip
+def test_directories(monkeypatch, capsys, tmp_path: Path, arguments: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    for path in ("file/below", "/proc/nothing/below", "x" * 5_000):
+        code, _, err = command(monkeypatch, capsys, *(one.replace("{}", path) for one in arguments))
+        one_line(code, err)
+
+
+def test_settings(monkeypatch, capsys, tmp_path: Path) -> None:
+    (tmp_path / "seed").write_text("SUnonsense")
+    for variable, value in {
+        "REMUDA_NATS_URL": "nonsense://",
+        "REMUDA_NATS_SEED": "/nowhere",
+        "REMUDA_NATS_CA": str(tmp_path / "seed"),
+        "REMUDA_NATS_CERT": str(tmp_path / "seed"),
+        "REMUDA_INSTANCE": "a *",
+        "REMUDA_LOG_LEVEL": "loud",
+        "REMUDA_HEALTH_PORT": DIGITS,
+        "REMUDA_SNAPSHOT_FACTS": "many",
+        "REMUDA_REPLICAS": "-1",
+    }.items():
+        with monkeypatch.context() as patched:
+            patched.setenv(variable, value)
+            code, _, err = command(patched, capsys, "run", "core")
+            if "REMUDA_NATS_" not in variable:
+                one_line(code, err)
+                assert variable in err
+            assert code == 1 and "Traceback" not in err
+            if variable.startswith("REMUDA_NATS_"):
+                code, _, err = command(patched, capsys, "status")
+                one_line(code, err)
+
+
+async def test_a_server_without_streams(server: NatsServer) -> None:
+    for arguments in ASKS_A_SYSTEM:
+        if arguments[0] != "load":  # which waits for the services
+            code, said = await finished(*arguments, "--nats", server.url)
+            assert code == 1 and "Traceback" not in said and "remuda: " in said, (arguments, said)
+
+
+async def test_a_server_without_jetstream() -> None:
+    port = free_port("127.0.0.1")
+    plain = await asyncio.create_subprocess_exec(_binary(), "-a", "127.0.0.1", "-p", str(port), stderr=DEVNULL)
+    try:
+        for arguments in (*ASKS_A_SYSTEM, ["restore", "x"], ["backup", "y"]):
+            if arguments[0] != "load":
+                code, said = await finished(*arguments, "--nats", f"nats://127.0.0.1:{port}")
+                assert code == 1 and "Traceback" not in said and "remuda: " in said, (arguments, said)
+    finally:
+        plain.kill()
+        await plain.wait()
+
+
+def test_permission_denied(monkeypatch, capsys, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    secret = tmp_path / "secret"
+    secret.write_text("")
+    secret.chmod(0)
+    code, _, err = command(monkeypatch, capsys, "config", "check", str(secret))
+    one_line(code, err)
+    assert "Permission denied" in err
+
+
+def commands() -> dict[str, typer.models.CommandInfo]:
+    found = {}
+    for group, prefix in [(cli, ""), *((one.typer_instance, f"{one.name} ") for one in cli.registered_groups)]:
+        assert group is not None
+        for one in group.registered_commands:
+            assert one.callback is not None
+            found[prefix + (one.name or one.callback.__name__)] = one
+    return found
+
+
+def test_whatever_lists_or_shows_has_json() -> None:
+    for name, one in commands().items():
+        assert one.callback is not None
+        assert ("json" in one.callback.__annotations__) == (name not in ACTS) or name == "load", name
+
+
+def test_every_command_is_in_the_operators_guide_or_the_readme() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "README.md").read_text() + (root / "docs/operations.md").read_text()
+    assert not [name for name in commands() if f"remuda {name}" not in text and f"cli {name}" not in text]
+
+
+def test_version_and_completion(monkeypatch, capsys) -> None:
+    code, out, _ = command(monkeypatch, capsys, "--version")
+    assert code == 0 and out.startswith("remuda ")
+    monkeypatch.setenv("_REMUDA_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "remuda dead")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    code, out, _ = command(monkeypatch, capsys)
+    assert out.strip() == "dead-letters"

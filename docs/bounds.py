@@ -1,0 +1,60 @@
+"""Writes the table of bounds (remuda_proto.bounds) into bounds.md.
+
+    python docs/bounds.py [--check]
+
+`--check` changes nothing and fails where the document differs from the table.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from remuda_proto import bounds
+
+DOCUMENT = Path(__file__).with_name("bounds.md")
+BEGIN, END = "<!-- written by docs/bounds.py -->\n", "<!-- end -->\n"
+INT64 = {bounds.INT64: "any int64", bounds.INT32: "any int32"}
+
+
+def table() -> str:
+    lines = ["| field | bound | reason | above it |", "|---|---|---|---|"]
+    for field, bound in bounds.FIELDS.items():
+        if row := describe(bound):
+            lines.append(f"| `{field}` | {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def describe(bound: bounds.Bound) -> tuple[str, str, str] | None:
+    """Bound, reason, and what happens above it. None for a field that needs no bound."""
+    match bound:
+        case bounds.Text(most, why, cut):
+            return f"{most:,} bytes", why, "shortened" if cut else "refused"
+        case bounds.Texts(most, each, total, why):
+            return f"{most:,} texts of {each:,} bytes, {total:,} bytes together", why, "refused"
+        case bounds.TextMap(most, key, value, total, why):
+            sizes = f"keys of {key:,} bytes, values of {value:,}, {total:,} bytes together"
+            return f"{most:,} entries, {sizes}", why, "refused"
+        case bounds.Items(most, why, key):
+            return f"{most:,} entries{f', keys of {key:,} bytes' if key else ''}", why, "refused"
+        case bounds.Number(least, most, why, saturates):
+            numbers = INT64.get((least, most), f"{least:,} to {most:,}")
+            return numbers, why, "saturates" if saturates else "refused"
+        case bounds.Choice(unknown):
+            return "the names of the enumeration", "other numbers mean nothing", unknown
+    return None
+
+
+def main(check: bool) -> None:
+    text = DOCUMENT.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, behind = rest.partition(END)
+    written = f"{before}{BEGIN}{table()}{END}{behind}"
+    if not check:
+        DOCUMENT.write_text(written)
+    elif written != text:
+        sys.exit(f"{DOCUMENT}: the table is not that of remuda_proto.bounds; `make docs` writes it")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] == ["--check"])

@@ -1,0 +1,107 @@
+"""The requests of an RM: the calls of a ResourceManager that publish (000, RM and scheduler updates)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from remuda_proto.constants import NODE_PARTITION
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.request_encoding import Releasable, RequestEncoder, sized
+from remuda_sdk.session import Session
+
+
+class RequestsOfRm:
+    """The part of a ResourceManager that sends requests.
+
+    Each call returns once the server has stored the request: the stream sequence of the (last) message, to which a
+    DeadLetter refers; 0 when there was nothing to send. It raises Full when the stream stays full, Unanswered when the
+    server stays away (both after `retry_for_s`), Superseded, and ValueError when one element is larger than the server
+    accepts. `partition`: the name of the partition; empty: `default`."""
+
+    _session: Session
+    _encoder: RequestEncoder
+
+    @property
+    def _limit(self) -> int:
+        raise NotImplementedError
+
+    async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
+        raise NotImplementedError
+
+    # Nodes
+
+    async def report_nodes(self, nodes: Iterable[si.NodeInfo]) -> int:
+        """Report new nodes. A node without an action is created open for allocations."""
+        return await self._send_nodes(nodes, si.NodeInfo.CREATE)
+
+    async def update_nodes(self, nodes: Iterable[si.NodeInfo]) -> int:
+        """Update the capacity, the occupied amounts and the attributes of known nodes. What is absent stays
+        unchanged."""
+        return await self._send_nodes(nodes, si.NodeInfo.UPDATE)
+
+    async def drain(self, *node_ids: str, partition: str = "") -> int:
+        """Close nodes for new allocations."""
+        return await self._act(node_ids, si.NodeInfo.DRAIN_NODE, partition)
+
+    async def undrain(self, *node_ids: str, partition: str = "") -> int:
+        """Open drained nodes for allocations."""
+        return await self._act(node_ids, si.NodeInfo.DRAIN_TO_SCHEDULABLE, partition)
+
+    async def decommission(self, *node_ids: str, partition: str = "") -> int:
+        """Remove nodes. The scheduler releases their allocations."""
+        return await self._act(node_ids, si.NodeInfo.DECOMISSION, partition)
+
+    # Applications, asks, releases
+
+    async def submit(self, *applications: si.AddApplicationRequest) -> int:
+        """Submit applications."""
+        return await self._publish("application", self._encoder.submissions(applications, self._limit))
+
+    async def remove(self, *application_ids: str, partition: str = "") -> int:
+        """Remove applications that have ended, with all their asks and allocations."""
+        return await self._publish("application", self._encoder.removals(application_ids, partition, self._limit))
+
+    async def ask(self, asks: Iterable[si.AllocationAsk]) -> int:
+        """Ask for allocations."""
+        return await self._publish("allocation", self._encoder.asks(asks, self._limit))
+
+    async def report_allocations(self, allocations: Iterable[si.Allocation]) -> int:
+        """Report allocations that already run and were not reported with their node."""
+        return await self._publish("allocation", self._encoder.allocations(allocations, self._limit))
+
+    async def release(self, releases: Iterable[Releasable]) -> int:
+        """Release allocations (Allocation or AllocationRelease) and asks (AllocationAskRelease)."""
+        return await self._publish("allocation", self._encoder.releases(releases, self._limit))
+
+    async def confirm(self, *releases: si.AllocationRelease) -> int:
+        """Confirm releases that the scheduler has requested. Needed only with `confirm_releases=False`, or to confirm
+        before the callback is processed."""
+        self._session.record_confirmed(releases)
+        return await self.release(releases)
+
+    async def update_configuration(
+        self, text: str, *, policy_group: str = "", extra_config: Mapping[str, str] | None = None
+    ) -> int:
+        """Change the configuration. `text`: the text of a queues.yaml; empty: the configuration of the policy group.
+        The scheduler reports a refusal as a DeadLetter."""
+        request = si.UpdateConfigurationRequest(
+            rmID=self._encoder.rm_id, policyGroup=policy_group, config=text, extraConfig=extra_config
+        )
+        return await self._publish("configuration", sized(request, self._limit))
+
+    async def _send_nodes(self, nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> int:
+        return await self._publish("node", self._encoder.nodes(_acting(nodes, action), self._limit))
+
+    async def _act(self, node_ids: Iterable[str], action: si.NodeInfo.ActionFromRM.ValueType, partition: str) -> int:
+        attributes = {NODE_PARTITION: partition} if partition else None
+        return await self._send_nodes((si.NodeInfo(nodeID=one, attributes=attributes) for one in node_ids), action)
+
+
+def _acting(nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> Iterable[si.NodeInfo]:
+    for node in nodes:
+        if node.action == si.NodeInfo.UNKNOWN_ACTION_FROM_RM:
+            acting = si.NodeInfo(action=action)
+            acting.MergeFrom(node)
+            yield acting
+        else:
+            yield node

@@ -1,0 +1,87 @@
+"""Sends the active configuration to RMs that use the file and have another text.
+
+The distributor compares after each change of a record or of the file, and every few seconds. So a send that fails is
+repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_config.extra_config import read_timing
+from remuda_config.shell.active_configuration import AcceptedText, ActiveConfiguration
+from remuda_config.shell.assignments import AssignedConfiguration, Assignments
+from remuda_config.shell.file_changes import file_changes
+from remuda_config.shell.records import RmRecord, read_record
+from remuda_proto.remuda.v1 import inbox_pb2
+
+log = structlog.get_logger()
+
+
+class Distributor:
+    def __init__(self, bus: Bus, active: ActiveConfiguration | None, assignments: Assignments) -> None:
+        self._bus = bus
+        self._active = active
+        self._assignments = assignments
+        self._sending = asyncio.Lock()
+
+    async def follow_rms(self) -> None:
+        async for entry in self._bus.watch(subjects.RMS.name):
+            record = read_record(entry)
+            if record is None:
+                await self._assignments.remove(subjects.rm_of_key(entry.key))
+                continue
+            self._assignments.records[record.rm_id] = record
+            await self._distribute([record], self._assignments.answer_for(record))
+
+    async def follow_file(self, file: Path) -> None:
+        assert self._active is not None
+        async for _ in file_changes(file):
+            try:
+                await self._active.refresh()
+            except BusError as error:
+                log.warning("the configuration cannot be stored, trying again", error=str(error))
+            await self._distribute(list(self._assignments.records.values()))
+
+    async def _distribute(self, records: Iterable[RmRecord], arrived: AssignedConfiguration | None = None) -> None:
+        """`arrived`: the configuration that an RM has got with its registration."""
+        async with self._sending:
+            for record in records:
+                try:
+                    if arrived is not None:
+                        await self._assignments.assign(record.rm_id, arrived)
+                    if record.uses_file and self._active is not None and self._active.current is not None:
+                        await self._send(record, self._active.current)
+                except BusError as error:
+                    log.warning("configuration not sent, trying again", rm=record.rm_id, error=str(error))
+
+    async def _send(self, record: RmRecord, current: AcceptedText) -> None:
+        """Put the configuration into the RM's inbox, unless it was assigned already."""
+        rm_id = record.rm_id
+        if (await self._assignments.assignment_of(rm_id)).revision == current.revision:
+            return
+        assigned = await self._assignments.assignment_of(rm_id, refresh=True)
+        if assigned.revision == current.revision:  # another configuration service was faster
+            return
+        command = inbox_pb2.Command()
+        command.configure.rm_id = rm_id
+        command.configure.configuration.CopyFrom(current.configuration)
+        command.configure.configuration.compatibility = assigned.compatibility
+        if assigned.timing:
+            command.configure.configuration.timing.CopyFrom(read_timing(assigned.timing)[0])
+        # Every configuration service, also after a restart, sends the same ID, so the stream stores the command once.
+        # After a new registration the record's revision is another one, and the command is stored again.
+        msg_id = f"configure.{rm_id}.{current.revision}.{record.revision}"
+        await self._bus.append(subjects.inbox(rm_id), command.SerializeToString(), msg_id=msg_id)
+        checksum, source = current.configuration.checksum, current.configuration.source
+        await self._assignments.assign(
+            rm_id, replace(assigned, revision=current.revision, checksum=checksum, source=source)
+        )
+        log.info("configuration sent", rm=rm_id, revision=current.revision, checksum=checksum)

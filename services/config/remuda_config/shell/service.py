@@ -1,0 +1,56 @@
+"""The process of the configuration service: answers which configuration an RM gets, and distributes the file's."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Literal
+
+import structlog
+
+from remuda_bus import health, subjects
+from remuda_bus.bus import Bus
+from remuda_bus.process import Settings
+from remuda_config.build import BUILT_IN, checksum
+from remuda_config.shell.active_configuration import ActiveConfiguration
+from remuda_config.shell.assignments import Assignments
+from remuda_config.shell.distributor import Distributor
+from remuda_config.shell.resolver import ConfigurationResolver
+from remuda_config.shell.status import answer_current
+from remuda_config.shell.worker_pool import WorkerPool
+
+log = structlog.get_logger()
+
+
+class ConfigSettings(Settings):
+    """REMUDA_COMPATIBILITY: the compatibility of RMs whose `extraConfig` has no key `compatibility`."""
+
+    compatibility: Literal["none", "yunikorn-1.4"] = "none"
+
+
+async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
+    """Serve until cancelled. Without a file, RMs that bring no configuration get the built-in default."""
+    own = settings if isinstance(settings, ConfigSettings) else ConfigSettings()
+    async with WorkerPool() as pool:
+        active = ActiveConfiguration(bus, file, pool) if file else None
+        if active is None:
+            log.info("no configuration file", default="built-in", checksum=checksum(BUILT_IN))
+        assignments = Assignments(bus, own.compatibility)
+        resolver = ConfigurationResolver(bus, active, assignments, pool, own.compatibility)
+        distributor = Distributor(bus, active, assignments)
+        # Each process answers, since one of them may hang. The first answer counts.
+        await bus.serve(subjects.RESOLVE_CONFIGURATION, resolver.answer, "resolve", lambda: True)
+        await bus.serve(
+            subjects.CURRENT_CONFIGURATIONS,
+            lambda _: answer_current(active, assignments, own.compatibility),
+            "current",
+            lambda: True,
+        )
+        # Requests that arrive before are answered as soon as the file is loaded.
+        if active is not None:
+            await active.load()
+        health.PROCESS_HEALTH.set_status("answers which configuration an RM has")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(distributor.follow_rms())
+            if file is not None:
+                tasks.create_task(distributor.follow_file(file))

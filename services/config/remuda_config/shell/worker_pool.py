@@ -1,0 +1,117 @@
+"""The pool of worker processes that read texts of queues.yaml (ADR 0055).
+
+A text comes from outside and may take seconds of processor time. In the service's own process it would hold up the
+answers to all other RMs, also in a thread. A worker has a limit of processor time and of memory. Whatever happens to it
+is a problem of that text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from remuda_config import limits
+from remuda_config.problems import Invalid, Problem
+from remuda_config.wire import problems_from_wire
+from remuda_config.worker import LENGTH, encode_request
+from remuda_proto.remuda.v1 import config_pb2
+
+log = structlog.get_logger()
+
+
+class WorkerPool:
+    """At most WORKERS texts are read at the same time, and one that is large: a worker remains for small ones."""
+
+    def __init__(self, memory_bytes: int = limits.WORKER_MEMORY_BYTES) -> None:
+        self._memory_bytes = memory_bytes
+        self._idle: list[_Worker] = []
+        self._slots = asyncio.Semaphore(limits.WORKERS)
+        self._large = asyncio.Semaphore(1)
+
+    async def __aenter__(self) -> Self:
+        self._idle.append(await _Worker.start(self._memory_bytes))  # the first RM does not wait for it
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._idle:
+            await worker.stop()
+        self._idle.clear()
+
+    async def load(self, text: str, source: str, cpu_s: int = limits.LOAD_CPU_S) -> config_pb2.Configuration:
+        """As `remuda_config.load`, in a worker and with at most `cpu_s` of processor time. Raises Invalid."""
+        is_large = len(text) > limits.LARGE_TEXT_CHARACTERS
+        async with self._large if is_large else contextlib.nullcontext(), self._slots:
+            worker, answer = await self._read(text, source, cpu_s)
+            if is_large:  # the worker keeps the memory that the text has taken
+                await worker.stop()
+            else:
+                self._idle.append(worker)
+        if answer.problems:
+            raise Invalid(problems_from_wire(answer.problems))
+        return answer.configuration
+
+    async def _read(self, text: str, source: str, cpu_s: int) -> tuple[_Worker, config_pb2.ResolvedConfiguration]:
+        request = encode_request(text, source, cpu_s)
+        size = len(text.encode(errors="surrogatepass"))
+        status = 0
+        for attempt in range(limits.LOAD_ATTEMPTS):
+            worker = self._idle.pop() if self._idle and attempt == 0 else await _Worker.start(self._memory_bytes)
+            try:
+                answer = await worker.ask(request, limits.LOAD_TIMEOUT_S + cpu_s)
+            except BaseException:
+                await worker.stop(within_s=0)
+                raise
+            if answer is not None:
+                return worker, answer
+            status = await worker.stop()
+            if status == -signal.SIGXCPU:
+                raise Invalid([Problem("", 0, f"a text of {size} bytes takes more than {cpu_s} s to read")])
+            log.warning("a worker ended while it read a configuration", status=status, text_bytes=size)
+        raise Invalid([Problem("", 0, f"a text of {size} bytes ended the process that reads it (status {status})")])
+
+
+class _Worker:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, memory_bytes: int) -> _Worker:
+        command = (sys.executable, "-m", "remuda_config.worker", str(memory_bytes))
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            )
+        )
+
+    async def ask(self, request: bytes, timeout_s: float) -> config_pb2.ResolvedConfiguration | None:
+        """The answer; None: the process has ended, or it hangs."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                stdin.write(LENGTH.pack(len(request)) + request)
+                await stdin.drain()
+                (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
+                return config_pb2.ResolvedConfiguration.FromString(await stdout.readexactly(length))
+        except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
+            return None
+
+    async def stop(self, within_s: float = limits.WORKER_STOPS_WITHIN_S) -> int:
+        """End the process, by force if it does not end with its stdin. Its exit status."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            return await self._process.wait()

@@ -1,0 +1,24 @@
+"""Problems of a configuration as messages, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from remuda_config import limits
+from remuda_config.problems import Problem
+from remuda_proto.remuda.v1 import config_pb2
+
+
+def problems_to_wire(problems: Sequence[Problem]) -> list[config_pb2.ConfigurationProblem]:
+    """At most MAX_PROBLEMS problems, and the number of the others as one more."""
+    shown = list(problems[: limits.MAX_PROBLEMS])
+    if more := len(problems) - len(shown):
+        shown.append(Problem("", 0, f"and {more} more"))
+    return [
+        config_pb2.ConfigurationProblem(path=problem.path, line=problem.line, message=problem.message)
+        for problem in shown
+    ]
+
+
+def problems_from_wire(problems: Iterable[config_pb2.ConfigurationProblem]) -> list[Problem]:
+    return [Problem(problem.path, problem.line, problem.message) for problem in problems]

@@ -1,0 +1,127 @@
+"""The service in this process, on a real NATS server, and what tests ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import remuda_config
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import BusError
+from remuda_bus.nats import NatsBus, connect
+from remuda_config.shell import ConfigSettings, main
+from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
+from services.config.tests.texts import queues
+
+WITHIN_S = 10.0
+
+
+@contextlib.asynccontextmanager
+async def service(server: NatsServer, file: Path | None = None, compatibility: str = "none") -> AsyncIterator[None]:
+    """The service with a connection of its own, as in a process; answering when the block begins, gone after it."""
+    bus = await connect(server.url, "config")
+    settings = ConfigSettings(nats_url=server.url, compatibility=compatibility)
+    work = asyncio.create_task(main(bus, settings, file))
+    try:
+        await eventually(lambda: work.done() or answers(bus))
+        yield
+        assert not work.done(), work
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        await bus.close()
+
+
+async def answers(bus: NatsBus) -> bool:
+    with contextlib.suppress(BusError):
+        await bus.request(subjects.CURRENT_CONFIGURATIONS, timeout_s=0.5)
+        return True
+    return False
+
+
+async def eventually(condition):
+    """What the condition gives as soon as it is not false; it may be a coroutine function."""
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        value = condition()
+        value = await value if asyncio.iscoroutine(value) else value
+        if value:
+            return value
+        assert time.monotonic() < deadline, condition
+        await asyncio.sleep(0.02)
+
+
+async def resolve(bus, rm_id="rm-1", config="", **extra) -> config_pb2.ResolvedConfiguration:
+    request = config_pb2.ResolveConfiguration(rm_id=rm_id, policy_group="group", config=config, extra_config=extra)
+    answer = await bus.request(subjects.RESOLVE_CONFIGURATION, request.SerializeToString())
+    return config_pb2.ResolvedConfiguration.FromString(answer.payload)
+
+
+async def current(bus) -> dict[str, Any]:
+    return json.loads((await bus.request(subjects.CURRENT_CONFIGURATIONS)).payload)
+
+
+async def register(bus, rm_id="rm-1", source="file", state="registered", extra_config=None) -> None:
+    """What rmproxy writes about an RM."""
+    value = {"rm_id": rm_id, "policy_group": "group", "version": "", "config_source": source, "state": state}
+    value["extra_config"] = extra_config or {}
+    await bus.put(subjects.RMS.name, subjects.key_of(rm_id), json.dumps(value).encode())
+
+
+async def inbox(bus, rm_id="rm-1") -> list[inbox_pb2.Configure]:
+    reader = await bus.read(subjects.INBOX.name, subjects.inbox(rm_id))
+    messages = await reader.batch(timeout_s=0.2)
+    await reader.close()
+    return [inbox_pb2.Command.FromString(message.payload).configure for message in messages]
+
+
+def limited(applications: int) -> str:
+    return queues(f"- {{name: a, maxapplications: {applications}}}")
+
+
+def applications(configuration: config_pb2.Configuration) -> int:
+    return configuration.partitions[0].root.queues[0].max_applications
+
+
+async def sent(bus, count: int, rm_id="rm-1") -> list[int]:
+    """maxapplications of queue a in each Configure, once there are `count` of them."""
+
+    async def enough():
+        found = await inbox(bus, rm_id)
+        return found if len(found) >= count else None
+
+    return [applications(configure.configuration) for configure in await eventually(enough)]
+
+
+async def on_record(bus, count: int) -> bool:
+    return len((await current(bus))["rms"]) == count
+
+
+async def problems_of_file(bus) -> list[dict[str, Any]]:
+    return (await current(bus))["file"]["problems"]
+
+
+async def file_problem(bus, message: str) -> bool:
+    return any(message in problem["message"] for problem in await problems_of_file(bus))
+
+
+async def resolved(bus, count: int) -> bool:
+    answer = await resolve(bus)
+    return answer.HasField("configuration") and applications(answer.configuration) == count
+
+
+async def no_rm_waits(bus) -> bool:
+    return not any(rm["waits"] for rm in (await current(bus))["rms"])
+
+
+async def is_active(bus, text: str) -> bool:
+    return (await current(bus))["file"]["checksum"] == remuda_config.checksum(text)
+
+
+BROKEN = limited(1) + "colour: red\nsize: 5\n"

@@ -1,0 +1,87 @@
+"""Replacement: real asks take the places that placeholders keep for them (semantics section 12), gang by gang in the
+order of queues and applications."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from ..facts import PLACEHOLDER_REPLACED, TIMEOUT, Allocated, Fact, ReplacementAsked, ReplacementStarted
+from ..index.gangs import Awaiting
+from ..index.partition import PartitionIndex
+from ..limits import ANSWER_WITHIN_MS
+from ..rules.lifecycle import RESUMING
+from ..rules.required_node import required_node
+from ..rules.resource import Resource, show
+from ..state import Allocation, Node, PendingAsk, State
+from .place import allocate
+from .release import release_requested
+
+
+def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Generator[Fact, None, int]:
+    """Start what replacements can be started, at most `budget`. Returns how many."""
+    started = 0
+    while started < budget and (gang := index.next_gang()) is not None:
+        for pending in gang.heads():
+            found = yield from find_place(index, pending)
+            if found is not None:
+                yield from take(state, pending, *found, now_ms)
+                started += 1
+                break
+        else:
+            index.block(gang)
+    return started
+
+
+def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, None, tuple[Allocation, Node] | None]:
+    """The placeholder to replace and the node to go to. Placeholders that are too small for it are given up."""
+    line, need = index.lines.get(pending), pending.ask.resource
+    if not isinstance(line, Awaiting) or not line.group.free:
+        return None
+    free = line.group.free
+    resuming = line.gang.application.state == RESUMING  # all of them go by themselves
+    if not resuming and not covers(next(iter(free)).fact.resource, need):
+        for placeholder in [p for p in free if not p.releasing and not covers(p.fact.resource, need)]:
+            message = f"too small for {pending.ask.allocation_key}: {show(placeholder.fact.resource)}, {show(need)}"
+            yield release_requested(placeholder, TIMEOUT, message)
+    return place(index, line, pending) if index.lines.get(pending) is line else None
+
+
+def place(index: PartitionIndex, line: Awaiting, pending: PendingAsk) -> tuple[Allocation, Node] | None:
+    """The placeholder's own node if that takes anything new, else any with room."""
+    first, bound_to = None, required_node(pending.ask.tags)
+    for placeholder in line.group.free:
+        if covers(placeholder.fact.resource, pending.ask.resource):
+            node, first = placeholder.node, first or placeholder
+            if node.takes(bound_to) and node.id not in pending.refused:
+                return placeholder, node
+    elsewhere = index.best_node(pending) if first is not None else None
+    return None if first is None or elsewhere is None else (first, elsewhere)
+
+
+def covers(room: Resource, need: Resource) -> bool:
+    return all(amount <= room.get(name, 0) for name, amount in need.items())
+
+
+def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node, now_ms: int) -> Iterator[Fact]:
+    """The RM is asked for the placeholder; the allocation is made when it confirms. Where it declares predicates, it is
+    asked about the node before that."""
+    allocation = allocate(state, pending, node.id)
+    yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
+    if state.predicates:
+        yield ReplacementAsked(
+            allocation.partition,
+            allocation.application_id,
+            allocation.allocation_key,
+            node.id,
+            allocation.uuid,
+            state.next_question,
+            now_ms + ANSWER_WITHIN_MS,
+        )
+    else:
+        yield asked_for(placeholder, allocation)
+
+
+def asked_for(placeholder: Allocation, allocation: Allocated) -> Fact:
+    return release_requested(
+        placeholder, PLACEHOLDER_REPLACED, f"replaced by {allocation.allocation_key}, {allocation.uuid}"
+    )

@@ -1,0 +1,84 @@
+"""Writes facts into the state. One function per fact, arithmetic only: it never judges and, on a valid log, never
+fails.
+
+A function returns what the fact has taken out of the state, or has changed without naming it: whoever keeps entries
+beside the state has to find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from .. import facts
+from ..state import State
+from . import allocations, applications, asks, gangs, nodes, preemption, questions, queues, refusals, rms
+
+
+def evolve(state: State, fact: facts.Fact) -> Any:
+    """`state.now_ms` must be the time of the commit the fact is in."""
+    return BY_FACT[type(fact)](state, fact)
+
+
+def nothing(state: State, fact: facts.Fact) -> None:
+    """A refusal changes nothing; it is a fact so that somebody hears of it."""
+
+
+BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
+    facts.TimePassed: rms.time_passed,
+    facts.RmRegistered: rms.rm_registered,
+    facts.RegistrationRefused: nothing,
+    facts.RmPaused: rms.rm_paused,
+    facts.RmResumed: rms.rm_resumed,
+    facts.RmStopped: rms.rm_stopped,
+    facts.ConfigurationApplied: rms.configuration_applied,
+    facts.ConfigurationRefused: nothing,
+    facts.PartitionAdded: queues.partition_added,
+    facts.PartitionChanged: queues.partition_changed,
+    facts.PartitionDraining: queues.partition_draining,
+    facts.PartitionRemoved: queues.partition_removed,
+    facts.QueueAdded: queues.queue_added,
+    facts.QueueChanged: queues.queue_changed,
+    facts.QueueDraining: queues.queue_draining,
+    facts.QueueRestored: queues.queue_restored,
+    facts.QueueRemoved: queues.queue_removed,
+    facts.NodeAdded: nodes.node_added,
+    facts.NodeRejected: nothing,
+    facts.NodeChanged: nodes.node_changed,
+    facts.NodeDraining: nodes.node_draining,
+    facts.NodeSchedulable: nodes.node_schedulable,
+    facts.NodeRemoved: nodes.node_removed,
+    facts.NodeReserved: nodes.node_reserved,
+    facts.NodeUnreserved: nodes.node_unreserved,
+    facts.ApplicationAccepted: applications.application_accepted,
+    facts.ApplicationRejected: applications.application_rejected,
+    facts.RejectionForgotten: applications.rejection_forgotten,
+    facts.ApplicationStateChanged: applications.application_state_changed,
+    facts.ApplicationRemoved: applications.application_removed,
+    facts.AskAccepted: asks.ask_accepted,
+    facts.AskChanged: asks.ask_changed,
+    facts.AskRejected: nothing,
+    facts.AskReleased: asks.ask_released,
+    facts.AskWaiting: asks.ask_waiting,
+    facts.AskOutstanding: nothing,
+    facts.Allocated: allocations.allocated,
+    facts.AllocationRecovered: allocations.allocation_recovered,
+    facts.AllocationRejected: nothing,
+    facts.AllocationReleased: allocations.allocation_released,
+    facts.ReleaseRequested: allocations.release_requested,
+    facts.ReleaseIgnored: nothing,
+    facts.PredicateAsked: questions.predicate_asked,
+    facts.PredicateRefused: questions.predicate_refused,
+    facts.PredicateWithdrawn: questions.predicate_withdrawn,
+    facts.RefusalsForgotten: refusals.refusals_forgotten,
+    facts.ReplacementAsked: questions.replacement_asked,
+    facts.PreemptionAsked: preemption.preemption_asked,
+    facts.PreemptionAnswered: preemption.preemption_answered,
+    facts.ReleaseOverdue: allocations.release_overdue,
+    facts.PreemptionStarted: preemption.preemption_started,
+    facts.PreemptionEnded: preemption.preemption_ended,
+    facts.PreemptionRefused: preemption.preemption_refused,
+    facts.ReplacementStarted: gangs.replacement_started,
+    facts.PlaceholderReplaced: gangs.placeholder_replaced,
+    facts.ReplacementCancelled: gangs.replacement_cancelled,
+}

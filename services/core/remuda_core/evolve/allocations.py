@@ -1,0 +1,167 @@
+"""Facts of allocations."""
+
+from __future__ import annotations
+
+from .. import alarms, facts
+from ..limits import NAMES_KEPT
+from ..rules.resource import forget_zeros
+from ..state import (
+    Allocation,
+    Partition,
+    PendingAsk,
+    State,
+)
+from .booking import allocation_comes, book_allocated, book_preempting
+from .pending import prioritise
+from .preemption import allocated_by_preemption
+from .questions import replacement_question_over
+from .refusals import forget_if_served, refusals_over
+from .task_groups import placeholder_comes, placeholder_goes
+from .tracking import book, count_claims, count_running
+
+
+def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
+    pending = application.asks[fact.allocation_key]
+    node = partition.nodes[fact.node_id]
+    state.next_allocation += 1
+    if fact.question:
+        _held_allocated(state, partition, pending, fact)
+        return pending
+    pending.pending -= 1
+    pending.free -= 1
+    allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
+    uuid, queue = fact.uuid, application.queue
+    partition.allocations[uuid] = application.allocations[uuid] = node.allocations[uuid] = allocation
+    if application.by_key is not None:
+        application.by_key.setdefault(fact.allocation_key, {})[uuid] = allocation
+    asked, ancestors_usage = queue.asked, queue.ancestors_usage
+    held, on_node = application.allocated, node.allocated
+    if fact.placeholder:
+        held = application.allocated_placeholder
+        application.task_groups[fact.task_group].coming -= 1
+        placeholder_comes(state, partition, allocation)
+    for name, amount in fact.resource.items():
+        asked[name] -= amount
+        held[name] += amount
+        on_node[name] += amount
+        for queue_allocated in ancestors_usage:
+            queue_allocated[name] += amount
+    if len(asked) > NAMES_KEPT:
+        forget_zeros(asked, fact.resource)
+    if application.trackers:
+        book(application, fact.resource, 1)
+    if not pending.pending:
+        if not pending.asked:
+            del application.asks[fact.allocation_key]
+            if partition.refused:
+                refusals_over(state, partition, pending)
+        if fact.priority == application.priority and application.foremost > 1:  # prioritise(), without the call
+            application.foremost -= 1
+        else:
+            prioritise(application, fact.priority, -1)
+    if pending.preemption is not None:
+        allocated_by_preemption(state, partition, pending, allocation)
+    if fact.execution_timeout_ms > 0:
+        state.timers.put(alarms.of_allocation(allocation))
+    if not application.runs:
+        count_running(application, True)
+    return pending
+
+
+def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
+    """What was held is an allocation now: all sums and the index know it already."""
+    question = partition.questions.pop(fact.question)
+    state.timers.cancel(alarms.of_question(question))
+    application, node = question.application, question.node
+    allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
+    allocation_comes(partition, allocation)
+    if fact.placeholder:  # from now on it counts as one
+        for name, amount in fact.resource.items():
+            application.allocated[name] -= amount
+            application.allocated_placeholder[name] += amount
+        application.task_groups[fact.task_group].coming -= 1
+        placeholder_comes(state, partition, allocation)
+    pending.asked -= 1
+    count_claims(application, -1)
+    if pending.preemption is not None:
+        allocated_by_preemption(state, partition, pending, allocation)
+    forget_if_served(state, partition, pending)
+    if fact.execution_timeout_ms > 0:
+        state.timers.put(alarms.of_allocation(allocation))
+
+
+def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
+    allocation = fact.allocation
+    partition = state.partitions[allocation.partition]
+    application = partition.applications[allocation.application_id]
+    node = partition.nodes[allocation.node_id]
+    booked = Allocation(allocation, node, application, state.now_ms)
+    allocation_comes(partition, booked)
+    partition.holders.add(allocation.allocation_key, application.id)
+    partition.names.add(allocation.resource)
+    book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
+    if not application.runs:
+        count_running(application, True)
+    if allocation.placeholder:
+        placeholder_comes(state, partition, booked)
+
+
+def allocation_released(state: State, fact: facts.AllocationReleased) -> Allocation:
+    partition = state.partitions[fact.partition]
+    allocation = allocation_goes(state, partition, fact.uuid)
+    if allocation.fact.placeholder and allocation.releasing != facts.TIMEOUT:  # those were counted when they were asked
+        allocation.application.task_groups[allocation.fact.task_group].timed_out += 1
+    return allocation
+
+
+def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation:
+    allocation = partition.allocations.pop(uuid)
+    application, fact = allocation.application, allocation.fact
+    if fact.execution_timeout_ms > 0:  # that may be days away
+        state.timers.cancel(alarms.of_allocation(allocation))
+    if allocation.releasing:
+        state.timers.cancel(alarms.of_release(allocation))
+        if allocation.preempting:
+            book_preempting(allocation, -1)
+    del application.allocations[uuid], allocation.node.allocations[uuid]
+    application.asks_over -= allocation.ask_over
+    if application.by_key is not None:
+        of_key = application.by_key[fact.allocation_key]
+        del of_key[uuid]
+        if not of_key:
+            del application.by_key[fact.allocation_key]
+    book_allocated(application, allocation.node, fact.resource, -1, fact.placeholder)
+    if fact.placeholder:
+        application.placeholders -= 1
+        if not application.placeholders:
+            state.timers.cancel(alarms.of_placeholders(partition.name, application))
+            application.placeholders_until_ms = 0
+        group = application.task_groups[fact.task_group]
+        group.placed -= 1
+        group.free.discard(uuid)
+    return allocation
+
+
+def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
+    partition = state.partitions[fact.partition]
+    allocation = partition.allocations[fact.uuid]
+    if allocation.preempting:
+        book_preempting(allocation, -1)
+    if allocation.fact.placeholder:
+        if allocation.replacement is not None and allocation.replacement.question:
+            replacement_question_over(state, partition, allocation.replacement)
+        placeholder_goes(allocation, fact.termination_type)
+    state.timers.cancel(alarms.of_release(allocation))
+    allocation.releasing, allocation.releasing_ms, allocation.overdue = fact.termination_type, state.now_ms, False
+    if allocation.preempting:
+        book_preempting(allocation, 1)
+    state.timers.put(alarms.of_release(allocation))
+
+
+def release_overdue(state: State, fact: facts.ReleaseOverdue) -> None:
+    allocation = state.partitions[fact.partition].allocations[fact.uuid]
+    if allocation.preempting:
+        book_preempting(allocation, -1)
+    allocation.overdue = True

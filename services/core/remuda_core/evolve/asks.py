@@ -1,0 +1,101 @@
+"""Facts of asks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .. import facts
+from ..state import (
+    Application,
+    Partition,
+    PendingAsk,
+    Question,
+    State,
+)
+from .pending import book_pending, prioritise
+from .preemption import preemption_over
+from .questions import questions_dropped
+from .refusals import refusals_over
+from .task_groups import task_group_of
+
+
+class AskGone(NamedTuple):
+    """An ask that is not asked any more, and what the RM was still being asked about it."""
+
+    ask: PendingAsk
+    questions: tuple[Question, ...]
+
+
+def ask_accepted(state: State, fact: facts.AskAccepted) -> PendingAsk:
+    ask = fact.ask
+    partition = state.partitions[ask.partition]
+    application = partition.applications[ask.application_id]
+    state.next_seq = seq = state.next_seq + 1
+    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)
+    ask_comes(state, partition, application, pending)
+    if ask.placeholder:
+        application.task_groups[ask.task_group].count += ask.max_allocations
+    return pending
+
+
+def ask_changed(state: State, fact: facts.AskChanged) -> AskGone:
+    ask = fact.ask
+    partition = state.partitions[ask.partition]
+    application = partition.applications[ask.application_id]
+    was = application.asks[ask.allocation_key]
+    if was.ask.placeholder:
+        application.task_groups[was.ask.task_group].count -= was.pending + was.asked
+    gone = _ask_goes(state, partition, application, was)
+    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, was.seq, was.at_ms)
+    ask_comes(state, partition, application, pending)
+    if ask.placeholder:
+        application.task_groups[ask.task_group].count += ask.max_allocations
+    return gone
+
+
+def ask_released(state: State, fact: facts.AskReleased) -> AskGone | None:
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
+    pending = application.asks.get(fact.allocation_key)
+    if pending is None:
+        for allocation in application.allocations_of(fact.allocation_key):  # all of it was allocated
+            application.asks_over += not allocation.ask_over
+            allocation.ask_over = True
+        return None
+    if pending.ask.placeholder and fact.termination_type == facts.TIMEOUT:
+        application.task_groups[pending.ask.task_group].timed_out += pending.pending + pending.asked
+    return _ask_goes(state, partition, application, pending)
+
+
+def ask_waiting(state: State, fact: facts.AskWaiting) -> int:
+    """Returns when that is."""
+    pending = state.partitions[fact.partition].applications[fact.application_id].asks[fact.allocation_key]
+    since = pending.waiting or {}
+    pending.waiting = {c.key: since.get(c.key, state.now_ms) for c in fact.constraints}
+    return state.now_ms
+
+
+def ask_comes(state: State, partition: Partition, application: Application, pending: PendingAsk) -> None:
+    ask = pending.ask
+    application.asks[ask.allocation_key] = pending
+    partition.holders.add(ask.allocation_key, application.id)
+    book_pending(application, ask.resource, pending.pending)
+    prioritise(application, ask.priority, 1)
+    if ask.placeholder:
+        task_group_of(state, partition, application, ask.task_group, ask.resource).coming += pending.pending
+
+
+def _ask_goes(state: State, partition: Partition, application: Application, pending: PendingAsk) -> AskGone:
+    """All of what is still pending of an ask is not asked any more, nor is the RM asked about it."""
+    del application.asks[pending.ask.allocation_key]
+    refusals_over(state, partition, pending)
+    if pending.ask.placeholder:
+        application.task_groups[pending.ask.task_group].coming -= pending.pending + pending.asked
+    dropped = questions_dropped(state, partition, application, pending) if pending.asked else ()
+    if pending.preemption is not None:
+        preemption_over(state, partition, pending)
+    count, pending.pending, pending.free = pending.pending, 0, 0
+    if count:  # else it was in no line
+        book_pending(application, pending.ask.resource, -count)
+        prioritise(application, pending.ask.priority, -1)
+    return AskGone(pending, dropped)

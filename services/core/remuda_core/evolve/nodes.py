@@ -1,0 +1,94 @@
+"""Facts of nodes and of reservations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .. import facts
+from ..rules.resource import add
+from ..state import (
+    NO_RESERVATIONS,
+    Node,
+    PendingAsk,
+    State,
+)
+from .preemption import give_up_place, keep_place
+from .refusals import refusals_lifted
+from .tracking import count_claims
+
+
+class NodeGone(NamedTuple):
+    """A node that is not there any more, and asks for which the RM had refused it."""
+
+    node: Node
+    asks: tuple[PendingAsk, ...]
+
+
+def node_added(state: State, fact: facts.NodeAdded) -> None:
+    partition = state.partitions[fact.partition]
+    node = Node(fact.node_id, fact.attributes, fact.capacity, fact.occupied, fact.draining)
+    node.allocated.update(dict.fromkeys(fact.capacity, 0))  # names are quicker to find than to make
+    partition.nodes[fact.node_id] = node
+    add(partition.total, fact.capacity)
+    partition.names.add(fact.capacity, fact.occupied)
+
+
+def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...]:
+    """Returns asks for which the RM had refused it."""
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    add(partition.total, node.capacity, -1)
+    node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
+    add(partition.total, fact.capacity)
+    partition.names.add(fact.capacity, fact.occupied)
+    partition.names.one_gone()
+    return refusals_lifted(state, partition, node)
+
+
+def node_draining(state: State, fact: facts.NodeDraining) -> None:
+    partition = state.partitions[fact.partition]
+    partition.nodes[fact.node_id].draining = True
+
+
+def node_schedulable(state: State, fact: facts.NodeSchedulable) -> None:
+    partition = state.partitions[fact.partition]
+    partition.nodes[fact.node_id].draining = False
+
+
+def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes.pop(fact.node_id)
+    partition.names.one_gone()
+    add(partition.total, node.capacity, -1)
+    return NodeGone(node, refusals_lifted(state, partition, node))
+
+
+def node_reserved(state: State, fact: facts.NodeReserved) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    node.reservation, node.kept_by_preemption = pending, fact.by_preemption
+    if not pending.reservations:
+        pending.reservations = {}
+    pending.reservations[node.id] = None
+    since = pending.waiting or {}
+    if facts.NO_NODE not in since:  # that is why it is reserved
+        pending.waiting = {**since, facts.NO_NODE: state.now_ms}
+    pending.free -= 1
+    if pending.preemption is not None:
+        keep_place(pending.preemption)
+    count_claims(pending.application, 1)
+
+
+def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
+    partition = state.partitions[fact.partition]
+    node = partition.nodes[fact.node_id]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    node.reservation, node.kept_by_preemption = None, False
+    if pending.preemption is not None and pending.preemption.node is node:
+        give_up_place(pending.preemption)
+    del pending.reservations[node.id]
+    if not pending.reservations:
+        pending.reservations = NO_RESERVATIONS
+    pending.free += 1
+    count_claims(pending.application, -1)

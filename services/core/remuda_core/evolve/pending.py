@@ -1,0 +1,86 @@
+"""What is asked for and not allocated, and its highest priority, all the way up to root."""
+
+from __future__ import annotations
+
+from ..limits import NAMES_KEPT
+from ..rules.properties import is_priority_fence, priority_offset
+from ..rules.resource import Resource, forget_zeros
+from ..state import (
+    Application,
+    PendingAsk,
+    Queue,
+)
+
+
+def book_pending(application: Application, resource: Resource, times: int) -> None:
+    asked = application.queue.asked
+    for name, amount in resource.items():
+        asked[name] += amount * times
+    if len(asked) > NAMES_KEPT:
+        forget_zeros(asked, resource)
+
+
+def prioritise(application: Application, priority: int, by: int) -> None:
+    """A pending ask of this priority came (by=1) or went (by=-1); the highest is known all the way up."""
+    lower = application.lower
+    before = application.priority if application.foremost else None
+    if priority == before:
+        application.foremost += by
+        if application.foremost:
+            return
+        if lower:
+            application.priority = max(lower)
+            application.foremost = lower.pop(application.priority)
+        else:
+            application.priority = 0
+    elif before is not None and priority < before:
+        lower[priority] = lower.get(priority, 0) + by
+        if not lower[priority]:
+            del lower[priority]
+        return
+    else:
+        if before is not None:
+            lower[before] = application.foremost
+        application.priority, application.foremost = priority, by
+    prioritise_queue(application.queue, before, application.priority if application.foremost else None)
+
+
+def prioritise_queue(queue: Queue | None, before: int | None, now: int | None) -> None:
+    """One below a queue (None: with nothing pending) had and now has this priority."""
+    while queue is not None and before != now:
+        counts = queue.priorities
+        if before is None and now is not None and now in counts:  # others have it too: nothing changes above
+            counts[now] += 1
+            return
+        if now is None and before is not None and counts[before] > 1:
+            counts[before] -= 1
+            return
+        had = queue.priority if counts else None
+        if before is not None:
+            counts[before] -= 1
+            if not counts[before]:
+                del counts[before]
+        if now is not None:
+            counts[now] = counts.get(now, 0) + 1
+        queue.priority = mapped_priority(queue)
+        before, now = had, queue.priority if counts else None
+        queue = queue.parent
+
+
+def mapped_priority(queue: Queue) -> int:
+    """The highest priority below, moved by the queue's offset; under a fence the offset alone (semantics section 9)."""
+    if not queue.priorities:
+        return 0
+    offset = priority_offset(queue.settings.properties)
+    if is_priority_fence(queue.settings.properties):
+        return offset
+    return max(-(2**31), min(2**31 - 1, max(queue.priorities) + offset))
+
+
+def one_more_pending(pending: PendingAsk) -> None:
+    application, before = pending.application, pending.pending
+    pending.pending += 1
+    pending.free += 1
+    book_pending(application, pending.ask.resource, 1)
+    if not before:
+        prioritise(application, pending.ask.priority, 1)

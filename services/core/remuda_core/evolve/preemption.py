@@ -1,0 +1,112 @@
+"""Facts of preemption, and the place that is kept for an ask meanwhile."""
+
+from __future__ import annotations
+
+from .. import alarms, facts
+from ..limits import REFUSAL_KEPT_MS, REFUSALS_KEPT
+from ..rules.resource import items_of
+from ..state import (
+    Allocation,
+    Partition,
+    PendingAsk,
+    Preemption,
+    State,
+)
+from .refusals import node_refused
+from .tracking import book_held
+
+
+def preemption_started(state: State, fact: facts.PreemptionStarted) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    _preemption_begins(state, partition, pending, fact)
+
+
+def preemption_asked(state: State, fact: facts.PreemptionAsked) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    state.next_question = fact.question + 1
+    _preemption_begins(state, partition, pending, fact, fact.question)
+
+
+def preemption_answered(state: State, fact: facts.PreemptionAnswered) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    preemption_over(state, partition, pending)
+    pending.preempted_at_ms = 0
+    if not fact.success:
+        node_refused(state, partition, pending, fact)
+
+
+def _preemption_begins(
+    state: State,
+    partition: Partition,
+    pending: PendingAsk,
+    fact: facts.PreemptionStarted | facts.PreemptionAsked,
+    question: int = 0,
+) -> None:
+    pending.preempted_at_ms = state.now_ms
+    pending.preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms, question)
+    state.timers.put(alarms.of_preemption(pending.preemption))
+    partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
+    keep_place(pending.preemption)
+
+
+def keep_place(preemption: Preemption) -> None:
+    """As long as the node is reserved for the ask, its place under maxima and limits is kept, too: nothing else takes
+    what the victims leave."""
+    pending = preemption.pending
+    if preemption.node.reservation is pending and not preemption.held:
+        preemption.held = True
+        book_held(pending.application, pending.ask.resource, 1)
+
+
+def give_up_place(preemption: Preemption) -> None:
+    if preemption.held:
+        preemption.held = False
+        book_held(preemption.pending.application, preemption.pending.ask.resource, -1)
+
+
+def preemption_ended(state: State, fact: facts.PreemptionEnded) -> None:
+    partition = state.partitions[fact.partition]
+    pending = partition.preemptions[fact.application_id, fact.allocation_key].pending
+    preemption_over(state, partition, pending)
+    pending.preempted_at_ms = 0
+
+
+def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
+    """Those that are so old that they do not count any more go, and the oldest if they are too many: what is asked for
+    now is remembered. They stand in the order of time."""
+    partition = state.partitions[fact.partition]
+    refusals, like = partition.queues[fact.queue].refusals, (items_of(fact.resource), fact.required_node, fact.priority)
+    refusals.pop(like, None)
+    while refusals:
+        oldest = next(iter(refusals))
+        if len(refusals) < REFUSALS_KEPT and state.now_ms - refusals[oldest] <= REFUSAL_KEPT_MS:
+            break
+        del refusals[oldest]
+    refusals[like] = state.now_ms
+    partition.preemption_refused_ms = state.now_ms
+
+
+def allocated_by_preemption(state: State, partition: Partition, pending: PendingAsk, allocation: Allocation) -> None:
+    """Unless the RM is still being asked: then nothing was preempted for it."""
+    assert pending.preemption is not None, "it is under way"
+    allocation.by_preemption = not pending.preemption.question
+    preemption_served(state, partition, pending)
+
+
+def preemption_served(state: State, partition: Partition, pending: PendingAsk) -> None:
+    """One of it has its place. If the RM was still being asked, others may yet be preempted for the rest."""
+    preemption = pending.preemption
+    preemption_over(state, partition, pending)
+    if preemption is not None and preemption.question:
+        pending.preempted_at_ms = 0
+
+
+def preemption_over(state: State, partition: Partition, pending: PendingAsk) -> None:
+    assert pending.preemption is not None, "it is under way"
+    state.timers.cancel(alarms.of_preemption(pending.preemption))
+    preemption = partition.preemptions.pop((pending.ask.application_id, pending.ask.allocation_key))
+    pending.preemption = None
+    give_up_place(preemption)

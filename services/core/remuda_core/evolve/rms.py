@@ -1,0 +1,60 @@
+"""Facts of the resource manager as such: registration, liveness, time, the configuration as a whole."""
+
+from __future__ import annotations
+
+from .. import alarms, facts
+from ..rules import connection
+from ..settings import Timing
+from ..state import (
+    State,
+    Timers,
+)
+
+
+def rm_registered(state: State, fact: facts.RmRegistered) -> None:
+    if fact.resync != connection.REPLAY:
+        _forget_everything(state)
+    state.registered = fact
+    state.registration = fact.registration
+    state.begin_life(fact.life)
+    state.rm_state = connection.RUNNING
+
+
+def _forget_everything(state: State) -> None:
+    """What was known of the RM, and what was to happen by itself: an ID may be used again."""
+    state.partitions.clear()
+    state.configuration = None
+    state.timing = Timing()
+    state.timers = Timers()
+
+
+def rm_paused(state: State, fact: facts.RmPaused) -> None:
+    state.rm_state = connection.PAUSED
+
+
+def rm_resumed(state: State, fact: facts.RmResumed) -> None:
+    state.rm_state = connection.RUNNING
+
+
+def rm_stopped(state: State, fact: facts.RmStopped) -> None:
+    state.rm_state = connection.STOPPED
+    if fact.deregistered:
+        state.registered = None
+        _forget_everything(state)
+
+
+def time_passed(state: State, fact: facts.TimePassed) -> None:
+    state.timers.take_out(fact.until_ms)
+
+
+def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> None:
+    state.configuration = fact
+    for partition in state.partitions.values():
+        if partition.yunikorn_1_4 != (fact.compatibility == "yunikorn-1.4"):
+            partition.yunikorn_1_4 = not partition.yunikorn_1_4
+    if state.timing != fact.timing:
+        was, state.timing = state.timing, fact.timing
+        for partition in state.partitions.values():
+            for application in partition.applications.values():
+                state.timers.cancel(alarms.of_state(partition.name, application, was))
+                state.timers.put(alarms.of_state(partition.name, application, fact.timing))

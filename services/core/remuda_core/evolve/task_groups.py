@@ -1,0 +1,60 @@
+"""The placeholders of an application, by task group."""
+
+from __future__ import annotations
+
+from .. import alarms, facts
+from ..limits import TASK_GROUPS_KEPT
+from ..rules import lifecycle
+from ..rules.resource import Resource
+from ..state import (
+    Allocation,
+    Application,
+    Partition,
+    State,
+    TaskGroup,
+    after,
+)
+
+
+def placeholder_comes(state: State, partition: Partition, placeholder: Allocation) -> None:
+    """The clock runs as long as the application holds any."""
+    application, fact = placeholder.application, placeholder.fact
+    application.placeholders += 1
+    if application.placeholders == 1:
+        lasts_ms = (
+            application.execution_timeout_ms if application.execution_timeout_ms > 0 else state.timing.placeholder_ms
+        )
+        application.placeholders_until_ms = after(state.now_ms, lasts_ms)
+        state.timers.put(alarms.of_placeholders(partition.name, application))
+    group = task_group_of(state, partition, application, fact.task_group, fact.resource)
+    group.placed += 1
+    group.free.add(placeholder)
+
+
+def task_group_of(
+    state: State, partition: Partition, application: Application, name: str, resource: Resource
+) -> TaskGroup:
+    """Of many groups those go that have no placeholders any more. Two are looked at for each that comes; what stays
+    goes to the end."""
+    groups = application.task_groups
+    group = groups.get(name)
+    if group is None:
+        # From now on the application is a gang: its time-out is that of its placeholders.
+        state.timers.cancel(alarms.of_execution(partition.name, application))
+        for _ in range(2 if len(groups) >= TASK_GROUPS_KEPT else 0):
+            oldest = groups.pop(next(iter(groups)))
+            if oldest.placed or oldest.coming:
+                groups[oldest.name] = oldest
+        group = groups[name] = TaskGroup(name, resource)
+    return group
+
+
+def placeholder_goes(placeholder: Allocation, termination_type: int) -> None:
+    """The RM is asked to release it. Of those that go because a gang resumes, a real ask may still take one."""
+    application = placeholder.application
+    group = application.task_groups[placeholder.fact.task_group]
+    if termination_type == facts.TIMEOUT and placeholder.releasing != facts.TIMEOUT:
+        group.timed_out += 1
+    stays = application.state == lifecycle.RESUMING and termination_type == facts.TIMEOUT
+    if not stays:
+        group.free.discard(placeholder.fact.uuid)

@@ -1,0 +1,1 @@
+"""Explanations for people: why an ask waits, and its place in the order."""

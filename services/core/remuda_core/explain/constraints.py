@@ -1,0 +1,248 @@
+"""Why does this ask wait? Everything that stands in its way now, computed from the state when somebody wants to
+know.
+
+A constraint is of one of these kinds:
+
+    rm                  the resource manager is not there
+    allocations         the resource manager has as many allocations as it may
+    placeholder         it is to take the place of a placeholder, and none can be taken now
+    stateaware          another application in the queue has to start first
+    maxapplications     a queue on the way to the root, the user or the group runs as many applications as it may
+    user, group         the user or the group is at the limit in a queue on the way to the root
+    queue               a queue on the way to the root is at its maximum
+    node                no node has room, or the one it is bound to has not
+    unknown_node        the node it is bound to does not exist
+    unschedulable_node  the node it is bound to is not ready
+    predicate           nodes have room, and the RM refuses them
+    reserved            nodes have room, and are kept for other asks
+    question            the RM is asked whether it may run there
+    preemption          what was preempted for it is still to go, or why nothing can be (that alone holds nobody up)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ..cycle.preemption_plan import obstacle
+from ..facts import Constraint
+from ..index.admission import NOTHING_HELD
+from ..index.partition import PartitionIndex
+from ..index.queues import LeafOrder
+from ..limits import ALLOCATIONS_PER_RM
+from ..rules import lifecycle
+from ..rules.properties import is_state_aware
+from ..rules.required_node import required_node
+from ..rules.resource import Resource, show, total_of
+from ..state import Application, Node, Partition, PendingAsk, Queue, State, Tracker
+
+# Those that looking at the nodes finds.
+OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
+
+
+def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
+    """All but the nodes, in the order in which they are looked at: found quickly, however many there are of
+    anything."""
+    return [
+        *turn_constraints(pending, index),
+        *slot_constraints(pending),
+        *limit_constraints(pending),
+        *queue_constraints(pending),
+    ]
+
+
+def room_constraints(state: State) -> list[Constraint]:
+    """One RM has no more allocations than the core can keep."""
+    if state.room > 0:
+        return []
+    reason = f"the resource manager has {state.allocations} allocations, at most {ALLOCATIONS_PER_RM}"
+    return [Constraint("allocations", "", reason)]
+
+
+def place_constraints(pending: PendingAsk) -> list[Constraint]:
+    """A real ask of a gang waits for the place of a placeholder, and for nothing else."""
+    ask, application = pending.ask, pending.application
+    group = application.task_groups.get(ask.task_group)
+    if ask.placeholder or group is None or not group.awaited:
+        return []
+    reason = (
+        f"it is to take the place of a placeholder of task group {group.name}: "
+        f"{len(group.free)} can be taken, {group.leaving} are being taken, {group.coming} are not there yet"
+    )
+    return [Constraint("placeholder", application.id, reason)]
+
+
+def turn_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
+    """In a stateaware leaf queue one application starts after the other."""
+    application = pending.application
+    queue = application.queue
+    if application.state != lifecycle.ACCEPTED or not is_state_aware(queue.settings.properties):
+        return []
+    first = first_to_start(queue, index)
+    if first is None or first is application:
+        return []
+    reason = f"queue {queue.path} starts one application after the other: {first.id} is {first.state}"
+    return [Constraint("stateaware", queue.path, reason)]
+
+
+def first_to_start(queue: Queue, index: PartitionIndex | None) -> Application | None:
+    """Whose turn it is in a stateaware leaf queue. The index knows, where there is one."""
+    leaf = index.order_of(queue) if index is not None else None
+    if isinstance(leaf, LeafOrder) and leaf.stateaware_turn is not None:
+        return leaf.stateaware_turn.first()
+    starting = [a for a in queue.applications.values() if a.state == lifecycle.STARTING]
+    accepted = [a for a in queue.applications.values() if a.state == lifecycle.ACCEPTED and a.asks]
+    return min(starting or accepted, key=lambda a: a.seq, default=None)
+
+
+def slot_constraints(pending: PendingAsk) -> list[Constraint]:
+    application = pending.application
+    full = [] if application.runs else [gate for gate in application.application_limits if not gate.has_running_slot()]
+    found = []
+    for gate in full:
+        reason = f"{gate} is at its maximum of running applications: {gate.running} of {gate.most_running}"
+        found.append(Constraint("maxapplications", gate.path if isinstance(gate, Queue) else gate.name, reason))
+    return found
+
+
+def limit_constraints(pending: PendingAsk) -> list[Constraint]:
+    return [found for tracker in pending.application.trackers for found in _over_limit(tracker, pending)]
+
+
+def pieces_allowed(pending: PendingAsk) -> int | None:
+    """How many like it fit what limits and maxima leave; None: any number."""
+    limits = [(t.limit.max_resources, total_of((t.used, t.held))) for t in pending.application.trackers]
+    limits += [(q.settings.max, total_of((q.allocated, q.held))) for q in pending.application.queue.path_to_root]
+    need = {name: amount for name, amount in pending.ask.resource.items() if amount > 0}
+    pieces = [
+        (most[name] - used.get(name, 0)) // need[name] for most, used in limits for name in need.keys() & most.keys()
+    ]
+    return max(0, min(pieces)) if pieces else None
+
+
+def _over_limit(tracker: Tracker, pending: PendingAsk) -> list[Constraint]:
+    what = f"{tracker.kind} {tracker.name} is at the limit in queue {tracker.queue.path}"
+    held = NOTHING_HELD if pending.has_place else tracker.held
+    resource = pending.ask.resource
+    return _short(tracker.kind, tracker.name, what, resource, tracker.limit.max_resources, tracker.used, held)
+
+
+def queue_constraints(pending: PendingAsk) -> list[Constraint]:
+    found = []
+    for queue in pending.application.queue.path_to_root:
+        what = f"queue {queue.path} is at its maximum"
+        held = NOTHING_HELD if pending.has_place else queue.held
+        found += _short("queue", queue.path, what, pending.ask.resource, queue.settings.max, queue.allocated, held)
+    return found
+
+
+def _short(
+    kind: str, where: str, what: str, resource: Resource, most: Resource, used: Resource, held: Resource
+) -> list[Constraint]:
+    """A constraint for each amount of which less is left than is wanted. `held`: kept for other asks."""
+    found = []
+    for name, maximum in sorted(most.items()):
+        kept = held.get(name, 0)
+        need, have = resource.get(name, 0), maximum - used.get(name, 0) - kept
+        if need > have:
+            reason = f"{what}: {name} needs {need}, {max(have, 0)} of {maximum} are left"
+            if kept:
+                reason += f", {kept} are kept for asks for which others are preempted"
+            found.append(Constraint(kind, where, reason, name, need, have))
+    return found
+
+
+def node_constraints(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
+    """Empty where some node would take it."""
+    bound_to = required_node(pending.ask.tags)
+    if bound_to:
+        node = partition.nodes.get(bound_to)
+        if node is None:
+            return [Constraint("unknown_node", bound_to, f"the required node {bound_to} does not exist")]
+        if not node.ready:
+            return [Constraint("unschedulable_node", bound_to, f"the required node {bound_to} is not ready")]
+        others = [node] if node.reservation is not None and node.reservation is not pending else []
+        nodes = [] if others or bound_to in pending.refused else [node]
+    else:
+        others = [n for n in partition.nodes.values() if n.reservation not in (None, pending) and n.schedulable]
+        nodes = candidates(partition, pending, index)
+    closest = min(((missing(pending.ask.resource, node), node.id, node) for node in nodes), default=None)
+    if closest is not None and not closest[0]:
+        return []
+    with_room = [node for node in others if not missing(pending.ask.resource, node)]
+    found = [*refusals(partition, pending), *kept_for_others(with_room)]
+    if closest is not None:
+        found.append(_lack(pending.ask.resource, closest[2], bound=bool(bound_to)))
+    return found or kept_for_others(others) or [Constraint("node", "", "there is no schedulable node")]
+
+
+def candidates(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Node]:
+    """Where it could be placed, and of nodes that are the same only one."""
+    own = [partition.nodes[node_id] for node_id in pending.reservations]
+    if index is not None:
+        alike = index.nodes.one_of_each(pending.refused)
+    else:
+        alike = (n for n in partition.nodes.values() if n.candidate and n.id not in pending.refused)
+    bound_to = required_node(pending.ask.tags)
+    return [*alike, *(node for node in own if node.takes(bound_to) and node.id not in pending.refused)]
+
+
+def preemption_constraints(state: State, partition: Partition, pending: PendingAsk) -> list[Constraint]:
+    """What preemption does for an ask that asks for it, or why it does nothing. May take as long as planning one."""
+    under_way = pending.preemption
+    if under_way is not None:
+        left = sum(uuid in partition.allocations for uuid in under_way.uuids)
+        reason = f"{left} of the allocations on {under_way.node.id} have been preempted for it and are still to go"
+        return [Constraint("preemption", under_way.node.id, reason)]
+    wants = pending.ask.allow_preempt_other and partition.settings.preemption_enabled
+    if not (wants or required_node(pending.ask.tags)):
+        return []
+    reason = obstacle(state, partition, pending, state.now_ms)
+    return [Constraint("preemption", "", f"nothing can be preempted for it: {reason}")] if reason else []
+
+
+def kept_for_others(nodes: Sequence[Node]) -> list[Constraint]:
+    if not nodes:
+        return []
+    node = min(nodes)
+    assert node.reservation is not None, "it is kept for somebody"
+    ask = node.reservation.ask
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    reason = f"node {node.id}{more} is kept for {ask.application_id}/{ask.allocation_key}"
+    return [Constraint("reserved", node.id, reason)]
+
+
+def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
+    """Nodes that have room, and are refused by the RM."""
+    if not pending.refused:
+        return []
+    nodes = [partition.nodes[node_id] for node_id in pending.refused if node_id in partition.nodes]
+    refused = sum(node.schedulable and not missing(pending.ask.resource, node) for node in nodes)
+    if not refused:
+        return []
+    where, _, why = pending.refusal.partition(": ")
+    others = f"{refused} nodes, the last of them " if refused > 1 else ""
+    return [Constraint("predicate", where, f"the RM refuses {others}{where}: {why}")]
+
+
+def missing(need: Resource, node: Node) -> float:
+    """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits. Where
+    more of a resource is taken than there is, nothing fits, whether it asks for it or not."""
+    available = node.available()
+    asked = ((amount, available.get(name, 0)) for name, amount in need.items() if amount > 0)
+    lacking = sum((amount - max(have, 0)) / amount for amount, have in asked if amount > have)
+    return lacking + sum(1.0 for name, have in available.items() if have < 0 and not need.get(name))
+
+
+def _lack(need: Resource, node: Node, *, bound: bool) -> Constraint:
+    available = node.available()
+    short = [name for name, amount in need.items() if amount > available.get(name, 0) and amount > 0]
+    name = min(short or [name for name, have in available.items() if have < 0])
+    wanted, have = need.get(name, 0), available.get(name, 0)
+    what = f"{name} needs {wanted}, {max(have, 0)} are left" if short else f"more {name} is taken than there is"
+    reason = (
+        f"the required node {node.id} has no room: {what}"
+        if bound
+        else f"no node has {show(need)} available; closest is {node.id}: {what}"
+    )
+    return Constraint("node", node.id, reason, name, wanted, have)

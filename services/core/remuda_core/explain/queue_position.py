@@ -1,0 +1,99 @@
+"""How far ahead is an ask in the order of section 9 of the semantics? For people: counted when somebody asks, out of
+the ranks by which the cycle goes.
+
+What an object of `Positions` has counted for one ask serves all others of the same queue. It may be used for a while
+though things change: then the places are those of when they were counted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from ..index.index import Index
+from ..index.partition import PartitionIndex
+from ..index.queues import LeafOrder
+from ..state import Application, PendingAsk, Queue
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """A queue is the `place`-th of `among` children of its parent that have something pending; 1: its turn is next."""
+
+    queue: str
+    place: int
+    among: int
+
+
+class Position(msgspec.Struct, frozen=True):
+    """In its leaf queue `ahead` of `waiting` pieces go before the first one of the ask. `turns`: of the queues on the
+    way down, root's child first."""
+
+    ahead: int
+    waiting: int
+    turns: list[Turn]
+
+
+class Positions:
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._turns: dict[Queue, list[Turn]] = {}
+        # Applications of a leaf, in their order: how many pieces go before those of each, and of how many in all.
+        self._before: dict[Queue, tuple[dict[Application, int], int]] = {}
+        self._own: dict[Application, tuple[list[tuple[int, int]], list[int]]] = {}
+
+    def of(self, ask: PendingAsk) -> Position:
+        application, index = ask.application, self._index.partitions.get(ask.ask.partition)
+        before, waiting = self._queue(application.queue, index)
+        if application not in before:  # it asks since they were counted
+            del self._before[application.queue]
+            before, waiting = self._queue(application.queue, index)
+        ahead = before[application] + self._ahead_of_its_own(ask)
+        return Position(ahead, waiting, self._turns_of(application.queue, index))
+
+    def _queue(self, queue: Queue, index: PartitionIndex | None) -> tuple[dict[Application, int], int]:
+        found = self._before.get(queue)
+        if found is None:
+            if index is not None:
+                index.measure()
+            leaf = index.order_of(queue) if index is not None else None
+            rank = leaf.application_rank if isinstance(leaf, LeafOrder) else _unranked
+            asking = sorted((a for a in queue.applications.values() if a.asks), key=lambda a: (rank(a), a.seq))
+            sums = list(accumulate((sum(p.pending for p in a.asks.values()) for a in asking), initial=0))
+            found = self._before[queue] = dict(zip(asking, sums, strict=False)), sums[-1]
+        return found
+
+    def _ahead_of_its_own(self, ask: PendingAsk) -> int:
+        """Pieces of the same application: by priority, then by age."""
+        own = self._own.get(ask.application)
+        if own is None:
+            asks = sorted(ask.application.asks.values(), key=lambda a: (-a.ask.priority, a.seq))
+            keys = [(-a.ask.priority, a.seq) for a in asks]
+            own = self._own[ask.application] = keys, list(accumulate((a.pending for a in asks), initial=0))
+        keys, sums = own
+        return sums[bisect_left(keys, (-ask.ask.priority, ask.seq))]
+
+    def _turns_of(self, leaf: Queue, index: PartitionIndex | None) -> list[Turn]:
+        found = self._turns.get(leaf)
+        if found is None:
+            found = self._turns[leaf] = [_turn(queue, index) for queue in reversed(leaf.path_to_root[:-1])]
+        return found
+
+
+def _turn(queue: Queue, index: PartitionIndex | None) -> Turn:
+    assert queue.parent is not None, "root has no turn"
+    siblings = [child for child in queue.parent.children.values() if child.priorities]
+    order = index.order_of(queue) if index is not None else None
+    if index is None or order is None:
+        return Turn(queue.path, 0, len(siblings))
+    index.measure()
+    rank = order.rank()
+    orders = map(index.order_of, siblings)
+    ahead = sum(sibling.rank() < rank for sibling in orders if sibling is not None)
+    return Turn(queue.path, ahead + 1, len(siblings))
+
+
+def _unranked(application: Application) -> tuple[Any, ...]:
+    return ()

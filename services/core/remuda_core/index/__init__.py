@@ -1,0 +1,1 @@
+"""The scheduling index: what a pass asks, kept beside the state and told of every fact."""

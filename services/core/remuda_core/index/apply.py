@@ -1,0 +1,317 @@
+"""What each fact changes in the index of its partition, once it has been written into the state.
+
+A function is given the fact, and what `evolve` returned for it: what the fact has taken out of the state, or has
+changed without naming it. It returns True if nearly all of the index would change: then it is thrown away, to be built
+anew. Facts that are not in the table change nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from .. import facts
+from ..evolve.asks import AskGone
+from ..evolve.nodes import NodeGone
+from ..rules import lifecycle
+from ..state import Allocation, Application, Node, PendingAsk, Question, Queue, Replacement
+from .partition import PartitionIndex
+from .queue_changes import EVERYWHERE, queue_reordered
+from .queues import ApplicationAsks
+
+# Queues
+
+
+def partition_changed(index: PartitionIndex, fact: facts.PartitionChanged, _: None) -> bool:
+    was, now = index.settings, fact.config
+    if any(getattr(was, name) != getattr(now, name) for name in EVERYWHERE):
+        return True
+    index.settings = now
+    queue_reordered(index, index.partition.root)
+    return False
+
+
+def queue_added(index: PartitionIndex, fact: facts.QueueAdded, _: None) -> None:
+    index.queue_added(index.partition.queues[fact.queue])
+
+
+def queue_changed(index: PartitionIndex, fact: facts.QueueChanged, _: None) -> None:
+    queue_reordered(index, index.partition.queues[fact.queue])
+
+
+def queue_removed(index: PartitionIndex, fact: facts.QueueRemoved, queue: Queue) -> None:
+    index.queue_removed(queue)
+
+
+# Nodes
+
+
+def node_added(index: PartitionIndex, fact: facts.NodeAdded, _: None) -> bool:
+    return _sized(index, index.partition.nodes[fact.node_id])
+
+
+def node_changed(index: PartitionIndex, fact: facts.NodeChanged, asks: tuple[PendingAsk, ...]) -> bool:
+    _refused_no_more(index, asks)
+    return _sized(index, index.partition.nodes[fact.node_id])
+
+
+def _sized(index: PartitionIndex, node: Node) -> bool:
+    if not index.knows(node.capacity) or not index.knows(node.occupied):
+        return True
+    index.total_changed()
+    index.node_changed(node)
+    return False
+
+
+def _refused_no_more(index: PartitionIndex, asks: Iterable[PendingAsk]) -> None:
+    for ask in asks:
+        if ask.pending:
+            index.ask_moved(ask, ask.pending)
+
+
+def node_opened_or_closed(index: PartitionIndex, fact: facts.NodeDraining | facts.NodeSchedulable, _: None) -> None:
+    index.node_changed(index.partition.nodes[fact.node_id])
+
+
+def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
+    _refused_no_more(index, gone.asks)
+    index.nodes.remove(gone.node)
+    index.total_changed()
+
+
+def node_reserved(index: PartitionIndex, fact: facts.NodeReserved, _: None) -> None:
+    ask = _ask(index, fact)
+    index.settle_preemption(ask)
+    index.reserved(ask, index.partition.nodes[fact.node_id])
+    index.settle_slots(ask.application)
+
+
+def node_unreserved(index: PartitionIndex, fact: facts.NodeUnreserved, _: None) -> None:
+    ask = _ask(index, fact)
+    index.unreserved(ask, index.partition.nodes[fact.node_id])
+    index.settle_preemption(ask)
+    index.settle_slots(ask.application)
+
+
+# Applications
+
+
+def application_state_changed(index: PartitionIndex, fact: facts.ApplicationStateChanged, _: None) -> None:
+    application = index.partition.applications[fact.application_id]
+    index.state_changed(application)
+    if fact.state in lifecycle.TERMINAL:
+        index.left_queue(application)
+
+
+def application_removed(index: PartitionIndex, fact: facts.ApplicationRemoved, application: Application) -> None:
+    index.settle_slots(application)
+    index.left_queue(application)
+
+
+def _task_group(index: PartitionIndex, application: Application, name: str) -> None:
+    """Placeholders of it were asked for, allocated, taken or released."""
+    group = application.task_groups.get(name)
+    if group is not None:
+        index.group_changed(application, group)
+
+
+# Asks
+
+
+def _ask(index: PartitionIndex, fact: Any) -> PendingAsk:
+    """The one a fact names."""
+    return index.partition.applications[fact.application_id].asks[fact.allocation_key]
+
+
+def ask_accepted(index: PartitionIndex, fact: facts.AskAccepted | facts.AskChanged, ask: PendingAsk) -> None:
+    index.ask_added(ask)
+    if ask.application.foremost == 1:
+        index.priority_rose(ask)
+    if fact.ask.placeholder:
+        _task_group(index, ask.application, fact.ask.task_group)
+
+
+def ask_changed(index: PartitionIndex, fact: facts.AskChanged, gone: AskGone) -> None:
+    _ask_gone(index, gone)
+    ask_accepted(index, fact, index.partition.applications[fact.ask.application_id].asks[fact.ask.allocation_key])
+    index.leaf_of(gone.ask).weigh()
+
+
+def ask_released(index: PartitionIndex, fact: facts.AskReleased, gone: AskGone | None) -> None:
+    if gone is not None:
+        _ask_gone(index, gone)
+        index.leaf_of(gone.ask).weigh()
+        index.asks_less(gone.ask.application)
+
+
+def _ask_gone(index: PartitionIndex, gone: AskGone) -> None:
+    ask, application = gone.ask, gone.ask.application
+    for question in gone.questions:
+        index.released(question.node, application)
+    index.ask_gone(ask)
+    index.priority_fell(ask)
+    if ask.ask.placeholder:
+        _task_group(index, application, ask.ask.task_group)
+    index.settle_preemption(ask)
+    index.settle_slots(application)
+
+
+def ask_waiting(index: PartitionIndex, fact: facts.AskWaiting, now_ms: int) -> None:
+    line = index.lines.get(_ask(index, fact))
+    if isinstance(line, ApplicationAsks) and fact.constraints:
+        line.was_told(fact.constraints[0].key, now_ms)
+
+
+def ask_outstanding(index: PartitionIndex, fact: facts.AskOutstanding, _: None) -> None:
+    ask = _ask(index, fact)
+    line = index.lines.get(ask)
+    if isinstance(line, ApplicationAsks):
+        line.was_announced(ask)
+
+
+# Allocations
+
+
+def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered, _: None) -> bool:
+    allocation, partition = fact.allocation, index.partition
+    if not index.knows(allocation.resource):
+        return True
+    application = partition.applications[allocation.application_id]
+    index.booked(partition.nodes[allocation.node_id], application)
+    index.settle_slots(application)
+    if allocation.placeholder:
+        _task_group(index, application, allocation.task_group)
+    return False
+
+
+def allocation_released(index: PartitionIndex, fact: facts.AllocationReleased, allocation: Allocation) -> None:
+    if allocation.fact.placeholder:
+        _task_group(index, allocation.application, allocation.fact.task_group)
+    index.released(allocation.node, allocation.application)
+
+
+def release_requested(index: PartitionIndex, fact: facts.ReleaseRequested, _: None) -> None:
+    allocation = index.partition.allocations[fact.uuid]
+    if allocation.fact.placeholder:
+        _task_group(index, allocation.application, allocation.fact.task_group)
+
+
+# Preemption
+
+
+def preemption_begun(index: PartitionIndex, fact: facts.PreemptionStarted | facts.PreemptionAsked, _: None) -> None:
+    index.settle_preemption(_ask(index, fact))
+
+
+def preemption_ended(index: PartitionIndex, fact: facts.PreemptionEnded, _: None) -> None:
+    index.settle_preemption(_ask(index, fact))
+
+
+def preemption_answered(index: PartitionIndex, fact: facts.PreemptionAnswered, _: None) -> None:
+    ask = _ask(index, fact)
+    if not fact.success and ask.pending:
+        index.ask_moved(ask, ask.pending)
+    index.settle_preemption(ask)
+
+
+# Gangs
+
+
+def replacement_started(index: PartitionIndex, fact: facts.ReplacementStarted, ask: PendingAsk) -> None:
+    application, partition = ask.application, index.partition
+    replacement = application.replacements[fact.allocation.uuid]
+    if replacement.elsewhere:
+        index.node_changed(replacement.node)
+    group = partition.allocations[fact.placeholder].fact.task_group
+    index.replacement_started(ask, application.task_groups[group])
+    if not ask.pending:
+        index.priority_fell(ask)
+    index.settle_preemption(ask)
+    if not application.asks:
+        index.asks_less(application)
+
+
+def placeholder_replaced(index: PartitionIndex, fact: facts.PlaceholderReplaced, placeholder: Allocation) -> None:
+    index.released(placeholder.node, placeholder.application)
+    index.node_changed(index.partition.nodes[fact.allocation.node_id])
+    _task_group(index, placeholder.application, placeholder.fact.task_group)
+
+
+def replacement_cancelled(index: PartitionIndex, fact: facts.ReplacementCancelled, replacement: Replacement) -> None:
+    if replacement.elsewhere:
+        index.node_changed(replacement.node)
+    application = replacement.placeholder.application
+    _task_group(index, application, replacement.placeholder.fact.task_group)
+    ask = application.asks[fact.allocation_key]
+    _pending_again(index, ask)
+    if ask.ask.placeholder:
+        _task_group(index, application, ask.ask.task_group)
+
+
+def _pending_again(index: PartitionIndex, ask: PendingAsk) -> None:
+    """One more piece of it is."""
+    index.ask_moved(ask, ask.pending - 1)
+    index.priority_rose(ask)
+
+
+# Questions to the RM
+
+
+def predicate_refused(index: PartitionIndex, fact: facts.PredicateRefused, question: Question | None) -> None:
+    ask = _ask(index, fact)
+    if question is not None:
+        _answered(index, ask, question)
+    elif ask.pending:
+        index.ask_moved(ask, ask.pending)
+
+
+def predicate_withdrawn(index: PartitionIndex, fact: facts.PredicateWithdrawn, question: Question) -> None:
+    _answered(index, _ask(index, fact), question)
+
+
+def _answered(index: PartitionIndex, ask: PendingAsk, question: Question) -> None:
+    """Nothing is held on the node any more."""
+    index.released(question.node, question.application)
+    index.settle_slots(question.application)
+    _pending_again(index, ask)
+
+
+def refusals_forgotten(index: PartitionIndex, fact: facts.RefusalsForgotten, _: None) -> None:
+    _refused_no_more(index, (_ask(index, fact),))
+
+
+BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool | None]]] = {
+    facts.PartitionChanged: partition_changed,
+    facts.QueueAdded: queue_added,
+    facts.QueueChanged: queue_changed,
+    facts.QueueRemoved: queue_removed,
+    facts.NodeAdded: node_added,
+    facts.NodeChanged: node_changed,
+    facts.NodeDraining: node_opened_or_closed,
+    facts.NodeSchedulable: node_opened_or_closed,
+    facts.NodeRemoved: node_removed,
+    facts.NodeReserved: node_reserved,
+    facts.NodeUnreserved: node_unreserved,
+    facts.ApplicationStateChanged: application_state_changed,
+    facts.ApplicationRemoved: application_removed,
+    facts.AskAccepted: ask_accepted,
+    facts.AskChanged: ask_changed,
+    facts.AskReleased: ask_released,
+    facts.AskWaiting: ask_waiting,
+    facts.AskOutstanding: ask_outstanding,
+    facts.Allocated: PartitionIndex.placed,
+    facts.AllocationRecovered: allocation_recovered,
+    facts.AllocationReleased: allocation_released,
+    facts.ReleaseRequested: release_requested,
+    facts.PreemptionStarted: preemption_begun,
+    facts.PreemptionAsked: preemption_begun,
+    facts.PreemptionAnswered: preemption_answered,
+    facts.PreemptionEnded: preemption_ended,
+    facts.ReplacementStarted: replacement_started,
+    facts.PlaceholderReplaced: placeholder_replaced,
+    facts.ReplacementCancelled: replacement_cancelled,
+    facts.PredicateAsked: PartitionIndex.placed,
+    facts.PredicateRefused: predicate_refused,
+    facts.PredicateWithdrawn: predicate_withdrawn,
+    facts.RefusalsForgotten: refusals_forgotten,
+}

@@ -1,0 +1,44 @@
+"""Who waits at which limit until it gives way."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeAlias, TypeVar
+
+from ..state import Application, Queue, Tracker
+
+Limit: TypeAlias = Queue | Tracker | Application
+
+W = TypeVar("W", bound=Hashable)
+
+
+class BlockedBy(Generic[W]):
+    __slots__ = ("_by_limit", "_limits")
+
+    def __init__(self) -> None:
+        self._limits: dict[W, Limit] = {}
+        self._by_limit: dict[Limit, dict[W, None]] = {}
+
+    def __contains__(self, who: W) -> bool:
+        return who in self._limits
+
+    def wait(self, who: W, limit: Limit) -> None:
+        self.leave(who)
+        self._limits[who] = limit
+        self._by_limit.setdefault(limit, {})[who] = None
+
+    def leave(self, who: W) -> None:
+        """Nothing if it does not wait."""
+        limit = self._limits.pop(who, None)
+        if limit is not None:
+            others = self._by_limit[limit]
+            del others[who]
+            if not others:
+                del self._by_limit[limit]
+
+    def at(self, limit: Limit) -> list[W]:
+        """In the order in which they came."""
+        return list(self._by_limit.get(limit, ()))
+
+    def all(self) -> dict[W, Limit]:
+        return self._limits

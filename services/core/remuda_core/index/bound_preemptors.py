@@ -1,0 +1,122 @@
+"""Asks that are bound to a node and may preempt there (semantics sections 10 and 13).
+
+Such an ask preempts in its turn among all others: when it reserves its node, or finds the cluster too full for that.
+Once its node is reserved for it, it preempts in the reserved step of a pass, before any normal ask. What was refused is
+tried again after an interval, or when something changes on the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Protocol
+
+from ..limits import BOUND_ATTEMPTS_PER_PASS
+from ..rules.required_node import required_node
+from ..rules.resource import items_of
+from ..state import Node, Partition, PendingAsk
+from .fit_list import covers
+from .nodes import Demand, NodeIndex
+from .reservations import Reservations
+
+
+class Index(Protocol):
+    """What is needed here of the index that this is a part of."""
+
+    @property
+    def partition(self) -> Partition: ...
+    @property
+    def nodes(self) -> NodeIndex: ...
+    @property
+    def reservations(self) -> Reservations: ...
+    def find_demand(self, ask: PendingAsk) -> Demand | None: ...
+    def measure(self) -> None: ...
+    def reserve_again(self, demand: Demand) -> None: ...
+
+
+class BoundPreemptors:
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        # Nodes reserved for asks that are bound to them: the ask may preempt there by now.
+        self.changed: dict[Node, None] = {}
+        # Asks by when they may try again.
+        self._again: list[tuple[int, int, PendingAsk]] = []
+        self.waiting: dict[PendingAsk, int] = {}
+        self._attempts_left = 0
+
+    def begin(self, now_ms: int) -> None:
+        """A pass begins."""
+        self._attempts_left = BOUND_ATTEMPTS_PER_PASS
+        while self._again and self._again[0][0] <= now_ms:
+            at_ms, _, ask = heappop(self._again)
+            if self.waiting.get(ask) == at_ms:
+                del self.waiting[ask]
+                self._look_again(ask)
+
+    def _look_again(self, ask: PendingAsk) -> None:
+        demand = self._index.find_demand(ask)
+        if not ask.pending or demand is None:
+            return
+        for node_id in ask.reservations:
+            self.node_changed(self._index.partition.nodes[node_id])
+        if ask.free:
+            self._index.reserve_again(demand)
+
+    def node_changed(self, node: Node) -> None:
+        """It was reserved, or has another room, or a limit gave way for the ask it is reserved for."""
+        ask = node.reservation
+        if ask is not None and required_node(ask.ask.tags) == node.id:
+            self.changed[node] = None
+
+    def in_turn(self, interval_ms: int, now_ms: int) -> Iterator[PendingAsk]:
+        """Those that may preempt on the node that is reserved for them, in the order of queues."""
+        if not self.changed:
+            return
+        index = self._index
+        index.measure()
+        nodes = sorted(self.changed, key=index.reservations.ask_rank)
+        for node in nodes:
+            if not self._attempts_left:
+                return  # the others stay for the next pass
+            del self.changed[node]
+            ask = node.reservation
+            if ask is not None and not index.reservations.held_back(node) and self.may(ask, node, interval_ms, now_ms):
+                yield ask
+
+    def may(self, ask: PendingAsk, node: Node, interval_ms: int, now_ms: int) -> bool:
+        """An attempt is worth making; if it is too early, the ask is looked at again in time."""
+        demand = self._index.find_demand(ask)
+        if not ask.pending or ask.preempted_at_ms or demand is None or not node.ready or node.id in ask.refused:
+            return False
+        if covers(self._index.nodes.vector(node.available()), demand.need):
+            return False
+        if node.reservation is not None and node.reservation is not ask and bound_to(node.reservation):
+            return False
+        refused_ms = ask.application.queue.refusals.get((items_of(ask.ask.resource), node.id, ask.ask.priority))
+        if refused_ms is not None and refused_ms + interval_ms > now_ms:
+            self.wait(ask, refused_ms + interval_ms)
+            return False
+        if not self._attempts_left:
+            self.wait(ask, now_ms)
+            return False
+        self._attempts_left -= 1
+        self.wait(ask, now_ms + interval_ms)  # should it be refused
+        return True
+
+    def wait(self, ask: PendingAsk, until_ms: int) -> None:
+        if self.waiting.get(ask, until_ms + 1) > until_ms:
+            self.waiting[ask] = until_ms
+            heappush(self._again, (until_ms, ask.seq, ask))
+
+
+def bound_to(ask: PendingAsk) -> str:
+    return required_node(ask.ask.tags)
+
+
+def preempts_in_turn(
+    partition: Partition, bound: BoundPreemptors, ask: PendingAsk, interval_ms: int, now_ms: int
+) -> bool:
+    """It had its turn among all others and found no room on its node. It may preempt now if the node was reserved for
+    it, or could not be reserved because too little is left in the whole partition."""
+    node = partition.nodes.get(bound_to(ask))
+    return node is not None and bound.may(ask, node, interval_ms, now_ms)

@@ -1,0 +1,74 @@
+"""Track freed nodes: nodes that gained room where asks of many sizes wait.
+
+Where a node gains room for a few closed demands, these open. Where there are many, of which one or two will fill the
+node again, opening all of them to close nearly all of them again would take as long as there are sizes. Then they stay
+closed, and the node is listed here. The next ask that fits it is searched for in each leaf queue's list of closed ask
+classes. That is done only while nothing else is to be placed; otherwise they open after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from ..limits import GAPS
+from ..state import Node, PendingAsk
+from .fit_list import Rank, Vector, covers
+from .nodes import Demand, NodeIndex
+from .queues import AskClass, LeafOrder
+
+
+class Index(Protocol):
+    """What is needed here of the index that this is a part of."""
+
+    @property
+    def nodes(self) -> NodeIndex: ...
+    @property
+    def leaves(self) -> Mapping[LeafOrder, None]: ...
+    def ask_rank(self, ask: PendingAsk) -> Rank: ...
+    def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]: ...
+    def open(self, demand: Demand) -> None: ...
+
+
+class FreedNodes:
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self.nodes: dict[Node, None] = {}
+
+    def add(self, node: Node) -> None:
+        self.nodes[node] = None
+        if len(self.nodes) > GAPS:
+            self.open_all()
+
+    def fit(self, demand: Demand) -> bool:
+        """One of them has room for it."""
+        groups = (self._index.nodes.group_of(node) for node in self.nodes)
+        return any(group is not None and covers(group.available, demand.need) for group in groups)
+
+    def next(self) -> AskClass | None:
+        """The ask class of the next ask that fits a gap. None: there is no gap any more."""
+        best: tuple[Rank, AskClass] | None = None
+        for node in list(self.nodes):
+            group = self._index.nodes.group_of(node)
+            if group is None or not self._index.closed_that_fit(group.available, 1):
+                del self.nodes[node]
+                continue
+            for leaf in self._index.leaves:
+                ask_class = leaf.first_closed(group.available)
+                if ask_class is not None:
+                    ask_rank = self._index.ask_rank(ask_class.first())
+                    if best is None or ask_rank < best[0]:
+                        best = ask_rank, ask_class
+        if best is None:
+            self.open_all()
+            return None
+        return best[1]
+
+    def open_all(self) -> None:
+        """What fits is treated as everything else: maybe a maximum or a limit is in its way."""
+        for node in self.nodes:
+            group = self._index.nodes.group_of(node)
+            if group is not None:
+                for demand in self._index.closed_that_fit(group.available):
+                    self._index.open(demand)
+        self.nodes.clear()

@@ -1,0 +1,115 @@
+"""Gangs: real asks take the places that placeholders keep for them (semantics section 12).
+
+A real ask whose task group has placeholders, or will have, stands in no ask class: it waits for one of their places. An
+application with such an ask and such a place takes part in a ranking like the one for nodes: by queues, then by
+applications. Where no gang can go on, looking costs nothing.
+"""
+
+from __future__ import annotations
+
+from ..rules.required_node import required_node
+from ..rules.resource import Items, items_of
+from ..state import Application, PendingAsk, TaskGroup
+from .lazy_ranking import Entry
+from .queues import Asks, LeafOrder, ParentOrder, Rank, Serving
+
+
+class Awaiting(Asks):
+    """The asks of an application that wait for places of one task group, and want the same."""
+
+    __slots__ = ("gang", "group")
+
+    def __init__(self, gang: Gang, group: TaskGroup) -> None:
+        super().__init__()
+        self.gang = gang
+        self.group = group
+
+
+# What asks want: amounts, a required node ("": any), and not the nodes the RM has refused.
+Want = tuple[Items, str, frozenset[str]]
+
+
+class Gang:
+    """What of an application waits for places, by task group and by what it wants."""
+
+    __slots__ = ("application", "dirty", "entry", "leaf", "ready", "waiting")
+
+    def __init__(self, application: Application, leaf: LeafOrder) -> None:
+        self.application = application
+        self.leaf = leaf
+        self.waiting: dict[str, dict[Want, Awaiting]] = {}
+        # Task groups with an ask and a place.
+        self.ready: dict[str, None] = {}
+        self.entry: Entry | None = None
+        self.dirty = False
+
+    def rank(self) -> Rank:
+        return self.leaf.application_rank(self.application)
+
+    def waits(self, ask: PendingAsk) -> bool:
+        """For the place of a placeholder, and for no other."""
+        return ask.ask.task_group in self.waiting and not ask.ask.placeholder
+
+    def add(self, ask: PendingAsk) -> None:
+        name, want = ask.ask.task_group, (items_of(ask.ask.resource), required_node(ask.ask.tags), ask.refused)
+        lines = self.waiting[name]
+        line = lines.get(want)
+        if line is None:
+            line = lines[want] = Awaiting(self, self.application.task_groups[name])
+        line.add(ask)
+        self.leaf.index.lines[ask] = line
+
+    def settle(self, name: str) -> None:
+        """Asks or places of a task group came or went: find out whether it is ready, and take part or not."""
+        lines = self.waiting.get(name, {})
+        for want in [want for want, line in lines.items() if line.head() is None]:
+            del lines[want]
+        if lines and self.application.task_groups[name].free:
+            self.ready[name] = None
+        else:
+            self.ready.pop(name, None)
+        self.leaf.index.blocked.pop(self, None)
+        if self.ready:
+            enter(self)
+        else:
+            leave(self)
+
+    def heads(self) -> list[PendingAsk]:
+        """The first ask of each line that may find a place, in the order of asks."""
+        found = [ask for name in self.ready for line in self.waiting[name].values() if (ask := line.head()) is not None]
+        return sorted(found, key=lambda ask: (-ask.ask.priority, ask.seq))
+
+
+# Who takes part
+
+
+def enter(gang: Gang) -> None:
+    """Or have the rank computed again."""
+    leaf = gang.leaf
+    leaf.gangs.enter(gang)
+    order: ParentOrder | LeafOrder = leaf
+    while (above := order.above) is not None and order.serving is None:
+        order.serving = Serving(order)
+        above.gangs.enter(order.serving)
+        order = above
+
+
+def leave(gang: Gang) -> None:
+    leaf = gang.leaf
+    leaf.gangs.leave(gang)
+    order: ParentOrder | LeafOrder = leaf
+    while (above := order.above) is not None and order.serving is not None and not order.gangs.members:
+        above.gangs.leave(order.serving)
+        order.serving = None
+        order = above
+
+
+def first(root: ParentOrder | LeafOrder) -> Gang | None:
+    order = root
+    while isinstance(order, ParentOrder):
+        serving = order.gangs.first()
+        if serving is None:
+            return None
+        order = serving.order
+    found = order.gangs.first()
+    return found if isinstance(found, Gang) else None

@@ -1,0 +1,63 @@
+"""The scheduling index of one resource manager: an index of each partition that is scheduled here.
+
+It is derived from the state and knows nothing that the state does not say, so it may be thrown away and built anew at
+any time. A standby, an auditor or a query never builds one and never pays for it. Facts reach it in one place: `apply`,
+which the core calls beside `evolve`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .. import facts
+from ..state import Partition, State
+from .apply import BY_FACT
+from .partition import PartitionIndex
+
+# Facts that are about no partition, or end one: the index of a partition that is not there any more goes, and so does
+# one that was built for other timing or compatibility.
+OF_ALL: Final = frozenset(
+    (facts.RmRegistered, facts.RmStopped, facts.ConfigurationApplied, facts.PartitionRemoved)
+)  # fmt: skip
+
+
+class Index:
+    def __init__(self) -> None:
+        self.partitions: dict[str, PartitionIndex] = {}
+
+    def of(self, state: State, partition: Partition) -> PartitionIndex:
+        """Built if there is none."""
+        found = self.partitions.get(partition.name)
+        if found is None:
+            found = self.partitions[partition.name] = PartitionIndex(partition, state.timing)
+        return found
+
+    def find(self, partition: Partition) -> PartitionIndex | None:
+        """None: it has not been scheduled here, or not since the index was thrown away."""
+        return self.partitions.get(partition.name)
+
+    def forget(self) -> None:
+        """Throw it away. It is built anew when a partition is next scheduled."""
+        self.partitions.clear()
+
+    def apply(self, state: State, fact: Any, touched: Any) -> None:
+        """`touched`: what `evolve` returned, which has written the fact into the state."""
+        change = BY_FACT.get(type(fact))
+        if change is not None:
+            index = self.partitions.get(fact.partition)
+            if index is not None and change(index, fact, touched):
+                del self.partitions[fact.partition]
+        elif type(fact) in OF_ALL:
+            self.partitions = {
+                name: index
+                for name, index in self.partitions.items()
+                if _holds(index, state, state.partitions.get(name))
+            }
+
+
+def _holds(index: PartitionIndex, state: State, partition: Partition | None) -> bool:
+    return (
+        index.partition is partition
+        and index.timing == state.timing
+        and index.raw_shares == partition.yunikorn_1_4
+    )  # fmt: skip

@@ -1,0 +1,66 @@
+"""Answers questions about resource managers: `remuda.api.core.<rm>.<kind>`.
+
+Every core receives each question, and one answers: a core that follows the RM, so that the leader's time stays its own;
+the leader where there is no other core. All find the same one out of what they see of each other. A core that hangs has
+no lease any more after a while, and then it is another's turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+import msgspec
+
+from remuda_bus import subjects
+from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused
+from remuda_bus.rms.halts import Halts
+
+from .members import Members
+from .replica import DIGEST, KINDS, UNAVAILABLE, Replica
+from .standby import Standby
+
+
+class Answering:
+    def __init__(
+        self, bus: Bus, members: Members, halts: Halts, known: Container[str], standbys: Mapping[str, Standby]
+    ) -> None:
+        self._bus = bus
+        self._members = members
+        self._halts = halts
+        self._known = known
+        self._standbys = standbys
+
+    async def serve(self) -> None:
+        for kind in (*KINDS, DIGEST):
+            await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, lambda: self._members.lease.valid)
+
+    async def _answer(self, message: Message) -> bytes:
+        rm_id, kind = message.subject.split(".")[-2:]
+        if self._members.answerer(rm_id, of_leader=kind == DIGEST) != self._members.name:
+            raise AnsweredElsewhere
+        request = _request(message.payload)
+        return msgspec.json.encode(await self._there(rm_id).answer(kind, request))
+
+    def _there(self, rm_id: str) -> Replica:
+        """Raises Refused."""
+        if (halt := self._halts.get(rm_id)) is not None:
+            raise Refused(halt.explanation(), UNAVAILABLE)
+        if rm_id not in self._known:
+            raise Refused(f"no resource manager {rm_id[:64]!r} is registered", 404)
+        if self._members.leader_of(rm_id) is None:
+            raise Refused(f"no core leads {rm_id!r} yet, try again", UNAVAILABLE)
+        standby = self._standbys.get(rm_id)
+        if standby is None or not standby.hot:
+            raise Refused(f"this core is catching up with the log of {rm_id!r}, try again", UNAVAILABLE)
+        return standby.replica
+
+
+def _request(payload: bytes) -> dict[str, Any]:
+    try:
+        request = msgspec.json.decode(payload or b"{}")
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Refused(f"the request is not JSON: {error}") from error
+    if not isinstance(request, dict):
+        raise Refused("the request is not a JSON object")
+    return request

@@ -1,0 +1,157 @@
+"""Decides commits of one resource manager: messages of its inbox, the passing of time, a pass of scheduling.
+
+A commit is bounded, and work on it pauses, so that the process keeps its lease and leads its other RMs meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from remuda_bus import subjects, tracing
+from remuda_bus.bus import Message
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+
+from .. import commands, limits
+from ..core import Core
+from ..facts import Fact
+from ..waking import next_tick_ms
+from ..wire import Scribe
+
+log = structlog.get_logger()
+
+
+class Turn:
+    """The time that the process spends on one RM before it lets others go on."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    async def pause_when_over(self) -> None:
+        if time.perf_counter() - self._began >= limits.TURN_S:
+            await self.pause()
+
+    async def pause(self) -> None:
+        await asyncio.sleep(0)
+        self._began = time.perf_counter()
+
+
+class Deciding:
+    """`clock_ms` never goes back. While `commit` runs, the state of the core stands between two decisions: nothing else
+    may read it."""
+
+    def __init__(self, core: Core, clock_ms: Callable[[], int]) -> None:
+        self._core = core
+        self._clock_ms = clock_ms
+        self.more_to_schedule = True
+        self.message_seq = 0  # of the message that is handled; 0: none is
+        self._last_tick_ms = 0
+        self._next_clean_ms: int | None = 0  # queues become superfluous by facts alone
+
+    def idle_s(self) -> float | None:
+        """How long there is nothing to do unless a message comes; None: for ever."""
+        times = [one for one in (self._next_tick_ms(), self._next_clean_ms) if one is not None]
+        return max(0.0, (min(times) - self._clock_ms()) / 1000) if times else None
+
+    async def commit(self, messages: deque[Message], epoch: int) -> tuple[log_pb2.Commit, dict[str, str]]:
+        """Takes messages from the left, as many as fit into one commit, and the time that has passed; then one pass of
+        scheduling. The second value: the headers that carry the trace of the commit."""
+        now_ms, deadline = self._clock_ms(), time.perf_counter() + limits.COMMIT_S
+        deciding = CommitInProgress(self._core, log_pb2.Commit(epoch=epoch), now_ms)
+        while messages:
+            self.message_seq = messages[0].seq
+            await deciding.answer(messages.popleft())
+            if deciding.facts >= limits.FACTS_PER_COMMIT or time.perf_counter() >= deadline:
+                break
+        self.message_seq = 0
+        if (tick_ms := self._next_tick_ms()) is not None and now_ms >= tick_ms:
+            self._last_tick_ms = now_ms
+            await deciding.own(commands.Tick())
+        if self._next_clean_ms is not None and now_ms >= self._next_clean_ms:
+            self._next_clean_ms = None
+            await deciding.own(commands.CleanQueues())
+        facts = await deciding.own(commands.Schedule(limits.ALLOCATIONS_PER_PASS), deciding.trace)
+        self.more_to_schedule = facts >= limits.ALLOCATIONS_PER_PASS
+        if deciding.facts and self._next_clean_ms is None:
+            self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
+        state = self._core.state
+        deciding.commit.inbox_seq, deciding.commit.now_ms = state.inbox_seq, state.now_ms
+        return deciding.commit, deciding.trace
+
+    def _next_tick_ms(self) -> int | None:
+        return next_tick_ms(self._core.state, self._last_tick_ms)
+
+
+class CommitInProgress:
+    """One commit while it is decided. `trace`: of the first message that has one."""
+
+    def __init__(self, core: Core, commit: log_pb2.Commit, now_ms: int) -> None:
+        self.core = core
+        self._now_ms = now_ms
+        self._scribe = Scribe()
+        self._turn = Turn()
+        self.commit = commit
+        self.facts = 0
+        self.trace: dict[str, str] = {}
+
+    async def answer(self, message: Message) -> None:
+        with tracing.span("core.decide", message.headers, rm=self.core.state.rm_id) as span:
+            await self._answer(message, span.headers())
+        self.trace = self.trace or span.headers()
+        await self._turn.pause()  # the commit before this one is on its way, let it go on
+
+    async def own(self, command: commands.Command, trace: dict[str, str] | None = None) -> int:
+        """A command of the core's own. Returns the number of facts; without any there is no decision."""
+        decision = log_pb2.Decision(command=type(command).__name__, traceparent=_traceparent(trace or {}))
+        before = self.facts
+        await self._decide((command,), decision)
+        if self.facts > before:
+            self.commit.decisions.append(decision)
+        return self.facts - before
+
+    async def _answer(self, message: Message, trace: dict[str, str]) -> None:
+        state = self.core.state
+        state.inbox_seq = message.seq
+        try:
+            command = inbox_pb2.Command.FromString(message.payload)
+        except DecodeError:
+            log.error("a command that cannot be read is passed over", rm=state.rm_id, inbox_seq=message.seq)
+            self.commit.decisions.add(inbox_seq=message.seq, command="Unreadable")
+            return
+        position = (command.request_seq, command.request_part)
+        if command.request_seq and position <= (state.request_seq, state.request_part):
+            return  # forwarded twice: it has been handled
+        name, asked = self._scribe.read(command)
+        decision = self.commit.decisions.add(
+            inbox_seq=message.seq,
+            command=name,
+            correlation_id=command.correlation_id,
+            traceparent=_traceparent(trace),
+            request_seq=command.request_seq,
+            request_part=command.request_part,
+        )
+        if command.request_seq:
+            state.request_seq, state.request_part = position
+        await self._decide(asked, decision)
+
+    async def _decide(self, asked: Iterable[commands.Command], decision: log_pb2.Decision) -> None:
+        facts: list[Fact] = []
+        for _ in self.core.handle_in_steps(asked, self._now_ms, facts):
+            if len(facts) >= limits.FACTS_PER_STEP:
+                self._write(facts, decision)
+            await self._turn.pause_when_over()
+        self._write(facts, decision)
+
+    def _write(self, facts: list[Fact], decision: log_pb2.Decision) -> None:
+        self.facts += len(facts)
+        self._scribe.write(facts, decision)
+        facts.clear()
+
+
+def _traceparent(trace: dict[str, str]) -> str:
+    return trace.get(subjects.TRACEPARENT, "")

@@ -1,0 +1,92 @@
+"""The state of one resource manager to read from: at a durable commit, whether this process follows or leads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from remuda_bus.bus import Refused
+from remuda_bus.log import Position
+
+from .. import limits
+from ..core import Core
+from .leader import Leader
+from .queries import Queries
+
+KINDS: Final = ("queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "stats")
+DIGEST: Final = "digest"
+UNAVAILABLE: Final = 503
+
+Request = dict[str, Any]
+
+
+class Replica:
+    """`position`: the last commit that is durable and known here. `leader`: while this process leads."""
+
+    def __init__(self, core: Core, position: Callable[[], Position]) -> None:
+        self._core = core
+        self._position = position
+        self.leader: Leader | None = None
+        self._queries: Queries | None = None
+        self._asked_at = 0.0
+        self._waiting: set[asyncio.Future[None]] = set()  # for a commit
+
+    async def answer(self, kind: str, request: Request) -> dict[str, object]:
+        """It names the commit at which it is true. Raises Refused."""
+        await self._reached(request.get("min_log_seq", 0))
+        if kind == DIGEST:
+            if self.leader is None:
+                raise Refused("this core does not lead any more, try again", UNAVAILABLE)
+            seq, digest = await self.leader.snapshots.digest()
+            return {"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest}
+        self._asked_at = _now()
+        if self._queries is None:
+            self._queries = Queries(self._core)
+            self._forget_later()
+        question = partial(self._ask, self._queries.kinds[kind], request)
+        position, answer = await self.leader.ask(question) if self.leader else (self._position(), question())
+        return {**answer, "log_seq": position.seq}
+
+    def moved(self) -> None:
+        """The position is another one."""
+        for moved in self._waiting:
+            if not moved.done():
+                moved.set_result(None)
+
+    def _ask(self, question: Callable[[Request], dict[str, object]], request: Request) -> dict[str, object]:
+        return {**question(request), "at_ms": self._core.state.now_ms}
+
+    async def _reached(self, log_seq: object) -> None:
+        """Waits for that commit. Raises Refused when it does not come."""
+        if type(log_seq) is not int or log_seq < 0:
+            raise Refused(f"min_log_seq is {str(log_seq)[:64]!r}, expected the log_seq of a commit")
+        until = _now() + limits.LOG_SEQ_WITHIN_S
+        while self._position().seq < log_seq:
+            moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.add(moved)
+            try:
+                async with asyncio.timeout_at(until):
+                    await moved
+            except TimeoutError:
+                known = f"the last commit known here is {self._position().seq}"
+                raise Refused(f"min_log_seq is {log_seq}: {known}", UNAVAILABLE) from None
+            finally:
+                self._waiting.discard(moved)
+
+    def _forget_later(self) -> None:
+        asyncio.get_running_loop().call_later(limits.ANSWERS_KEPT_S, self._forget)
+
+    def _forget(self) -> None:
+        """What is only good for answers goes when there are no questions."""
+        if _now() - self._asked_at < limits.ANSWERS_KEPT_S:
+            self._forget_later()
+            return
+        self._queries = None
+        if self.leader is None:
+            self._core.index.forget()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,126 @@
+"""What has killed a core without a word is tried in a child process first.
+
+A process that ends without a word (out of memory, a crash of the interpreter, `kill -9`) leaves no record of why. Its
+successor records where it has taken over with messages to handle. A core that takes over at a place on record (a second
+process has ended there, or `remuda resume` was typed) handles what comes next in a forked child. Only if the child does
+not survive that, and the process itself does, is the message the cause. Nothing is concluded from the ends of processes
+alone.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Message
+from remuda_bus.log import split_commit
+from remuda_bus.rms.faults import KILLED, Fault
+
+from .. import limits
+from ..core import Core
+from .child import Child, ChildFailed
+from .clock import Clock
+from .deciding import Deciding
+
+log = structlog.get_logger()
+
+
+class Deadly(Exception):
+    """The message `seq` of the inbox ends every process that handles it; 0: what follows the last commit does."""
+
+    def __init__(self, seq: int, how: str) -> None:
+        what = f"message {seq} of the inbox" if seq else "a pass without a message"
+        super().__init__(f"two processes have ended without a word, and a child that handled {what}: {how}")
+        self.seq = seq
+
+
+async def beware(bus: Bus, core: Core, name: str, clock_ms: Callable[[], int], inherited: bool) -> None:
+    """To be called by a core that takes over and is at the end of the log. `inherited`: its predecessor has ended
+    without a word. Raises Deadly."""
+    state = core.state
+    last = await bus.last_message(subjects.INBOX.name, subjects.inbox(state.rm_id))
+    if last is None or last.seq <= state.inbox_seq:
+        return
+    key = subjects.fault_key(state.rm_id, KILLED)
+    entry = await bus.get(subjects.FAULTS.name, key)
+    is_on_record = entry is not None and entry.value is not None and Fault.decode(entry.value).seq == state.inbox_seq
+    if is_on_record:
+        await _try(bus, core)
+    elif inherited:
+        note = Fault(state.rm_id, KILLED, state.inbox_seq, "a process has ended without a word", name, clock_ms())
+        await bus.put(subjects.FAULTS.name, key, note.encode())
+
+
+async def _try(bus: Bus, core: Core) -> None:
+    rm_id = core.state.rm_id
+    inbox = await bus.read(subjects.INBOX.name, subjects.inbox(rm_id), core.state.inbox_seq)
+    try:
+        messages = await inbox.batch(limits.COMMANDS_PER_COMMIT, limits.INBOX_BYTES_PER_COMMIT)
+    finally:
+        await inbox.close()
+    log.warning("two processes have ended here, trying in a child", rm=rm_id, inbox_seq=messages[0].seq)
+    begun = [await _begun(core, messages, bus.max_payload) for _ in range(limits.TRIALS)]
+    if None not in begun:
+        raise Deadly(*begun[-1])  # type: ignore[misc]
+
+
+async def _begun(core: Core, messages: list[Message], limit: int) -> tuple[int, str] | None:
+    """The last message that a child has begun, and how the child ended; None: it has survived."""
+    try:
+        child = Child(lambda: _handle(core, messages, limit))
+    except OSError as error:
+        log.error("no child process could be made", rm=core.state.rm_id, error=repr(error))
+        return None
+    said = b""
+    try:
+        async for part in child.output():
+            said += part
+    except ChildFailed as error:
+        return int(said.split()[-1]) if said else messages[0].seq, str(error)
+    finally:
+        await child.close()
+    return None
+
+
+def _handle(core: Core, messages: list[Message], limit: int) -> Iterator[bytes]:
+    """In the child: what the leader does, one message after the other, and says before each which one it is."""
+    _confine()
+    clock = Clock(lambda: core.state.now_ms, lambda: 0.0, core.state.now_ms)
+    deciding = Deciding(core, clock.now_ms)
+    for message in messages:
+        yield b"%d " % message.seq
+        commit, _ = _alone(deciding.commit(deque([message]), 0))
+        list(split_commit(commit, limit))
+    yield b"0 "
+    commit, _ = _alone(deciding.commit(deque(), 0))
+    list(split_commit(commit, limit))
+
+
+def _confine() -> None:
+    """The child is to end before the machine has no memory left, and before its parent does."""
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.TRIAL_CPU_S, limits.TRIAL_CPU_S))
+    try:
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + limits.TRIAL_BYTES, used + limits.TRIAL_BYTES))
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError as error:  # not on Linux
+        os.write(2, f"a trial is not confined: {error}\n".encode())
+
+
+def _alone(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run it without an event loop: it only pauses."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as stop:
+            return stop.value

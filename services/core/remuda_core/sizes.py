@@ -1,0 +1,179 @@
+"""How much a state holds: every container of every object that can be reached from it, the scheduling index included,
+and how much that may be.
+
+The objects are found by walking their fields, so a new container is counted, and bounded, without being named here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final
+
+from . import limits
+from .index.index import Index
+from .index.nodes import WORTH_LOOKING_BACK
+from .state import State
+
+# A class of values: they hold what came through the door, which has bounds of its own, and never change.
+VALUES: Final = ("remuda_core.facts", "remuda_core.settings", "remuda_core.rules")
+
+# What is not counted, and why.
+VECTOR = "one number for each resource name of the index"
+RANK = "a few numbers"
+VALUE = "came through the door, where it is bounded, and never changes"
+AMOUNTS = "one number for each resource name that a limit or the partition has"
+TREE = "as long as the queue is deep"
+EXCLUDED: Final = {
+    **dict.fromkeys(("Application.tags", "Application.groups", "Application.placeholder_ask"), VALUE),
+    **dict.fromkeys(("Node.attributes", "Node.capacity", "Node.occupied", "TaskGroup.min_resource"), VALUE),
+    **dict.fromkeys(
+        ("Demand.resource", "Demand.items", "PreemptorKind.resource", "Demand.refused", "PendingAsk.refused"), VALUE
+    ),
+    **dict.fromkeys(
+        ("Demand.need", "Demand.negated", "Demand.room", "AskClass.room", "PartitionIndex.no_limits"), VECTOR
+    ),
+    **dict.fromkeys(
+        ("PartitionIndex._least", "NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR
+    ),
+    **dict.fromkeys(("FitList._nothing", "LeafOrder.found_under", "NodeIndex._weights"), VECTOR),
+    **dict.fromkeys(("Demand.rank", "Demand.start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
+    **dict.fromkeys(
+        ("Gang.entry", "ApplicationAsks.entry", "LeafOrder.entry", "ParentOrder.entry", "Serving.entry"), RANK
+    ),
+    **dict.fromkeys(("ApplicationAsks.looked_at", "PreemptorGroup.kind"), RANK),
+    **dict.fromkeys(("LeafOrder.maxima", "ParentOrder.maxima", "LeafOrder.due", "ParentOrder.due"), AMOUNTS),
+    **dict.fromkeys(("PartitionIndex.names", "NodeIndex._names", "PartitionIndex.scales", "Partition.total"), AMOUNTS),
+    **dict.fromkeys(
+        ("Queue.path_to_root", "Queue.ancestors_usage", "Application.trackers", "Application.application_limits"), TREE
+    ),
+    "AskClass.admission": TREE,
+    "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
+}
+
+# How many entries there may be for each object that has the container, where the general rule is too strict.
+EACH: Final = {
+    "Application.log": limits.FIRST_STATES + limits.LAST_STATES,
+    "Queue.refusals": limits.REFUSALS_KEPT,
+    "PendingAsk.waiting": 32,
+    "ApplicationAsks.told": 32,
+    "Partition.rejected": limits.REJECTED_APPLICATIONS,
+    "PartitionIndex._by_writing": limits.LEFTOVERS,
+    "Demand.writings": limits.WRITINGS,
+    "NodeIndex._filled": 2 * WORTH_LOOKING_BACK,
+}
+# Amounts that change.
+SUMS: Final = frozenset(
+    ("Node.allocated", "Queue.allocated", "Queue.asked", "Queue.preempting", "Application.allocated",
+     "Application.allocated_placeholder", "Tracker.used")
+)  # fmt: skip
+# Of node groups, and the ways between them, there may be so many more than nodes.
+PER_NODE: Final = {
+    "NodeIndex._groups": limits.NODE_GROUPS_KEPT,
+    "NodeGroup.after": limits.WAYS_KEPT,
+    "Demand.ways": limits.WAYS_KEPT,
+}
+
+Containers = (dict, list, deque, set, frozenset, tuple)
+
+
+def sizes(state: State, index: Index | None = None) -> Counter[str]:
+    """`Class.attribute` -> how many entries all objects of the class have there, with those of containers inside;
+    `Class` -> how many objects there are."""
+    return measured(state, index)[0]
+
+
+def measured(state: State, index: Index | None) -> tuple[Counter[str], Counter[str]]:
+    """The same; and how many entries the object has that has the most."""
+    found: Counter[str] = Counter()
+    largest: Counter[str] = Counter()
+    seen: set[int] = set()
+    todo: list[Any] = [state, index]
+    while todo:
+        thing = todo.pop()
+        kind: Any = type(thing)
+        if thing is None or id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        found[kind.__name__] += 1
+        for name, full_name in fields(thing):
+            value: Any = getattr(thing, name, None)
+            if isinstance(value, Containers):
+                counted = 0 if full_name in EXCLUDED else entries(value, todo)
+                if counted:
+                    found[full_name] += counted
+                    largest[full_name] = max(largest[full_name], counted)
+            elif known(value.__class__):
+                todo.append(value)
+    return found, largest
+
+
+def entries(container: Any, todo: list[Any]) -> int:
+    """How many there are, with those of containers inside. What they lead to is to be looked at."""
+    counted = len(container)
+    inside: list[Any] = list(container)
+    if isinstance(container, dict):
+        inside += container.values()
+    while inside:
+        value = inside.pop()
+        kind: Any = type(value)
+        if issubclass(kind, tuple):
+            inside += value
+        elif kind in (dict, list, deque, set):
+            counted += entries(value, todo)
+        elif known(kind):
+            todo.append(value)
+    return counted
+
+
+@cache
+def known(kind: type) -> bool:
+    """One of the core's own classes, whose objects change."""
+    return kind.__module__.startswith("remuda_core.") and not kind.__module__.startswith(VALUES)
+
+
+@cache
+def slots(kind: type) -> tuple[tuple[str, str], ...]:
+    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+    return tuple((name, f"{kind.__name__}.{name}") for name in (*getattr(kind, "__struct_fields__", ()), *names))
+
+
+def fields(thing: Any) -> Iterable[tuple[str, str]]:
+    kind: Any = type(thing)
+    return slots(kind) or ((name, f"{kind.__name__}.{name}") for name in getattr(thing, "__dict__", ()))
+
+
+# How much it may be
+
+
+def alive(state: State) -> int:
+    """What there is, as far as the RM, the configuration and the queries know of it."""
+    return sum(
+        len(partition.nodes)
+        + len(partition.queues)
+        + len(partition.applications)
+        + len(partition.allocations)
+        + len(partition.rejected)
+        + len(partition.questions)
+        + sum(len(application.asks) + len(application.replacements) for application in partition.applications.values())
+        for partition in state.partitions.values()
+    )
+
+
+def check_sizes(state: State, index: Index | None = None) -> None:
+    """AssertionError that names what has grown."""
+    (found, largest), there = measured(state, index), alive(state)
+    nodes = sum(len(partition.nodes) for partition in state.partitions.values())
+    for name, count in found.items():
+        owners = found[name.partition(".")[0]]
+        most = limits.ENTRIES_PER_THING * there + limits.LEFTOVERS * (owners + 1)
+        if name in SUMS:
+            most += limits.NAMES_KEPT * owners
+        elif name in PER_NODE:
+            most += 8 * nodes + PER_NODE[name]
+        elif name in EACH:
+            each = EACH[name]
+            assert largest[name] <= each, f"{name}: {largest[name]} entries in one, expected {each} at most"
+            continue
+        assert count <= most, f"{name}: {count} entries, where {there} things are alive and {owners} have it"

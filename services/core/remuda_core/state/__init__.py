@@ -1,0 +1,53 @@
+"""What the core knows of one resource manager. Only `evolve` writes here; everything can be rebuilt from the log.
+
+It holds what the facts say, and sums over that (`allocated`, `pending`, counts of priorities), which `evolve` keeps and
+`check` counts anew. It knows nothing of the scheduling index, which stands beside it. `by_key` of an application is
+built by whoever first looks for it.
+"""
+
+from __future__ import annotations
+
+from .application import (
+    NO_NODES,
+    NO_RESERVATIONS,
+    Allocation,
+    Application,
+    Like,
+    Node,
+    PendingAsk,
+    Preemption,
+    Question,
+    Queue,
+    Replacement,
+    TaskGroup,
+    Tracker,
+)
+from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
+from .state import FIRST_UUID, State
+from .timers import NEVER_MS, Alarm, Timers, after
+
+__all__ = [
+    "FIRST_UUID",
+    "NEVER_MS",
+    "NO_NODES",
+    "NO_RESERVATIONS",
+    "Alarm",
+    "Allocation",
+    "Application",
+    "KeyHolders",
+    "Like",
+    "Node",
+    "Partition",
+    "PendingAsk",
+    "Preemption",
+    "Question",
+    "Queue",
+    "RejectedApplication",
+    "Replacement",
+    "ResourceNames",
+    "State",
+    "TaskGroup",
+    "Timers",
+    "Tracker",
+    "after",
+]

@@ -1,0 +1,40 @@
+"""The applications of a partition that have ended, the earliest first: what goes when they become too many."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from ..limits import LEFTOVERS
+from .application import Application
+
+
+class Ended:
+    __slots__ = ("_heap", "_there")
+
+    def __init__(self) -> None:
+        # (when it ended, order of submission, which): the same order live and after a restart.
+        self._heap: list[tuple[int, int, Application]] = []
+        self._there: dict[Application, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._there)
+
+    def __contains__(self, application: Application) -> bool:
+        return application in self._there
+
+    def add(self, application: Application) -> None:
+        self._there[application] = None
+        heappush(self._heap, (application.state_at_ms, application.seq, application))
+
+    def discard(self, application: Application) -> None:
+        """Nothing if it is not there."""
+        self._there.pop(application, None)
+        if len(self._heap) > 2 * len(self._there) + LEFTOVERS:
+            self._heap = [entry for entry in self._heap if entry[-1] in self._there]
+            heapify(self._heap)
+
+    def first(self) -> Application:
+        """There has to be one."""
+        while self._heap[0][-1] not in self._there:
+            heappop(self._heap)
+        return self._heap[0][-1]

@@ -1,0 +1,72 @@
+"""Event records of facts about queues, partitions and resource managers.
+
+No type of record names a partition or a resource manager: its records are about the root queue.
+"""
+
+from __future__ import annotations
+
+from remuda_events.event_records.record import Record, Records, plain_partition, queue
+from remuda_proto.remuda.v1 import log_pb2
+
+
+def queue_added(fact: log_pb2.QueueAdded, at_ns: int) -> Records:
+    yield queue(fact.queue, Record.ADD, Record.DETAILS_NONE if fact.managed else Record.QUEUE_DYNAMIC, at_ns)
+
+
+def queue_changed(fact: log_pb2.QueueChanged, at_ns: int) -> Records:
+    if "type" in fact.changed:
+        message = f"leaf queue: {'true' if fact.leaf else 'false'}"
+        yield queue(fact.queue, Record.SET, Record.QUEUE_TYPE, at_ns, message=message)
+    if "config" in fact.changed:
+        detail = Record.QUEUE_CONFIG if fact.managed else Record.QUEUE_DYNAMIC
+        yield queue(fact.queue, Record.SET, detail, at_ns)
+    if "max" in fact.changed:
+        yield queue(fact.queue, Record.SET, Record.QUEUE_MAX, at_ns, resource=fact.config.max)
+    if "guaranteed" in fact.changed:
+        yield queue(fact.queue, Record.SET, Record.QUEUE_GUARANTEED, at_ns, resource=fact.config.guaranteed)
+
+
+def queue_draining(fact: log_pb2.QueueDraining, at_ns: int) -> Records:
+    yield queue(fact.queue, Record.SET, Record.QUEUE_CONFIG, at_ns, message="draining: true")
+
+
+def queue_restored(fact: log_pb2.QueueRestored, at_ns: int) -> Records:
+    yield queue(fact.queue, Record.SET, Record.QUEUE_CONFIG, at_ns, message="draining: false")
+
+
+def queue_removed(fact: log_pb2.QueueRemoved, at_ns: int) -> Records:
+    yield queue(fact.queue, Record.REMOVE, Record.DETAILS_NONE if fact.managed else Record.QUEUE_DYNAMIC, at_ns)
+
+
+def partition_added(fact: log_pb2.PartitionAdded, at_ns: int) -> Records:
+    yield queue("root", Record.ADD, Record.DETAILS_NONE, at_ns, message=f"partition {plain_partition(fact.partition)}")
+
+
+def partition_changed(fact: log_pb2.PartitionChanged, at_ns: int) -> Records:
+    yield queue("root", Record.SET, Record.QUEUE_CONFIG, at_ns, message=f"partition {plain_partition(fact.partition)}")
+
+
+def partition_draining(fact: log_pb2.PartitionDraining, at_ns: int) -> Records:
+    message = f"partition {plain_partition(fact.partition)}, draining: true"
+    yield queue("root", Record.SET, Record.QUEUE_CONFIG, at_ns, message=message)
+
+
+def partition_removed(fact: log_pb2.PartitionRemoved, at_ns: int) -> Records:
+    yield queue(
+        "root", Record.REMOVE, Record.DETAILS_NONE, at_ns, message=f"partition {plain_partition(fact.partition)}"
+    )
+
+
+def rm_paused(fact: log_pb2.RmPaused, at_ns: int) -> Records:
+    message = f"the resource manager is Paused, nothing new is allocated: {fact.reason}"
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message=message)
+
+
+def rm_resumed(fact: log_pb2.RmResumed, at_ns: int) -> Records:
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message="the resource manager is Running again")
+
+
+def rm_stopped(fact: log_pb2.RmStopped, at_ns: int) -> Records:
+    what = "deregistered, nothing is known of it any more" if fact.deregistered else "nothing new is allocated"
+    message = f"the resource manager is Stopped, {what}: {fact.reason}"
+    yield queue("root", Record.NONE, Record.DETAILS_NONE, at_ns, message=message)

@@ -1,0 +1,1 @@
+"""The event history of RMs in the stream EVENTS."""

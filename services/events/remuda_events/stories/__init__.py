@@ -1,0 +1,1 @@
+"""Stories: everything that happened to one thing, read from the log."""

@@ -1,0 +1,65 @@
+"""The things that a fact names: applications, asks, allocations and nodes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """An application, the key of an ask, the UUID of an allocation, a node; "" where the fact does not name one."""
+
+    application: str = ""
+    key: str = ""
+    uuid: str = ""
+    node: str = ""
+
+
+def mentions(kind: str, fact: Any) -> Iterable[Mention]:
+    special = MENTIONS.get(kind)
+    if special is not None:
+        return special(fact)
+    return (Mention(*(getattr(fact, name, "") for name in ("application_id", "allocation_key", "uuid", "node_id"))),)
+
+
+def of_ask(ask: si.AllocationAsk) -> Mention:
+    return Mention(ask.applicationID, ask.allocationKey)
+
+
+def of_allocation(allocation: si.Allocation) -> Mention:
+    return Mention(allocation.applicationID, allocation.allocationKey, allocation.UUID, allocation.nodeID)
+
+
+def of_replacement(fact: log_pb2.ReplacementStarted | log_pb2.PlaceholderReplaced) -> Iterable[Mention]:
+    real = of_allocation(fact.allocation.allocation)
+    node = fact.placeholder_node if isinstance(fact, log_pb2.PlaceholderReplaced) else ""
+    return real, Mention(real.application, fact.placeholder_key, fact.placeholder, node)
+
+
+def of_cancelled(fact: log_pb2.ReplacementCancelled) -> Iterable[Mention]:
+    ask = Mention(fact.application_id, fact.allocation_key, fact.uuid)
+    return ask, Mention(fact.application_id, uuid=fact.placeholder)
+
+
+def of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> Iterable[Mention]:
+    """The ask and its victims."""
+    yield Mention(fact.application_id, fact.allocation_key, node=fact.node_id)
+    yield from (Mention(uuid=uuid) for uuid in fact.uuids)
+
+
+MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
+    "ask_accepted": lambda fact: (of_ask(fact.ask),),
+    "ask_changed": lambda fact: (of_ask(fact.ask),),
+    "allocated": lambda fact: (of_allocation(fact.allocation),),
+    "allocation_recovered": lambda fact: (of_allocation(fact.allocation),),
+    "replacement_started": of_replacement,
+    "placeholder_replaced": of_replacement,
+    "replacement_cancelled": of_cancelled,
+    "preemption_started": of_preemption,
+    "preemption_asked": of_preemption,
+}

@@ -1,0 +1,218 @@
+"""One sentence for each fact, for stories. Pure.
+
+One table, SENTENCES, has a function for each kind of fact. FACTS_WITHOUT_SENTENCE says why the others are in no story.
+Amounts are in base units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+
+def amounts(resource: si.Resource) -> str:
+    return " ".join(f"{name}={resource.resources[name].value}" for name in sorted(resource.resources)) or "nothing"
+
+
+def name(fact: Any) -> str:
+    return f"{fact.application_id}/{fact.allocation_key}"
+
+
+def because(text: str) -> str:
+    return f": {text}" if text else ""
+
+
+def ended(fact: Any) -> str:
+    """The termination type. An RM may send a number that has no name in this version."""
+    number = fact.termination_type
+    known = si.TerminationType.DESCRIPTOR.values_by_number.get(number)
+    return f"termination type {number}" if known is None else known.name
+
+
+def plural(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def rm_registered(fact: log_pb2.RmRegistered) -> str:
+    came = f"{fact.rm_id} registers for the {ordinal(fact.registration)} time"
+    if fact.registration == 1:
+        return came
+    return f"{came}: {'everything stays' if fact.resync == 'replay' else 'all that was known of it is dropped'}"
+
+
+def ordinal(number: int) -> str:
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else endings.get(number % 10, 'th')}"
+
+
+def rm_stopped(fact: log_pb2.RmStopped) -> str:
+    if fact.deregistered:
+        return f"the RM deregisters, all that was known of it is dropped{because(fact.reason)}"
+    return f"the RM is gone, nothing new is allocated{because(fact.reason)}"
+
+
+def node_added(fact: log_pb2.NodeAdded) -> str:
+    return f"node {fact.node_id} added with {amounts(fact.capacity)}{', draining' if fact.draining else ''}"
+
+
+def node_changed(fact: log_pb2.NodeChanged) -> str:
+    now = {"capacity": amounts(fact.capacity), "occupied": amounts(fact.occupied)}
+    changes = (f"{what} now {now[what]}" if what in now else f"{what} changed" for what in fact.changed)
+    return f"node {fact.node_id}: {', '.join(changes)}"
+
+
+def node_reserved(fact: log_pb2.NodeReserved) -> str:
+    why = ", where room is made for it by preemption" if fact.by_preemption else ""
+    return f"node {fact.node_id} kept for {name(fact)}{why}"
+
+
+def application_accepted(fact: log_pb2.ApplicationAccepted) -> str:
+    gang = f", with placeholders of {amounts(fact.placeholder_ask)}" if fact.placeholder_ask.resources else ""
+    return f"application {fact.application_id} of {fact.user} accepted in {fact.queue}{gang}"
+
+
+def ask_accepted(fact: log_pb2.AskAccepted | log_pb2.AskChanged) -> str:
+    ask = fact.ask
+    verb = "asks for" if isinstance(fact, log_pb2.AskAccepted) else "now asks for"
+    times = f"{ask.maxAllocations} × " if ask.maxAllocations != 1 else ""
+    what = f"{times}{amounts(ask.resourceAsk)}"
+    return f"{ask.applicationID}/{ask.allocationKey} {verb} {what}, priority {ask.priority}{group(ask)}"
+
+
+def group(of: si.AllocationAsk | si.Allocation) -> str:
+    if not of.taskGroupName:
+        return ""
+    return f", {'placeholder' if of.placeholder else 'member'} of task group {of.taskGroupName}"
+
+
+def ask_released(fact: log_pb2.AskReleased) -> str:
+    return f"{name(fact)} withdrawn with {fact.pending} pending, {ended(fact)}{because(fact.message)}"
+
+
+def ask_waiting(fact: log_pb2.AskWaiting) -> str:
+    also = f", with {plural(fact.asks - 1, 'other ask')} like it" if fact.asks > 1 else ""
+    return f"{name(fact)} waits{also}{because(fact.reason)}"
+
+
+def allocated(fact: log_pb2.Allocated) -> str:
+    return placed(fact.allocation, "allocated on")
+
+
+def placed(one: si.Allocation, verb: str) -> str:
+    what = f"{amounts(one.resourcePerAlloc)}{group(one)}"
+    return f"{one.applicationID}/{one.allocationKey} {verb} {one.nodeID} as {one.UUID}, {what}"
+
+
+def allocation_released(fact: log_pb2.AllocationReleased) -> str:
+    return f"{name(fact)} released on {fact.node_id}, {ended(fact)}{because(fact.message)} ({fact.uuid})"
+
+
+def release_requested(fact: log_pb2.ReleaseRequested) -> str:
+    return f"the RM is asked to release {name(fact)}, {ended(fact)}{because(fact.message)} ({fact.uuid})"
+
+
+def release_overdue(fact: log_pb2.ReleaseOverdue) -> str:
+    return f"the RM has not released {name(fact)} on {fact.node_id}, which it was asked for: {ended(fact)}"
+
+
+def release_ignored(fact: log_pb2.ReleaseIgnored) -> str:
+    what = f"{name(fact)} {fact.uuid}".strip("/ ") or "everything"
+    return f"the RM releases {what}, which is not there{because(fact.message)}"
+
+
+def preemption_started(fact: log_pb2.PreemptionStarted) -> str:
+    victims = f"{plural(len(fact.uuids), 'allocation')}: {', '.join(fact.uuids)}"
+    return f"for {name(fact)} in {fact.queue}, node {fact.node_id} is to lose {victims}"
+
+
+def preemption_asked(fact: log_pb2.PreemptionAsked) -> str:
+    victims = plural(len(fact.uuids), "allocation")
+    return f"the RM is asked whether {name(fact)} would start on {fact.node_id} without {victims} there"
+
+
+def preemption_answered(fact: log_pb2.PreemptionAnswered) -> str:
+    answer = "would start" if fact.success else "would not start"
+    return f"the RM says that {name(fact)} {answer} on {fact.node_id}{because(fact.reason)}"
+
+
+def replacement_started(fact: log_pb2.ReplacementStarted) -> str:
+    real = fact.allocation.allocation
+    return (
+        f"{real.applicationID}/{real.allocationKey} is to replace placeholder {fact.placeholder_key} on {real.nodeID}"
+    )
+
+
+def placeholder_replaced(fact: log_pb2.PlaceholderReplaced) -> str:
+    return f"{placed(fact.allocation.allocation, 'allocated on')}, in place of {fact.placeholder_key}"
+
+
+SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
+    "rm_registered": rm_registered,
+    "rm_paused": lambda fact: f"the RM is silent, nothing new is allocated{because(fact.reason)}",
+    "rm_resumed": lambda fact: "the RM sends heartbeats again",
+    "rm_stopped": rm_stopped,
+    "node_added": node_added,
+    "node_rejected": lambda fact: f"node {fact.node_id} rejected{because(fact.reason)}",
+    "node_changed": node_changed,
+    "node_draining": lambda fact: f"node {fact.node_id} takes nothing new: draining",
+    "node_schedulable": lambda fact: f"node {fact.node_id} is open again",
+    "node_removed": lambda fact: f"node {fact.node_id} removed",
+    "node_reserved": node_reserved,
+    "node_unreserved": lambda fact: f"node {fact.node_id} no longer kept for {name(fact)}{because(fact.reason)}",
+    "application_accepted": application_accepted,
+    "application_rejected": lambda fact: f"application {fact.application_id} rejected{because(fact.reason)}",
+    "application_state_changed": lambda fact: (
+        f"application {fact.application_id} is {fact.state}{because(fact.reason)}"
+    ),
+    "application_removed": lambda fact: f"application {fact.application_id} removed from memory",
+    "rejection_forgotten": lambda fact: f"that {fact.application_id} was rejected is no longer remembered",
+    "ask_accepted": ask_accepted,
+    "ask_changed": ask_accepted,
+    "ask_rejected": lambda fact: f"{name(fact)} rejected{because(fact.reason)}",
+    "ask_released": ask_released,
+    "ask_waiting": ask_waiting,
+    "ask_outstanding": lambda fact: f"{name(fact)} waits for a node{because(fact.reason)}",
+    "allocated": allocated,
+    "allocation_recovered": lambda fact: placed(fact.allocation, "reported by the RM as running on"),
+    "allocation_rejected": lambda fact: f"{name(fact)}, reported as running, rejected{because(fact.reason)}",
+    "allocation_released": allocation_released,
+    "release_requested": release_requested,
+    "release_ignored": release_ignored,
+    "release_overdue": release_overdue,
+    "preemption_asked": preemption_asked,
+    "preemption_answered": preemption_answered,
+    "preemption_started": preemption_started,
+    "preemption_ended": lambda fact: f"preemption has not helped {name(fact)}{because(fact.reason)}",
+    "preemption_refused": lambda fact: f"nothing can be preempted for {name(fact)}{because(fact.reason)}",
+    "replacement_asked": lambda fact: f"the RM is asked whether {name(fact)} may start on {fact.node_id}",
+    "replacement_started": replacement_started,
+    "placeholder_replaced": placeholder_replaced,
+    "replacement_cancelled": lambda fact: f"{name(fact)} does not replace its placeholder{because(fact.reason)}",
+    "predicate_asked": lambda fact: f"the RM is asked whether {name(fact)} may start on {fact.node_id}",
+    "predicate_refused": lambda fact: f"the RM does not want {name(fact)} on {fact.node_id}{because(fact.reason)}",
+    "predicate_withdrawn": lambda fact: f"{name(fact)} does not start on {fact.node_id}{because(fact.reason)}",
+    "refusals_forgotten": lambda fact: f"the RM may be asked about {name(fact)} again",
+}
+
+# Facts about the RM as a whole: they are in the story of each of its things.
+FACTS_ABOUT_THE_RM: Final = frozenset({"rm_registered", "rm_paused", "rm_resumed", "rm_stopped"})
+
+# Why a fact is in no story.
+FACTS_WITHOUT_SENTENCE: Final[Mapping[str, str]] = {
+    "registration_refused": "nothing changed",
+    "configuration_applied": "it names no application, ask, allocation or node",
+    "configuration_refused": "nothing changed",
+    "queue_added": "it names a queue only",
+    "queue_changed": "it names a queue only",
+    "queue_draining": "it names a queue only",
+    "queue_restored": "it names a queue only",
+    "queue_removed": "it names a queue only",
+    "partition_added": "it names a partition only",
+    "partition_changed": "it names a partition only",
+    "partition_draining": "it names a partition only",
+    "partition_removed": "it names a partition only",
+    "time_passed": "the facts before it have its effects",
+}

@@ -1,0 +1,129 @@
+"""The story of an ask, an allocation, an application or a node: everything that happened to it, with the causes.
+Commits in, lines out. Pure.
+
+A story keeps nothing but its target, however long the log is. A decision whose bytes do not contain the target's name
+is skipped as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from remuda_events.stories.mentions import Mention, mentions
+from remuda_events.stories.sentences import FACTS_ABOUT_THE_RM, SENTENCES
+from remuda_proto.remuda.v1 import log_pb2
+
+# Commands that the core gives itself.
+SCHEDULER_COMMANDS: Final = frozenset({"Schedule", "Tick", "CleanQueues"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoryLine:
+    """One fact. `log_seq`: the sequence of its commit in LOG. The fields from `command` on name the cause."""
+
+    at_ms: int
+    log_seq: int
+    kind: str
+    text: str
+    command: str
+    inbox_seq: int
+    request_seq: int
+    request_part: int
+    correlation_id: str
+    trace_id: str
+
+    @property
+    def cause(self) -> str:
+        if not self.inbox_seq:
+            return f"the scheduler: {self.command}" if self.command in SCHEDULER_COMMANDS else self.command
+        if not self.request_seq:
+            return f"{self.command}, command {self.inbox_seq}"
+        part = f".{self.request_part}" if self.request_part else ""
+        return f"{self.command}, request {self.request_seq}{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoryTarget:
+    """The things with the name `id`: an application, the key of an ask, the UUID of an allocation, a node. With
+    `application`, only the ask with the key `id` of that application. `ask`: the application and key of the ask that
+    the allocation `id` is for; it belongs to the story."""
+
+    id: str
+    application: str = ""
+    ask: tuple[str, str] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> StoryTarget:
+        """`app-1/k1` is an ask of an application. A name without a slash may be of any thing. Raises ValueError."""
+        application, slash, key = text.rpartition("/")
+        if not key or (slash and not application):
+            raise ValueError(f"{text!r}: expected a name, or APPLICATION/KEY")
+        return cls(key, application)
+
+    def __str__(self) -> str:
+        return f"{self.application}/{self.id}" if self.application else self.id
+
+    def matches(self, named: Mention) -> bool:
+        if self.application:
+            return (named.application, named.key) == (self.application, self.id)
+        if self.ask is not None:
+            return named.uuid == self.id or (not named.uuid and (named.application, named.key) == self.ask)
+        return self.id in (named.application, named.key, named.uuid, named.node)
+
+
+class Story:
+    """The story of one thing, commit by commit. `restart_as` is set when the target turns out to be an allocation: its
+    ask belongs to the story and came earlier, so the story has to be read again from the beginning, with this
+    target."""
+
+    def __init__(self, target: StoryTarget) -> None:
+        self.restart_as: StoryTarget | None = None
+        self._target = target
+        self._names = [target.id.encode()] if target.ask is None else [target.id.encode(), target.ask[1].encode()]
+        self._has_begun = False
+
+    def lines_of(self, log_seq: int, commit: log_pb2.Commit) -> Iterator[StoryLine]:
+        """The lines of one commit. From the first line on, facts about the whole RM belong to the story."""
+        for decision in commit.decisions:
+            for kind, fact in self._facts_of(decision):
+                self._has_begun = True
+                yield line(log_seq, commit, decision, kind, fact)
+
+    def _facts_of(self, decision: log_pb2.Decision) -> Iterator[tuple[str, Any]]:
+        payload = decision.SerializeToString()
+        named = any(needle in payload for needle in self._names)
+        if not named and (decision.command in SCHEDULER_COMMANDS or not self._has_begun):
+            return
+        for message in decision.facts:
+            kind = message.WhichOneof("fact")
+            if kind is None or kind not in SENTENCES:
+                continue  # it is in no story, or of a newer core
+            fact = getattr(message, kind)
+            if (self._has_begun and kind in FACTS_ABOUT_THE_RM) or (named and self._concerns(kind, fact)):
+                yield kind, fact
+
+    def _concerns(self, kind: str, fact: Any) -> bool:
+        meant = [one for one in mentions(kind, fact) if self._target.matches(one)]
+        if meant and not self._has_begun and meant[0].uuid == self._target.id and meant[0].key:
+            self.restart_as = replace(self._target, ask=(meant[0].application, meant[0].key))
+        return bool(meant)
+
+
+def line(log_seq: int, commit: log_pb2.Commit, decision: log_pb2.Decision, kind: str, fact: Any) -> StoryLine:
+    return StoryLine(
+        commit.now_ms, log_seq, type(fact).__name__, printable(SENTENCES[kind](fact)), decision.command,
+        decision.inbox_seq, decision.request_seq, decision.request_part, decision.correlation_id,
+        trace_id(decision.traceparent),
+    )  # fmt: skip
+
+
+def printable(text: str) -> str:
+    """The text on one line. Names and reasons come from RMs and may contain control characters of terminals."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)
+
+
+def trace_id(traceparent: str) -> str:
+    """The second of the four parts of a traceparent; "" when there is none."""
+    return traceparent.split("-")[1] if traceparent.count("-") == 3 else ""

@@ -1,0 +1,131 @@
+"""Dead letters: requests that cannot be handled. The stream DEAD_LETTERS stores each with the reason, for an operator,
+and a callback informs the RM. A dead letter never holds up later requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Headers, Message, Outgoing, Unanswered
+from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.retry import retry
+from remuda_bus.streams.ordered_append import append_in_order
+from remuda_rmproxy import limits
+from remuda_rmproxy.inbound.request_queue import UNKNOWN_SENDERS
+from remuda_rmproxy.records.dead_letter_record import dead_letter_record
+from remuda_rmproxy.records.registry import RmRegistry
+
+log = structlog.get_logger()
+
+
+class DeadLetters:
+    """`on_callback` is called with the rmID and the sequence of each callback about a dead letter.
+
+    CALLBACKS refuses when it is full, and it is shared by all RMs, so callbacks about dead letters are bounded: for
+    each RM, and for all senders without a record together. Beyond the bound only the dead letter is stored."""
+
+    def __init__(
+        self, bus: Bus, registry: RmRegistry, on_callback: Callable[[str, int], None] = lambda rm_id, callback_seq: None
+    ) -> None:
+        self._bus = bus
+        self._registry = registry
+        self._on_callback = on_callback
+        # Callbacks to publish until CALLBACKS is asked again how many it holds; negative: to skip until then.
+        self._room: dict[str, int] = {}
+
+    def untrack(self, rm_id: str) -> None:
+        """The RM has no record any more."""
+        self._room.pop(rm_id, None)
+
+    async def write(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
+        """Returns when the dead letter is durable. A failure to publish the callback is logged: it must not hold up the
+        requests of other senders."""
+        log.warning("dead letter", rm=rm_id, subject=message.subject, request_seq=message.seq, reason=reason)
+        await self._append(message, rm_id, reason, headers)
+        record = dead_letter_record(reason[: limits.DEAD_LETTER_REASON_CHARACTERS], message.seq, time.time_ns())
+        subject, msg_id = subjects.callback(rm_id, "dead_letter"), f"{rm_id}.dead_letter.{message.seq}"
+        try:
+            if await self._has_room(rm_id):
+                seq = await self._bus.append(subject, record.SerializeToString(), headers, msg_id=msg_id)
+                self._on_callback(rm_id, seq)
+        except BusError as error:
+            log.warning("no callback about a dead letter", rm=rm_id, request_seq=message.seq, error=str(error))
+
+    async def write_all(self, messages: Sequence[Message], reason: str) -> None:
+        """As `write`, for many requests at once, and without their content. Raises BusError."""
+        first, last = messages[0], messages[-1]
+        log.warning("dead letters", subject=first.subject, first_seq=first.seq, last_seq=last.seq, reason=reason)
+        await append_in_order(self._bus, (_dead_letter(message, reason) for message in messages))
+        try:
+            informed = [message for message in messages if await self._has_room(subjects.rm_of(message.subject))]
+            seq = await append_in_order(
+                self._bus, (_callback(message, reason) for message in informed), limits.APPEND_TIMEOUT_S
+            )
+            for rm_id in {subjects.rm_of(message.subject) for message in informed}:
+                self._on_callback(rm_id, seq)
+        except BusError as error:
+            log.warning("no callbacks about dead letters", first_seq=first.seq, last_seq=last.seq, error=str(error))
+
+    async def _has_room(self, rm_id: str) -> bool:
+        """Raises BusError."""
+        is_known = self._registry.get(rm_id) is not None
+        key = rm_id if is_known else UNKNOWN_SENDERS
+        room = self._room.get(key, 0)
+        if room == 0:
+            subject = subjects.callback(rm_id if is_known else "*", "dead_letter")
+            most = limits.DEAD_LETTER_CALLBACKS if is_known else limits.DEAD_LETTER_CALLBACKS_OF_UNKNOWN
+            held = await self._bus.message_count(subjects.CALLBACKS.name, subject)
+            every = limits.DEAD_LETTER_CALLBACKS_COUNTED_EVERY
+            room = min(most - held, every) if held < most else -every
+            if room < 0:
+                log.warning("no more callbacks about dead letters", rm=rm_id if is_known else "*", held=held)
+        self._room[key] = room - 1 if room > 0 else room + 1
+        return room > 0
+
+    async def write_refused_configuration(self, rm_id: str, reason: str, request_seq: str) -> None:
+        """Store that the core has refused a configuration update. The request is deleted; the inbox holds its
+        content. The callback is published with those of the commit."""
+        origin = subjects.request(rm_id, "configuration")
+        await self._append(Message(origin, b"", seq=int(request_seq)), rm_id, reason, {})
+
+    async def _append(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
+        payload = message.payload
+        reason = " ".join(reason.split())[: limits.DEAD_LETTER_REASON_CHARACTERS]
+        most = min(limits.DEAD_LETTER_BYTES, self._bus.max_payload - HEADER_ROOM_BYTES)
+        if len(payload) > most:
+            reason, payload = f"{reason} (content not kept: {len(payload)} bytes, at most {most} are)", b""
+        stored_headers = {
+            **headers,
+            subjects.REASON: reason,
+            subjects.ORIGIN_SUBJECT: message.subject,
+            subjects.ORIGIN_SEQ: str(message.seq),
+        }
+        subject, msg_id = subjects.dead_letter(rm_id), f"{rm_id}.{message.seq}"
+
+        def report(error: Exception) -> None:
+            log.warning("a dead letter is not stored yet, trying again", rm=rm_id, error=str(error))
+
+        store = partial(self._bus.append, subject, payload, stored_headers, msg_id=msg_id)
+        await retry(store, limits.DEAD_LETTER_RETRY, on=Unanswered, report=report)
+
+
+def _dead_letter(message: Message, reason: str) -> Outgoing:
+    rm_id = subjects.rm_of(message.subject)
+    headers = {
+        subjects.MSG_ID: f"{rm_id}.{message.seq}",
+        subjects.REASON: f"{reason} (content not kept)",
+        subjects.ORIGIN_SUBJECT: message.subject,
+        subjects.ORIGIN_SEQ: str(message.seq),
+    }
+    return Outgoing(subjects.dead_letter(rm_id), b"", headers)
+
+
+def _callback(message: Message, reason: str) -> Outgoing:
+    rm_id = subjects.rm_of(message.subject)
+    record = dead_letter_record(reason, message.seq, time.time_ns())
+    headers = {subjects.MSG_ID: f"{rm_id}.dead_letter.{message.seq}"}
+    return Outgoing(subjects.callback(rm_id, "dead_letter"), record.SerializeToString(), headers)

@@ -1,0 +1,158 @@
+"""Translates requests of RMs into commands of the core: checks them and sets the scheduler's names of partitions (000,
+RM and scheduler updates; semantics section 1). Pure.
+
+Hot path: each element of a request costs one look-up and one assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from remuda_bus import subjects
+from remuda_bus.bus import Message
+from remuda_bus.streams.split import split
+from remuda_proto.bounds import joined, shown
+from remuda_proto.constants import NODE_PARTITION
+from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import limits
+from remuda_rmproxy.inbound import request_bounds
+from remuda_rmproxy.records.partitions import ForeignPartition, SchedulerNames
+
+
+class InvalidRequest(Exception):
+    """The request cannot become a command and becomes a dead letter. The reason names the field, the value and what was
+    expected."""
+
+
+def commands_of(message: Message, rm_id: str, limit: int) -> list[bytes]:
+    """The serialised command of an application, allocation or node request. A request of more than `limit` bytes is
+    split into several commands. Raises InvalidRequest."""
+    kind = kind_of(message)
+    command = inbox_pb2.Command(request_seq=message.seq)
+    request = getattr(command, kind)
+    _parse(request, message.payload)
+    check_sender(request.rmID, rm_id)
+    truncate(request)
+    try:
+        NORMALISE_BY_KIND[kind](request, SchedulerNames(rm_id))
+    except ForeignPartition as error:
+        raise InvalidRequest(f"partition {error}") from None
+    payload = command.SerializeToString()
+    return [payload] if len(payload) <= limit else list(_parts(message, kind, request, limit))
+
+
+def configuration_update(message: Message, rm_id: str) -> si.UpdateConfigurationRequest:
+    """Raises InvalidRequest."""
+    request = si.UpdateConfigurationRequest()
+    _parse(request, message.payload)
+    check_sender(request.rmID, rm_id)
+    if problems := joined(request_bounds.violations(request)):
+        raise InvalidRequest(problems)
+    return request
+
+
+def configure(
+    rm_id: str, request_seq: int, correlation_id: str, configuration: config_pb2.Configuration, limit: int
+) -> list[bytes]:
+    """The serialised command of a configuration update. It cannot be split, because a configuration is applied as a
+    whole. Raises InvalidRequest when it is larger than `limit` bytes."""
+    command = inbox_pb2.Command(
+        request_seq=request_seq,
+        correlation_id=correlation_id,
+        configure=inbox_pb2.Configure(rm_id=rm_id, configuration=configuration),
+    )
+    payload = command.SerializeToString()
+    if len(payload) > limit:
+        raise InvalidRequest(f"config: {len(payload)} bytes once it is read, expected at most {limit}")
+    return [payload]
+
+
+def kind_of(message: Message) -> str:
+    """application, allocation, node or configuration: the last token of the subject."""
+    return message.subject.rpartition(".")[2]
+
+
+def check_sender(sent_rm_id: str, rm_id: str) -> None:
+    """The rmID in a request must equal that of its subject. Raises InvalidRequest."""
+    if sent_rm_id != rm_id:
+        raise InvalidRequest(f"rmID {shown(sent_rm_id)}: expected {shown(rm_id)}, whose subject it was sent on")
+
+
+def truncate(request: Any) -> None:
+    """Truncate the fields of the items to just above their bounds. Raises InvalidRequest for too many items."""
+    for name, items in item_lists(request):
+        if problem := request_bounds.truncate_items(items, name):
+            raise InvalidRequest(problem)
+
+
+def item_lists(request: Any) -> Iterator[tuple[str, Any]]:
+    """The name and the items of each list in an application, allocation or node request."""
+    for field, value in request.ListFields():
+        if field.name == "releases":
+            yield from item_lists(value)
+        elif field.message_type is not None:
+            yield field.name, value
+
+
+def check_rm_id(rm_id: str) -> None:
+    try:
+        subjects.check_rm_id(rm_id)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+
+
+def _parse(request: Any, payload: bytes) -> None:
+    try:
+        request.MergeFromString(payload)
+    except DecodeError as error:
+        raise InvalidRequest(f"not a {request.DESCRIPTOR.name}: {error}") from None
+
+
+def _parts(message: Message, kind: str, request: Any, limit: int) -> Iterator[bytes]:
+    try:
+        parts = split(request, limit - limits.COMMAND_OVERHEAD_BYTES)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    for number, part in enumerate(parts):
+        command = inbox_pb2.Command(request_seq=message.seq, request_part=number, **{kind: part})
+        yield command.SerializeToString()
+
+
+def _set_partitions(elements: Iterable[Any], names: SchedulerNames) -> None:
+    for element in elements:
+        element.partitionName = names[element.partitionName]
+
+
+def _application(request: si.ApplicationRequest, names: SchedulerNames) -> None:
+    _set_partitions(request.new, names)
+    _set_partitions(request.remove, names)
+
+
+def _allocation(request: si.AllocationRequest, names: SchedulerNames) -> None:
+    _set_partitions(request.asks, names)
+    _set_partitions(request.allocations, names)
+    if request.HasField("releases"):
+        _set_partitions(request.releases.allocationsToRelease, names)
+        _set_partitions(request.releases.allocationAsksToRelease, names)
+
+
+def _node(request: si.NodeRequest, names: SchedulerNames) -> None:
+    """An attribute of a node names its partition. An existing allocation without a partition is in that of its
+    node."""
+    for node in request.nodes:
+        partition = names[node.attributes.get(NODE_PARTITION, "")]
+        node.attributes[NODE_PARTITION] = partition
+        for allocation in node.existingAllocations:
+            written = allocation.partitionName
+            allocation.partitionName = names[written] if written.strip() else partition
+
+
+NORMALISE_BY_KIND: dict[str, Callable[[Any, SchedulerNames], None]] = {
+    "application": _application,
+    "allocation": _allocation,
+    "node": _node,
+}

@@ -1,0 +1,1 @@
+"""Facts of the log: as callbacks into the stream CALLBACKS, and as questions to RMs."""

@@ -1,0 +1,193 @@
+"""Which facts become callbacks, and how: one table, and a small function for each kind of fact. Pure.
+
+Facts that are not in `CALLBACK_MAPPINGS` have no callback. Callbacks carry the plain names of partitions (semantics
+section 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy.records.correlation import Correlation
+from remuda_rmproxy.records.dead_letter_record import dead_letter_record
+from remuda_rmproxy.records.partitions import PlainNames
+
+NANOSECONDS_PER_MS = 1_000_000
+# Constraints of AskWaiting that mean "no node fits". All others are quotas, limits and states that hold the ask back.
+NO_NODE_FITS = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
+
+RESPONSES: dict[str, type[Any]] = {
+    "allocation": si.AllocationResponse,
+    "application": si.ApplicationResponse,
+    "node": si.NodeResponse,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallbackMapping:
+    """How facts of one kind become callbacks of `kind`. `fill(element, fact, names)` fills an element of
+    `response_field` of the response; without a `response_field` it fills the message that `message` makes. `applies`
+    says which facts of that kind are mapped; without it all are. `prepare` adds what `fill` needs beyond the fact."""
+
+    kind: str
+    fill: Callable[[Any, Any, PlainNames], None]
+    response_field: str = ""
+    message: Callable[[], Any] = si.AllocationResponse
+    applies: Callable[[Any, log_pb2.Decision], bool] | None = None
+    prepare: Callable[[Any, log_pb2.Decision, log_pb2.Commit], Any] | None = None
+    number: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.response_field:
+            number = RESPONSES[self.kind].DESCRIPTOR.fields_by_name[self.response_field].number
+            object.__setattr__(self, "number", number)
+
+
+def _fill_allocation(target: si.Allocation, fact: log_pb2.Allocated, names: PlainNames) -> None:
+    allocation = fact.allocation
+    target.CopyFrom(allocation)
+    target.partitionName = names[allocation.partitionName]
+
+
+def _fill_replacement(target: si.Allocation, fact: log_pb2.PlaceholderReplaced, names: PlainNames) -> None:
+    _fill_allocation(target, fact.allocation, names)
+
+
+def _fill_release(target: si.AllocationRelease, fact: Any, names: PlainNames) -> None:
+    """Fill from AllocationReleased, ReleaseRequested or ReleaseIgnored."""
+    target.partitionName = names[fact.partition]
+    target.applicationID = fact.application_id
+    target.UUID = fact.uuid
+    target.terminationType = fact.termination_type
+    target.message = fact.message
+    target.allocationKey = fact.allocation_key
+
+
+def _fill_ask_release(target: si.AllocationAskRelease, fact: log_pb2.AskReleased, names: PlainNames) -> None:
+    target.partitionName = names[fact.partition]
+    target.applicationID = fact.application_id
+    target.allocationKey = fact.allocation_key
+    target.terminationType = fact.termination_type
+    target.message = fact.message
+
+
+def _fill_rejection(target: Any, fact: Any, _: PlainNames) -> None:
+    """Fill a RejectedAllocationAsk or a RejectedAllocation."""
+    target.allocationKey = fact.allocation_key
+    target.applicationID = fact.application_id
+    target.reason = fact.reason
+
+
+def _fill_rejected_application(
+    target: si.RejectedApplication, fact: log_pb2.ApplicationRejected, _: PlainNames
+) -> None:
+    target.applicationID = fact.application_id
+    target.reason = fact.reason
+
+
+def _fill_accepted_application(
+    target: si.AcceptedApplication, fact: log_pb2.ApplicationAccepted, _: PlainNames
+) -> None:
+    target.applicationID = fact.application_id
+
+
+def _fill_updated_application(
+    target: si.UpdatedApplication, fact: log_pb2.ApplicationStateChanged, _: PlainNames
+) -> None:
+    target.applicationID = fact.application_id
+    target.state = fact.state
+    target.stateTransitionTimestamp = fact.at_ms * NANOSECONDS_PER_MS
+    target.message = fact.reason
+
+
+def _fill_rejected_node(target: si.RejectedNode, fact: log_pb2.NodeRejected, _: PlainNames) -> None:
+    target.nodeID = fact.node_id
+    target.reason = fact.reason
+
+
+def _fill_accepted_node(target: si.AcceptedNode, fact: log_pb2.NodeAdded, _: PlainNames) -> None:
+    target.nodeID = fact.node_id
+
+
+def _fill_waiting(target: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.AskWaiting, _: PlainNames) -> None:
+    states = si.UpdateContainerSchedulingStateRequest
+    target.applicartionID = fact.application_id
+    target.allocationKey = fact.allocation_key
+    target.state = states.FAILED if fact.constraint in NO_NODE_FITS else states.SKIPPED
+    target.reason = fact.reason
+
+
+def _fill_outstanding(
+    target: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.AskOutstanding, _: PlainNames
+) -> None:
+    target.applicartionID = fact.application_id
+    target.allocationKey = fact.allocation_key
+    target.state = si.UpdateContainerSchedulingStateRequest.FAILED
+    target.reason = fact.reason
+
+
+def _fill_reserved(target: si.UpdateContainerSchedulingStateRequest, fact: log_pb2.NodeReserved, _: PlainNames) -> None:
+    target.applicartionID = fact.application_id
+    target.allocationKey = fact.allocation_key
+    target.state = si.UpdateContainerSchedulingStateRequest.RESERVED
+    target.reason = f"node {fact.node_id} is kept for it until there is room"
+
+
+def _fill_copy(target: Any, message: Any, _: PlainNames) -> None:
+    target.CopyFrom(message)
+
+
+def _is_requested_by_rm(_: Any, decision: log_pb2.Decision) -> bool:
+    """False for a configuration from the file: the RM did not request it."""
+    correlation = Correlation.decode(decision.correlation_id)
+    return correlation is not None and correlation.kind == "configure"
+
+
+def _is_released_by_rm(fact: log_pb2.ReleaseIgnored, _: log_pb2.Decision) -> bool:
+    """A release by the RM itself is acknowledged. A late confirmation is not: an RM that confirms every release it
+    receives would confirm this one, too, without end."""
+    return fact.termination_type in (si.UNKNOWN_TERMINATION_TYPE, si.STOPPED_BY_RM)
+
+
+def _refused_update_record(
+    fact: log_pb2.ConfigurationRefused, decision: log_pb2.Decision, commit: log_pb2.Commit
+) -> si.EventRecord:
+    correlation = Correlation.decode(decision.correlation_id)
+    assert correlation is not None, "_is_requested_by_rm holds"
+    return dead_letter_record(fact.reason, int(correlation.id), commit.now_ms * NANOSECONDS_PER_MS)
+
+
+CALLBACK_MAPPINGS: dict[str, CallbackMapping] = {
+    "allocated": CallbackMapping("allocation", _fill_allocation, "new"),
+    "placeholder_replaced": CallbackMapping("allocation", _fill_replacement, "new"),
+    "allocation_released": CallbackMapping(
+        "allocation", _fill_release, "released", applies=lambda fact, _: bool(fact.told)
+    ),
+    "release_requested": CallbackMapping("allocation", _fill_release, "released"),
+    "release_ignored": CallbackMapping("allocation", _fill_release, "released", applies=_is_released_by_rm),
+    "ask_released": CallbackMapping(
+        "allocation",
+        _fill_ask_release,
+        "releasedAsks",
+        applies=lambda fact, _: bool(fact.termination_type == si.TIMEOUT),
+    ),
+    "ask_rejected": CallbackMapping("allocation", _fill_rejection, "rejected"),
+    "allocation_rejected": CallbackMapping("allocation", _fill_rejection, "rejectedAllocations"),
+    "application_rejected": CallbackMapping("application", _fill_rejected_application, "rejected"),
+    "application_accepted": CallbackMapping("application", _fill_accepted_application, "accepted"),
+    "application_state_changed": CallbackMapping("application", _fill_updated_application, "updated"),
+    "node_rejected": CallbackMapping("node", _fill_rejected_node, "rejected"),
+    "node_added": CallbackMapping("node", _fill_accepted_node, "accepted"),
+    "ask_waiting": CallbackMapping("container", _fill_waiting, message=si.UpdateContainerSchedulingStateRequest),
+    "ask_outstanding": CallbackMapping(
+        "container", _fill_outstanding, message=si.UpdateContainerSchedulingStateRequest
+    ),
+    "node_reserved": CallbackMapping("container", _fill_reserved, message=si.UpdateContainerSchedulingStateRequest),
+    "configuration_refused": CallbackMapping(
+        "dead_letter", _fill_copy, message=si.EventRecord, applies=_is_requested_by_rm, prepare=_refused_update_record
+    ),
+}

@@ -1,0 +1,214 @@
+"""LOG to CALLBACKS of one RM: reads the commits in force and publishes a callback for each fact that concerns the RM,
+in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+import structlog
+
+from remuda_bus import subjects, tracing
+from remuda_bus.bus import Bus, BusError, HistoryChanged, LogTrimmed, Outgoing, Unreadable
+from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.log import START, LogEntry, LogReader, check_commit
+from remuda_bus.retry import pause
+from remuda_bus.streams.ordered_append import batches
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_rmproxy import limits
+from remuda_rmproxy.outbound.acknowledgement_window import AcknowledgementWindow
+from remuda_rmproxy.outbound.callbacks import Callback, Question, callbacks_of
+from remuda_rmproxy.outbound.published_position import PublishedPosition, position_in, read_published_position
+
+log = structlog.get_logger()
+
+
+OnDecision = Callable[[str, log_pb2.Decision], Awaitable[None]]
+OnQuestions = Callable[[Sequence[LogEntry], Sequence[tuple[LogEntry, Question]]], None]
+
+
+class CallbackPublisher:
+    """`on_decision` is awaited for each decision that answers a request, after the callbacks before it and before those
+    of the decision. `on_questions` receives the questions to the RM, with all entries that were read together.
+    `is_unthrottled`: publish also what the RM does not acknowledge, because a request waits for a later decision.
+    `on_published` is called when there may be callbacks to trim. `openings` bounds how many publishers start at the
+    same time."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        rm_id: str,
+        on_decision: OnDecision,
+        on_questions: OnQuestions,
+        is_unthrottled: Callable[[], bool],
+        on_published: Callable[[], None] = lambda: None,
+        openings: asyncio.Semaphore | None = None,
+    ) -> None:
+        self._bus = bus
+        self._rm_id = rm_id
+        self._on_decision = on_decision
+        self._on_questions = on_questions
+        self._on_published = on_published
+        self._openings = openings or asyncio.Semaphore()
+        self._window = AcknowledgementWindow(bus, rm_id, is_unthrottled)
+        self._payload_limit = bus.max_payload - HEADER_ROOM_BYTES
+        self._published = PublishedPosition()  # of the newest durable callback
+        self._prepared = PublishedPosition()  # of the newest callback that was made
+        self._read_position = START
+        self._is_open = False  # the position has been read
+        self._dead_letter_seq = 0  # of the newest callback about a dead letter
+        self._trimmed_below = 1
+        self.log_seq = 0  # of the entry whose callbacks are published, or the next one
+
+    async def run(self) -> None:
+        """Runs until cancelled. Raises Unreadable, HistoryChanged."""
+        while True:
+            try:
+                await self._publish_from_position()
+            except Unreadable:
+                raise
+            except BusError as error:
+                # Whether the last batch is durable is not known: read the position again.
+                log.warning("publishing of callbacks is interrupted, trying again", rm=self._rm_id, error=str(error))
+                await pause(limits.PUBLISH_RETRY)
+
+    def note_dead_letter(self, callback_seq: int) -> None:
+        """A callback about a dead letter was published."""
+        self._dead_letter_seq = callback_seq
+
+    @property
+    def is_trimmed(self) -> bool:
+        return not self._is_open or self._trimmed_below >= self._trimmable_below
+
+    @property
+    def _trimmable_below(self) -> int:
+        """The newest callback from the log holds the position and stays. Where there is none, all may go."""
+        return self._published.callback_seq or self._dead_letter_seq + 1
+
+    async def trim(self) -> None:
+        """Delete acknowledged callbacks. Raises BusError."""
+        if self.is_trimmed:
+            return
+        acknowledged = await self._bus.acknowledged_sequence(
+            subjects.CALLBACKS.name, subjects.callback_consumer(self._rm_id)
+        )
+        below = min(acknowledged + 1, self._trimmable_below)
+        if below > self._trimmed_below:
+            kind = "*" if self._published.callback_seq else "dead_letter"
+            await self._bus.trim(subjects.CALLBACKS.name, subjects.callback(self._rm_id, kind), below)
+            self._trimmed_below = below
+
+    async def _publish_from_position(self) -> None:
+        """The log must still contain what was read before an interruption, and the commit of the newest callback."""
+        async with self._openings:
+            await check_commit(self._bus, self._rm_id, self._read_position)
+            position = await read_published_position(self._bus, self._rm_id)
+            reader = await self._read_from(position)
+        self._published = self._prepared = position
+        self._is_open = True
+        self.log_seq = position.commit.seq + 1
+        self._on_published()
+        try:
+            while True:
+                entries = await reader.batch()
+                self._read_position = reader.position
+                await self._publish(entries)
+                self.log_seq = self._read_position.seq + 1
+        finally:
+            await reader.close()
+
+    async def _read_from(self, position: PublishedPosition) -> LogReader:
+        """The log keeps the commit of the newest callback. Raises HistoryChanged, LogTrimmed."""
+        try:
+            commit = position.commit if position.commit.seq else None
+            return await LogReader.open(self._bus, self._rm_id, commit, inclusive=True)
+        except LogTrimmed as error:
+            if await read_published_position(self._bus, self._rm_id) != position:
+                raise  # another process has published meanwhile
+            raise HistoryChanged(f"{error}: no callback of the RM is behind it") from None
+
+    async def _publish(self, entries: list[LogEntry]) -> None:
+        batch: list[Outgoing] = []
+        size = 0
+        questions: list[tuple[LogEntry, Question]] = []
+        with ExitStack() as spans:
+            for entry in entries:
+                self.log_seq = entry.seq
+                messages = self._messages_of(entry, questions, spans)
+                for first_fact, decision in correlated_decisions(entry.commit):
+                    if changes_session(decision):  # earlier callbacks belong to the former registration
+                        before, messages = split_at_fact(messages, first_fact)
+                        for part in batches([*batch, *before]):
+                            await self._append(part)
+                        batch, size = [], 0
+                    await self._on_decision(self._rm_id, decision)
+                for message in messages:
+                    is_full = len(batch) >= limits.BATCH_MESSAGES or size + len(message.payload) > limits.BATCH_BYTES
+                    if batch and is_full:
+                        await self._append(batch)
+                        batch, size = [], 0
+                    batch.append(message)
+                    size += len(message.payload)
+            if questions:
+                self._on_questions(entries, questions)
+            if batch:
+                await self._append(batch)
+
+    def _messages_of(
+        self, entry: LogEntry, questions: list[tuple[LogEntry, Question]], spans: ExitStack
+    ) -> list[Outgoing]:
+        """The callbacks of a commit that are not published. Its questions are added to `questions`."""
+        after_fact = self._published.fact if entry.seq == self._published.commit.seq else -1
+        asked: list[Question] = []
+        callbacks = list(callbacks_of(entry.commit, self._rm_id, self._payload_limit, after_fact, asked))
+        questions.extend((entry, question) for question in asked)
+        if not callbacks:
+            return []
+        span = tracing.span("rmproxy.callback", entry.headers, rm=self._rm_id, log_seq=entry.seq)
+        headers = {**entry.position.headers(), **spans.enter_context(span).headers()}
+        messages: list[Outgoing] = []
+        for callback in callbacks:
+            messages.append(self._message(entry, callback, headers))
+            self._prepared = PublishedPosition(entry.position, callback.last_fact)
+        return messages
+
+    def _message(self, entry: LogEntry, callback: Callback, headers: dict[str, str]) -> Outgoing:
+        return Outgoing(
+            subjects.callback(self._rm_id, callback.kind),
+            callback.payload,
+            {
+                **headers,
+                subjects.LOG_FACT: str(callback.last_fact),
+                subjects.AFTER: str(self._prepared),
+                # The hash, because a log that has lost its end gives the same sequences to other commits.
+                subjects.MSG_ID: f"{self._rm_id}.{entry.position.hash.hex()}.{callback.last_fact}",
+            },
+        )
+
+    async def _append(self, batch: Sequence[Outgoing]) -> None:
+        await self._window.wait_for_room(len(batch))
+        callback_seq = await self._bus.append_all(batch, limits.APPEND_TIMEOUT_S)
+        self._published = position_in(batch[-1].headers, callback_seq)
+        self._window.record(callback_seq, sum(len(message.payload) for message in batch))
+        self._on_published()
+
+
+def correlated_decisions(commit: log_pb2.Commit) -> Iterator[tuple[int, log_pb2.Decision]]:
+    """The decisions that answer a request, each with the index of its first fact in the commit."""
+    first_fact = 0
+    for decision in commit.decisions:
+        if decision.correlation_id:
+            yield first_fact, decision
+        first_fact += len(decision.facts)
+
+
+def changes_session(decision: log_pb2.Decision) -> bool:
+    """Whether the decision begins or ends a registration."""
+    return any(fact.HasField("rm_registered") or fact.HasField("rm_stopped") for fact in decision.facts)
+
+
+def split_at_fact(messages: Sequence[Outgoing], fact: int) -> tuple[list[Outgoing], list[Outgoing]]:
+    """Split the callbacks of a commit into those about earlier facts and those about `fact` and later ones."""
+    before = [message for message in messages if int(message.headers[subjects.LOG_FACT]) < fact]
+    return before, list(messages[len(before) :])

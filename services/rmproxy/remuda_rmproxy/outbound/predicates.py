@@ -1,0 +1,151 @@
+"""Asks an RM the questions of the core about placements, and forwards the answers to the RM's inbox (000, Predicates).
+
+No question is stored here: the core stores its open questions, and withdraws one that is not answered in time. After a
+restart a question may be asked twice, and an answer may come too late. Both are harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Headers, Message, Refused
+from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.log import LogEntry
+from remuda_bus.rms.faults import QUESTIONS, Faults
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import limits
+from remuda_rmproxy.outbound.callbacks import Question
+from remuda_rmproxy.records.partitions import PlainNames
+
+log = structlog.get_logger()
+
+
+class PredicateClient:
+    """The questions to one RM. Its tasks run in `group`. An exception at one question is recorded as a fault, and the
+    core withdraws that question."""
+
+    def __init__(self, bus: Bus, rm_id: str, group: asyncio.TaskGroup, faults: Faults) -> None:
+        self._faults = faults
+        self._bus = bus
+        self._rm_id = rm_id
+        self._group = group
+        self._slots = asyncio.Semaphore(limits.QUESTIONS_AT_ONCE)
+        self._answers: list[inbox_pb2.PredicateAnswer] = []
+        self._answered = asyncio.Event()
+
+    def ask(self, entries: Sequence[LogEntry], questions: Sequence[tuple[LogEntry, Question]]) -> None:
+        """`entries`: all that were read together. A question whose deadline is before the last of them was answered or
+        withdrawn long ago."""
+        for entry, question in questions:
+            timeout_s = (question.answer_by_ms - entries[-1].commit.now_ms) / 1_000
+            if timeout_s > 0:
+                self._group.create_task(self._ask_recording_faults(entry, question, timeout_s))
+
+    async def run(self) -> None:
+        """Runs until cancelled: forwards answers. Those that arrive during an append go together in the next one."""
+        while True:
+            await self._answered.wait()
+            batch = self._take_batch()
+            command = inbox_pb2.Command(predicate_answers=inbox_pb2.PredicateAnswers(answers=batch))
+            try:
+                await self._bus.append(subjects.inbox(self._rm_id), command.SerializeToString())
+            except BusError as error:
+                log.warning("answers of the RM are lost, the core asks again", rm=self._rm_id, error=str(error))
+
+    def _take_batch(self) -> list[inbox_pb2.PredicateAnswer]:
+        """As many answers as fit into a message, but at least one."""
+        size, count = 0, 0
+        for answer in self._answers[: limits.ANSWERS_PER_MESSAGE]:
+            size += answer.ByteSize() + limits.COMMAND_OVERHEAD_BYTES
+            if count and size > self._bus.max_payload - HEADER_ROOM_BYTES:
+                break
+            count += 1
+        batch, self._answers = self._answers[:count], self._answers[count:]
+        if not self._answers:
+            self._answered.clear()
+        return batch
+
+    async def _ask_recording_faults(self, entry: LogEntry, question: Question, timeout_s: float) -> None:
+        try:
+            await self._ask(question, dict(entry.headers), timeout_s)
+        except Exception as fault:  # noqa: BLE001 - any exception here is a fault at a question to this RM alone
+            await self._faults.record(self._rm_id, QUESTIONS, question.question, fault)
+
+    async def _ask(self, question: Question, headers: Headers, timeout_s: float) -> None:
+        async with self._slots:
+            refusal = await self._answer_to(question, headers, timeout_s)
+        if refusal is not None:
+            self._answers.append(
+                inbox_pb2.PredicateAnswer(
+                    partition=question.partition,
+                    question=question.question,
+                    success=not refusal,
+                    reason=refusal[: limits.PREDICATE_REASON_CHARACTERS],
+                )
+            )
+            self._answered.set()
+
+    async def _answer_to(self, question: Question, headers: Headers, timeout_s: float) -> str | None:
+        """Why the RM refuses; "": the RM agrees; None: the RM does not answer in time."""
+        subject, payload = request_for(question, self._rm_id)
+        request_headers = {**question_headers(question, self._rm_id), **trace_headers(headers)}
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout_s
+        while (left_s := deadline - now()) > 0:
+            try:
+                reply = await self._bus.request(subject, payload, request_headers, left_s)
+            except Refused as refusal:
+                return header_text(refusal.reason) or "the RM gave no reason"
+            except BusError:  # the RM may be about to connect
+                await asyncio.sleep(min(limits.QUESTION_RETRY.first_pause_s, left_s))
+            else:
+                return refusal_in(reply, question)
+        return None
+
+
+def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
+    """The subject and the payload."""
+    if not isinstance(question, log_pb2.PreemptionAsked):
+        may = si.PredicatesArgs(allocationKey=question.allocation_key, nodeID=question.node_id, allocate=True)
+        return subjects.predicates(rm_id), may.SerializeToString()
+    would = si.PreemptionPredicatesArgs(
+        allocationKey=question.allocation_key,
+        nodeID=question.node_id,
+        preemptAllocationKeys=question.victim_keys,
+        startIndex=len(question.victim_keys) - 1,  # all of them are needed
+    )
+    return subjects.preemption_predicates(rm_id), would.SerializeToString()
+
+
+def refusal_in(reply: Message, question: Question) -> str:
+    """Why the RM refuses; "": the RM agrees. A reply to PredicatesArgs has no content."""
+    if not isinstance(question, log_pb2.PreemptionAsked):
+        return ""
+    try:
+        response = si.PreemptionPredicatesResponse.FromString(reply.payload)
+    except DecodeError as error:
+        return f"the answer is not a PreemptionPredicatesResponse: {error}"
+    return "" if response.success else "the RM says it would not start there even then"
+
+
+def header_text(header: str) -> str:
+    """The text of a header as protobuf accepts it: a header may be no UTF-8."""
+    return header[: limits.PREDICATE_REASON_CHARACTERS].encode(errors="replace").decode()
+
+
+def question_headers(question: Question, rm_id: str) -> dict[str, str]:
+    """The message does not name the application, and the key of an ask is unique only within it."""
+    return {
+        subjects.APPLICATION: question.application_id,
+        subjects.PARTITION: PlainNames(rm_id)[question.partition],
+    }
+
+
+def trace_headers(headers: Headers) -> dict[str, str]:
+    return {subjects.TRACEPARENT: headers[subjects.TRACEPARENT]} if subjects.TRACEPARENT in headers else {}

@@ -1,0 +1,1 @@
+"""Registration of RMs, their liveness, and the removal of RMs that are gone."""

@@ -1,0 +1,77 @@
+"""The kinds of difference from the reference that are meant: each with its reason, and a predicate that recognises it
+from the data alone. docs/differences.md is written from this table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .applications import (
+    BadNameNextRule,
+    DrainingQueueTakesNothing,
+    EverythingGivenBackCompletes,
+    GroupsOfTheRequest,
+    RecordReplaced,
+    WhoCountsAsRunning,
+)
+from .gangs import LargerGoOn, NoPlaceOnDrainingNodes, PlacesGivenUpAreCounted
+from .kind import Kind
+from .limits import LimitsHold, UsageIsWhatIsUsed
+from .lookups import sums
+from .nodes import BoundAskHoldsUpNobody, ClusterIsNoQuota, EqualCandidates, LacksLeast, NotReadyTakesNothing
+from .preemption import KeptForPreemptor, NoMoreThanNeeded
+from .queues import (
+    DrainingQueueIsLimited,
+    QuotasAreEvents,
+    QuotasCanBeRemoved,
+    RestoredQueueIsActive,
+    TemplateMaxApplications,
+    TemplateStandsOnce,
+    UpdatesMeanWhatTheySay,
+)
+from .requests import AskOver, AskUpdated, FailingTakesNoAsks, Nonsense, UnknownNodeAnswered, UnknownReleaseAnswered
+from .templates import TemplateInForce
+from .updates import OnlyChangesAreEvents, RefusedChangesNothing
+from .victims import ComparedWhereTheyMeet, PlacedBeforePreempted, WillingGoFirst
+
+__all__ = ["KINDS", "Kind", "sums"]
+
+KINDS: Final[tuple[Kind, ...]] = (
+    Nonsense(),
+    UnknownReleaseAnswered(),
+    UnknownNodeAnswered(),
+    BadNameNextRule(),
+    NotReadyTakesNothing(),
+    DrainingQueueTakesNothing(),
+    BoundAskHoldsUpNobody(),
+    AskUpdated(),
+    AskOver(),
+    TemplateMaxApplications(),
+    OnlyChangesAreEvents(),
+    FailingTakesNoAsks(),
+    RecordReplaced(),
+    GroupsOfTheRequest(),
+    LimitsHold(),
+    KeptForPreemptor(),
+    NoMoreThanNeeded(),
+    WillingGoFirst(),
+    ComparedWhereTheyMeet(),
+    PlacedBeforePreempted(),
+    ClusterIsNoQuota(),
+    LacksLeast(),
+    EverythingGivenBackCompletes(),
+    NoPlaceOnDrainingNodes(),
+    UpdatesMeanWhatTheySay(),
+    WhoCountsAsRunning(),
+    DrainingQueueIsLimited(),
+    QuotasCanBeRemoved(),
+    LargerGoOn(),
+    TemplateStandsOnce(),
+    TemplateInForce(),
+    QuotasAreEvents(),
+    PlacesGivenUpAreCounted(),
+    UsageIsWhatIsUsed(),
+    RestoredQueueIsActive(),
+    RefusedChangesNothing(),
+    EqualCandidates(),
+)

@@ -1,0 +1,259 @@
+"""Where applications go, and how they end."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Final
+
+from remuda_proto.remuda.v1 import config_pb2
+
+from ..case import Case, in_step, queue_configs
+from ..compare import Difference
+from ..recording import Json
+from ..reference_rules import (
+    keep_what_gave_back_everything_completing,
+    place_in_queues_that_drain,
+    reject_at_the_first_bad_queue_name,
+)
+from .kind import Kind
+from .lookups import applications_in, dump_in, last_step, names_application, state_of
+
+QUEUE_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+ENDING: Final = ("Failing", "Failed", "Resuming")
+
+
+class BadNameNextRule(Kind):
+    """A rule whose queue is impossible does not match
+
+    A placement rule may produce an impossible queue name (a tag with a blank in it) or a queue below a leaf. The
+    reference then ends the placement and rejects the application, although a later rule would have placed it. In remuda
+    the rule does not match, and the next one is tried.
+    """
+
+    golden = "differences.txt: A rule whose queue cannot be is passed over"
+    reference_rules = (reject_at_the_first_bad_queue_name,)
+
+    def taints_from(self, case: Case) -> int | None:
+        for step, application in case.applications():
+            name = application.get("applicationID", "")
+            accepted = any(
+                e.get("applicationID", "") == name
+                for e in in_step(case.our_steps[step.number], "application", "accepted")
+            )
+            rejected = [
+                e
+                for e in in_step(case.their_steps[step.number], "application", "rejected")
+                if e.get("applicationID", "") == name
+            ]
+            if accepted and rejected and self._makes_an_impossible_queue(case, step.number, application):
+                return step.number
+        return None
+
+    def _makes_an_impossible_queue(self, case: Case, step: int, application: Json) -> bool:
+        """A rule makes a name that no queue can have, or a queue below a leaf, and ours has placed it elsewhere."""
+        configuration = case.configuration_at(step)
+        rules = [rule for each in configuration.partitions for rule in each.placement_rules] if configuration else []
+        leaves = self._leaves(case, step, configuration)
+        name = application.get("applicationID", "")
+        placed = [
+            event.get("objectID", "") for event in case.our_steps[step].get("events") or ()
+            if event.get("eventChangeDetail") == "QUEUE_APP" and event.get("referenceID") == name
+        ]  # fmt: skip
+        for rule in rules:
+            made = _made_by(rule, application)
+            bad = made is not None and not all(QUEUE_NAME.fullmatch(part) for part in made.split("."))
+            above = made.rpartition(".")[0] if made is not None and rule.HasField("parent") else None
+            if (bad or above in leaves) and made not in placed:
+                return True
+        return False
+
+    def _leaves(self, case: Case, step: int, configuration: config_pb2.Configuration | None) -> set[str]:
+        """Leaves that are configured, or into which ours has placed an application before."""
+        configured = {
+            path for path, each in queue_configs(configuration).items() if not each.queues and not each.parent
+        }
+        return configured | {
+            event.get("objectID", "")
+            for each in case.our_steps[:step]
+            for event in each.get("events") or ()
+            if (event.get("eventChangeType"), event.get("eventChangeDetail")) == ("ADD", "QUEUE_APP")
+        }
+
+
+def _made_by(rule: config_pb2.PlacementRule, application: Json) -> str | None:
+    """The path of the queue that a rule makes for an application; None: no queue, or one that is not made of the
+    application's user, group or tags."""
+    ugi, tags = application.get("ugi") or {}, application.get("tags") or {}
+    groups = ugi.get("groups") or [""]
+    of = {
+        "user": ugi.get("user"), "primarygroup": groups[0], "tag": tags.get(rule.value), "fixed": rule.value,
+        "applicationtype": tags.get("application.type"),
+    }  # fmt: skip
+    name = str(of.get(rule.name) or "").lower()
+    above = _made_by(rule.parent, application) if rule.HasField("parent") else "root"
+    if not name or above is None:
+        return None
+    if rule.name == "fixed" and name.startswith("root."):
+        return name
+    return f"{above}.{name if rule.name == 'fixed' else name.replace('.', '_dot_')}"
+
+
+class DrainingQueueTakesNothing(Kind):
+    """A draining queue accepts no applications
+
+    A queue that is removed from the configuration drains, so that it can be deleted once it is empty. The reference
+    goes on accepting applications in it, so it may never be empty.
+    """
+
+    golden = "configurations.txt: A queue more, a queue less, and back again"
+    reference_rules = (place_in_queues_that_drain,)
+
+    def taints_from(self, case: Case) -> int | None:
+        for step, application in case.applications():
+            name = application.get("applicationID", "")
+            path = str(application.get("queueName", "")).lower()
+            known = [(number, queue_configs(found)) for number, found in case.configurations() if number < step.number]
+            gone = len(known) > 1 and path not in known[-1][1] and any(path in queues for _, queues in known[:-1])
+            ours = in_step(case.our_steps[step.number], "application", "rejected")
+            theirs = in_step(case.their_steps[step.number], "application", "accepted")
+            if gone and names_application(ours, name) and names_application(theirs, name):
+                return step.number
+        return None
+
+
+class GroupsOfTheRequest(Kind):
+    """Groups come from the request
+
+    An application belongs to the groups that the RM names in its request. Where the RM names none, the reference looks
+    the user up in the operating system of the scheduler's host, so that limits and access depend on where the scheduler
+    runs.
+    """
+
+    golden = "access.txt: Groups are those that the RM names; none are looked up"
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        if path[0] != "dump" or path[-1] != "groups" or len(path) < 5 or not path[-3].endswith("pplications"):
+            return False
+        named = [
+            (each.get("ugi") or {}).get("groups") or []
+            for step, each in case.applications()
+            if each.get("applicationID", "") == path[-2] and step.number <= last_step(case, difference.step)
+        ]
+        return not difference.ours and bool(difference.theirs) and named[-1:] == [[]]
+
+
+class WhoCountsAsRunning(Kind):
+    """An application counts as running while it runs
+
+    An application holds a slot of its queues and its user from its first allocation until it has ended. While it is
+    Accepted, it holds a slot if one was reserved for it. In the reference an application that has lost all allocations
+    keeps the slot, also for a user who holds nothing. One that runs again after Completing does not count until its
+    next allocation.
+    """
+
+    golden = "differences.txt: A reserved slot goes with its application"
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        if path[0] != "dump" or not (path[-1] == "allocatingAcceptedApps" or path[1] in ("users", "groups")):
+            return False
+        ours, theirs = (self._names(value) for value in (difference.ours, difference.theirs))
+        if ours is None or theirs is None or ours == theirs:
+            return False
+        mine, other = (applications_in(dump_in(trace, difference.step)) for trace in (case.ours, case.theirs))
+        return all(self._over(mine.get(name)) and self._over(other.get(name)) for name in theirs - ours) and all(
+            self._again(mine.get(name)) and self._again(other.get(name)) for name in ours - theirs
+        )
+
+    def _names(self, value: Any) -> set[str] | None:
+        """Of a list of applications, or of trees of users that have nothing but such lists."""
+        if value is None or isinstance(value, list):
+            return set(value or ())
+        found: set[str] = set()
+        if not isinstance(value, dict):
+            return None
+        for name, item in value.items():
+            if not isinstance(item, list | dict) or name in ("resourceUsage", "maxResources"):
+                return None
+            below = self._names(item)
+            if below is None:
+                return None
+            found |= below
+        return found
+
+    def _over(self, application: Json | None) -> bool:
+        """It has nothing, or is on its way out."""
+        return self._idle(application) or application is None or application["applicationState"] in ENDING
+
+    def _idle(self, application: Json | None) -> bool:
+        return not application or not (application.get("allocations") or application.get("reservations"))
+
+    def _again(self, application: Json | None) -> bool:
+        states = [entry["applicationState"] for entry in (application or {}).get("stateLog") or ()]
+        return not (application or {}).get("allocations") and states[-2:] == ["Completing", "Running"]
+
+
+class EverythingGivenBackCompletes(Kind):
+    """An application that has released everything completes
+
+    An application without asks and allocations is Completing, and Completed once the timer has expired, however its
+    allocations were released. The reference clears the timer when all of them are released at once: the application
+    stays Completing for ever and goes on counting as running. A second release of everything completes it at once.
+    """
+
+    golden = "releases.txt: All of an application"
+    reference_rules = (keep_what_gave_back_everything_completing,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where only ours completes what has given everything back; or only theirs, released while completing."""
+        given_back: set[str] = set()
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            now = {
+                release.get("applicationID", "")
+                for step, release in case.releases()
+                if step.number == number and not release.get("UUID")
+            }
+            completed = [
+                {e["applicationID"] for e in in_step(step, "application", "updated") if e["state"] == "Completed"}
+                for step in (ours, theirs)
+            ]
+            for name in (completed[0] - completed[1]) & (given_back | now):
+                if state_of(case.their_steps[: number + 1], name) == "Completing":
+                    return number
+            for name in (completed[1] - completed[0]) & now:
+                if state_of(case.our_steps[:number], name) == state_of(case.their_steps[:number], name) == "Completing":
+                    return number
+            given_back |= now
+        return None
+
+
+class RecordReplaced(Kind):
+    """One application has one record
+
+    The ID of an ended application may be used again. The reference then lists both applications under one ID. In remuda
+    the new record replaces the old one. (The event history has both.)
+    """
+
+    golden = "lives_of_applications.txt: The ID of an ended application may be used again, of a living one not"
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        listed = ("completedApplications", "rejectedApplications")
+        if path[0] != "dump" or difference.ours is not None or not set(path) & set(listed):
+            return False
+        last = last_step(case, difference.step)
+        submitted = [each.get("applicationID") for step, each in case.applications() if step.number <= last]
+        ids = [path[-1]] if path[-1] not in listed else list(difference.theirs)
+        ours, theirs = (self._records(dump_in(trace, difference.step)) for trace in (case.ours, case.theirs))
+        return all(submitted.count(name) > 1 and ours[name] == 1 and theirs[name] > 1 for name in ids)
+
+    def _records(self, dump: Json) -> Counter[str]:
+        """How many there are of each ID."""
+        return Counter(
+            application["applicationID"]
+            for partition in (dump.get("partitions") or {}).values()
+            for name in ("applications", "completedApplications", "rejectedApplications")
+            for application in partition.get(name) or ()
+        )

@@ -1,0 +1,120 @@
+"""Places of gangs."""
+
+from __future__ import annotations
+
+from ..case import Case, in_step, quantities, received
+from ..compare import FINAL, Difference
+from ..recording import Json
+from ..reference_rules import replace_placeholders_on_draining_nodes, wait_for_places_that_were_too_small
+from .kind import Kind
+from .lookups import held, is_draining
+
+
+class NoPlaceOnDrainingNodes(Kind):
+    """A draining node gets no real allocations of a gang
+
+    The replacement of a placeholder is a new allocation, and a draining node accepts none: the real ask is placed on
+    another node. The reference starts it on the node that an operator is emptying.
+    """
+
+    golden = (
+        "gangs.txt: On a node that takes nothing new no place is taken: the real one goes to another node, where its "
+        "room is kept"
+    )
+    reference_rules = (replace_placeholders_on_draining_nodes,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where theirs replaces a placeholder on a draining node, and ours keeps it."""
+        where: dict[str, str] = {}
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            where |= {e["UUID"]: e.get("nodeID", "") for e in in_step(theirs, "allocation", "new")}
+            replaced = [
+                {
+                    e["UUID"]
+                    for e in in_step(step, "allocation", "released")
+                    if e.get("terminationType") == "PLACEHOLDER_REPLACED"
+                }
+                for step in (ours, theirs)
+            ]
+            kept = held(case.our_steps[: number + 1])
+            if any(
+                uuid in kept and is_draining(case, number, where.get(uuid, "")) for uuid in replaced[1] - replaced[0]
+            ):
+                return number
+            mine = {e["UUID"]: e.get("nodeID", "") for e in in_step(ours, "allocation", "new")}
+            elsewhere = [where[uuid] for uuid in mine if where.get(uuid, mine[uuid]) != mine[uuid]]
+            if replaced[1] & replaced[0] and any(is_draining(case, number, node_id) for node_id in elsewhere):
+                return number
+        return None
+
+
+class LargerGoOn(Kind):
+    """A real ask that is larger than its placeholder is placed
+
+    remuda releases a placeholder that is too small for the real ask, and places the ask in the same pass like any
+    other. In the reference the ask waits for the released placeholder until the gang times out.
+    """
+
+    golden = "gangs.txt: A real ask that is larger than the places goes elsewhere, and they are given up"
+    reference_rules = (wait_for_places_that_were_too_small,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where both give up a place, and ours places real asks of that application in which theirs does not."""
+        places: dict[str, Json] = {}
+        given_up: list[Json] = []
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            placed = [{e["UUID"]: e for e in in_step(step, "allocation", "new")} for step in (ours, theirs)]
+            places |= {uuid: e for uuid, e in placed[0].items() if e.get("placeholder")}
+            gone = [
+                {e["UUID"] for e in in_step(step, "allocation", "released") if e.get("terminationType") == "TIMEOUT"}
+                for step in (ours, theirs)
+            ]
+            given_up += [places[uuid] for uuid in gone[0] & gone[1] if uuid in places]
+            more = [e for uuid, e in placed[0].items() if uuid not in placed[1] and not e.get("placeholder")]
+            if any(self._is_larger(each, place) for each in more for place in given_up):
+                return number
+        return None
+
+    def _is_larger(self, real: Json, place: Json) -> bool:
+        """Of one gang: it wants more than the placeholder has."""
+        has = quantities(place.get("resourcePerAlloc"))
+        groups = (real.get("taskGroupName", ""), place.get("taskGroupName", ""))
+        return (
+            real.get("applicationID") == place.get("applicationID")
+            and groups[0] == groups[1] != ""
+            and any(amount > has.get(name, 0) for name, amount in quantities(real.get("resourcePerAlloc")).items())
+        )
+
+
+class PlacesGivenUpAreCounted(Kind):
+    """Each released placeholder is counted
+
+    The record of a task group counts the placeholders that were replaced by real asks and those that were released
+    unused. The reference counts those that time out. It does not count those that turn out to be too small or are
+    released one by one.
+    """
+
+    golden = "gangs.txt: Places that are too small are given up, one after the other, and are free for others"
+
+    def explains(self, case: Case, difference: Difference) -> bool:
+        path = difference.path
+        if path[0] != "dump" or "placeholderData" not in path or path[-1] != "timedout":
+            return False
+        application, group = path[path.index("placeholderData") - 1], path[-2]
+        last = len(case.scenario.steps) if difference.step == FINAL else difference.step
+        counted = [
+            self._given_up(steps[: last + 1], application, group) for steps in (case.our_steps, case.their_steps)
+        ]
+        return (difference.ours or 0) == counted[0] and (difference.theirs or 0) < counted[1]
+
+    def _given_up(self, steps: list[Json], application: str, group: str) -> int:
+        """Placeholders that were released, and not to be replaced."""
+        places, gone = set(), set()
+        for _, what, element in received(steps, "allocation", "new", "released"):
+            if element.get("applicationID") != application:
+                continue
+            if what == "new" and element.get("placeholder") and element.get("taskGroupName") == group:
+                places.add(element["UUID"])
+            elif what == "released" and element.get("terminationType") != "PLACEHOLDER_REPLACED":
+                gone.add(element["UUID"])
+        return len(places & gone)

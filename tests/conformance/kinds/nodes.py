@@ -1,0 +1,206 @@
+"""What is placed where."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+
+from ..case import Case, available, in_step, quantities, received
+from ..recording import Json
+from ..reference_rules import (
+    limit_everything_by_the_cluster,
+    order_equals_by_chance,
+    place_on_nodes_that_are_not_ready,
+    reserve_where_the_ask_leaves_least,
+    stop_at_a_bound_ask_without_room,
+)
+from .kind import Kind
+from .lookups import applications_in, bound_asks, bound_to, sums, victims_of
+
+
+class NotReadyTakesNothing(Kind):
+    """A node that is not ready gets no allocations
+
+    An RM sets `ready: false` on a node that cannot start anything. The reference counts such nodes and goes on placing
+    on them. remuda places nothing there.
+    """
+
+    golden = "nodes.txt: Not ready: nothing new"
+    reference_rules = (place_on_nodes_that_are_not_ready,)
+
+    def taints_from(self, case: Case) -> int | None:
+        """Where theirs places something on such a node, and ours has placed nothing there by then."""
+        for node_id, (first, last) in _not_ready(case):
+            ours, theirs = (
+                [
+                    first + number for number, _, new in received(steps[first:last], "allocation", "new")
+                    if new.get("nodeID") == node_id
+                ]
+                for steps in (case.our_steps, case.their_steps)
+            )  # fmt: skip
+            if theirs and (not ours or theirs[0] < ours[0]):
+                return theirs[0]
+        return None
+
+
+def _not_ready(case: Case) -> list[tuple[str, tuple[int, int]]]:
+    """(node, from which step, until which) it was not ready."""
+    found: list[tuple[str, tuple[int, int]]] = []
+    since: dict[str, int] = {}
+    for step, node in case.nodes():
+        ready = (node.get("attributes") or {}).get("ready")
+        if ready is None:
+            continue
+        if str(ready).lower() == "false":
+            since.setdefault(node["nodeID"], step.number)
+        elif node["nodeID"] in since:
+            found.append((node["nodeID"], (since.pop(node["nodeID"]), step.number)))
+    return found + [(node_id, (first, len(case.scenario.steps))) for node_id, first in since.items()]
+
+
+class BoundAskHoldsUpNobody(Kind):
+    """An ask for one node does not block other asks
+
+    An ask that is bound to an unknown or full node waits, and its explanation names the node. In the reference, a bound
+    ask for an unknown node blocks all other asks of its application, and a bound ask for a full node blocks every ask
+    ranked behind it.
+    """
+
+    golden = "nodes.txt: A required node that is not there yet, or takes nothing"
+    reference_rules = (stop_at_a_bound_ask_without_room,)
+
+    def taints_from(self, case: Case) -> int | None:
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            placed = [{e["UUID"]: e for e in in_step(step, "allocation", "new")} for step in (ours, theirs)]
+            more = [e for uuid, e in placed[0].items() if uuid not in placed[1]]
+            preempts = bool(victims_of(ours) - victims_of(theirs))
+            if (more or preempts) and any(self._blocks(case, number, ask, more) for ask in bound_asks(case, number)):
+                return number
+        return None
+
+    def _blocks(self, case: Case, step: int, ask: Json, more: list[Json]) -> bool:
+        """It waits in theirs before or after the step: for a full node, or for an unknown one, and something of its
+        application was placed."""
+        name = (ask.get("applicationID"), ask.get("allocationKey"))
+        for steps in (case.their_steps[:step], case.their_steps[: step + 1]):
+            new = [e for _, _, e in received(steps, "allocation", "new")]
+            if any((e.get("applicationID"), e.get("allocationKey")) == name for e in new):
+                return False
+            left = available(case, steps).get(bound_to(ask))
+            if left is None and any(e["applicationID"] == name[0] for e in more):
+                return True
+            need = quantities(ask.get("resourceAsk"))
+            if left is not None and any(amount > left.get(each, 0) for each, amount in need.items()):
+                return True
+        return False
+
+
+class ClusterIsNoQuota(Kind):
+    """The free resources of the cluster are no quota
+
+    Queues have maxima and nodes have capacity. remuda places an ask that fits both, and lets an ask that is bound to a
+    node preempt there although the cluster is full. The reference neither places nor preempts for an ask that is larger
+    than the free resources of the partition: when the cluster is full, or when a node has shrunk below its usage.
+    """
+
+    golden = (
+        "preemption.txt: An ask that is bound to a node has whatever it needs there, of no higher priority, and at once"
+    )
+    reference_rules = (limit_everything_by_the_cluster,)
+
+    def taints_from(self, case: Case) -> int | None:
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            placed = [{e["UUID"]: e for e in in_step(step, "allocation", "new")} for step in (ours, theirs)]
+            needs = [quantities(e.get("resourcePerAlloc")) for uuid, e in placed[0].items() if uuid not in placed[1]]
+            if victims_of(ours) and not victims_of(theirs):
+                needs += [quantities(ask.get("resourceAsk")) for ask in bound_asks(case, number)]
+            if needs and self._beyond_all_there_is(case, number, needs):
+                return number
+        return None
+
+    def _beyond_all_there_is(self, case: Case, step: int, needs: list[dict[str, int]]) -> bool:
+        left: dict[str, int] = {}
+        for node in available(case, case.their_steps[: step + 1]).values():
+            for name, amount in node.items():
+                left[name] = left.get(name, 0) + amount
+        return any(amount > left.get(name, 0) for need in needs for name, amount in need.items())
+
+
+class LacksLeast(Kind):
+    """The node with the smallest shortfall is reserved
+
+    An ask that fits no node reserves the one with the smallest shortfall relative to the ask. The reference intends the
+    same but computes the reverse, the share of the node that the ask would leave. So it takes the first node in its
+    order when all nodes are too small.
+    """
+
+    golden = "reservations.txt: An ask that fits no node reserves the one that lacks least"
+    reference_rules = (reserve_where_the_ask_leaves_least,)
+
+    def taints_from(self, case: Case) -> int | None:
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            mine, other = _reserved(ours), _reserved(theirs)
+            for key in sorted(mine.keys() & other.keys()):
+                if mine[key] != other[key] and self._lacks_less(case, number, key, mine[key], other[key]):
+                    return number
+        return None
+
+    def _lacks_less(self, case: Case, step: int, key: str, ours: str, theirs: str) -> bool:
+        left = available(case, case.our_steps[: step + 1])
+        asked = [ask for at, ask in case.asks() if at.number <= step and ask.get("allocationKey") == key]
+        need = quantities(asked[-1].get("resourceAsk")) if asked else {}
+
+        def lacks(node_id: str) -> float:
+            have = left.get(node_id, {})
+            return sum((n - max(have.get(name, 0), 0)) / n for name, n in need.items() if n > max(have.get(name, 0), 0))
+
+        return 0 < lacks(ours) < lacks(theirs)
+
+
+def _reserved(step: Json) -> dict[str, str]:
+    """Allocation key -> node, of the reservations made."""
+    return {
+        event.get("referenceID", ""): event.get("objectID", "")
+        for event in step.get("events") or ()
+        if event.get("eventChangeDetail") == "NODE_RESERVATION" and event.get("eventChangeType") == "ADD"
+    }
+
+
+class EqualCandidates(Kind):
+    """Equal candidates have an order
+
+    The reference takes queues, applications, placeholders and victims that compare equal in the order of a hash map, so
+    no run can be repeated exactly. remuda orders equal queues by name, equal applications by ID, and equal placeholders
+    and victims by age. (Recognised where the reference's own answers varied and all sums are equal in the end.)
+    """
+
+    golden = "order_of_queues.txt: Equal shares: the larger pending amount, then the name"
+    blind = True
+    reference_rules = (nullcontext, *(partial(order_equals_by_chance, seed) for seed in range(8)))
+    in_any_order = True
+
+    def taints_from(self, case: Case) -> int | None:
+        if case.deterministic:
+            return None
+        for number, (ours, theirs) in enumerate(zip(case.our_steps, case.their_steps, strict=True)):
+            sequences = [
+                [
+                    (what, e.get("UUID"), e.get("nodeID"))
+                    for _, what, e in received([step], "allocation", "new", "released")
+                ]
+                for step in (ours, theirs)
+            ]
+            if sequences[0] != sequences[1]:
+                return number
+        return None
+
+    def leaves_blind(self, case: Case) -> bool:
+        """Where in the end all queues have the same sums, all applications the same states,
+        and as many victims were preempted."""
+        ours, theirs = (self._outcome(trace) for trace in (case.ours, case.theirs))
+        return ours == theirs
+
+    def _outcome(self, trace: Json) -> tuple[object, ...]:
+        final = trace.get("final")
+        states = {name: application["applicationState"] for name, application in applications_in(final).items()}
+        return sums(final), states, sum(len(victims_of(step)) for step in trace["steps"])

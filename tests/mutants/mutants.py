@@ -1,0 +1,274 @@
+"""Rules of scheduling, each broken on purpose. A golden scenario or a law has to notice every one of them.
+
+A new rule comes with its mutants. `rule` names the section of docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .mutate import Mutant
+
+
+def _of(module: str, *broken: tuple[str, str, str, str]) -> tuple[Mutant, ...]:
+    """(name, rule, text, what stands in its place) of one module of the core."""
+    return tuple(Mutant(name, rule, f"remuda_core.{module}", text, by) for name, rule, text, by in broken)
+
+
+SHARES: Final = _of(
+    "rules.share",
+    ("share_not_dominant", "2: the share of a queue is its highest", "if share > highest:", "if highest == 0.0:"),
+    ("zero_due_counts_nothing", "2: what is used although nothing is due counts 1", "else 1.0 if amount else 0.0\n        if share", "else 0.0\n        if share"),
+    ("total_before_guaranteed", "2: guaranteed, else the maximum, else the total", "{**total, **fair_max, **guaranteed}", "{**guaranteed, **fair_max, **total}"),
+    ("own_guaranteed_ignored", "2: a share is measured by guaranteed", "{**total, **fair_max, **guaranteed}", "{**total, **fair_max}"),
+    ("shares_low_to_high", "2: lists of shares are sorted high to low", "shares.append(amount / whole if whole else 1.0)\n    shares.sort(reverse=True)", "shares.append(amount / whole if whole else 1.0)\n    shares.sort()"),
+)  # fmt: skip
+
+LIMITS: Final = _of(
+    "rules.limits",
+    ("wildcard_for_named_users", "5: `*` is for users that no limit names", "for name in (user, ANYONE):", "for name in (ANYONE, user):"),
+    ("wildcard_for_named_groups", "5: `*` is for groups that no limit names", "for name in (group, ANYONE):", "for name in (ANYONE, group):"),
+    ("user_limits_of_the_leaf_only", "5: limits hold on every level", "                yield Applying(level, USER, user, limit)\n                break\n", "                yield Applying(level, USER, user, limit)\n                break\n        break\n"),
+    ("no_group_limits", "5: limits hold for groups", "    if not groups:\n        return\n    group = group_of", "    if groups or not groups:\n        return\n    group = group_of"),
+    ("any_group_counts", "5: an application belongs to the first group that a limit names", "if name != ANYONE and name in groups), ANYONE)", "if name != ANYONE), ANYONE)"),
+    ("star_is_shared_by_users", "5: each user has what is allowed to `*` for himself", "yield Applying(level, USER, user, limit)", "yield Applying(level, USER, name, limit)"),
+)  # fmt: skip
+
+LIFE: Final = _of(
+    "rules.lifecycle",
+    ("never_running", "7: the second allocation makes an application Running", "STARTING: RUNNING, ", "STARTING: STARTING, "),
+    ("no_way_back", "7: a new ask brings a Completing application back", "COMPLETING: RUNNING, ", ""),
+    ("completing_counts_as_running", "9: a Completing application holds no slot", "OVER: Final = TERMINAL | {COMPLETING}", "OVER: Final = TERMINAL"),
+    ("starting_for_ever", "7: Starting ends by itself", '    STARTING: ("starting_ms", RUN),\n', ""),
+    ("completing_for_ever", "7: Completing ends by itself", '    COMPLETING: ("completing_ms", COMPLETE),\n', ""),
+    ("records_for_ever", "7: terminal records leave memory", '    COMPLETED: ("ended_ms", EXPIRE),\n', ""),
+    ("resumes_as_running", "7: Resuming leads to Accepted", "RESUMING: ACCEPTED}", "RESUMING: RUNNING}"),
+)  # fmt: skip
+
+EXECUTION: Final = _of(
+    "state.application",
+    ("time_of_placeholders_ends_all", "7: the time-out of an application with placeholders is theirs", "return 0 if self.placeholder_ask or self.task_groups else", "return 0 if self.placeholder_ask else"),
+    ("execution_never_ends", "7: an application without placeholders runs only so long", "return 0 if self.placeholder_ask or self.task_groups else max(0, self.execution_timeout_ms)", "return 0"),
+)  # fmt: skip
+
+ACCESS: Final = _of(
+    "rules.acl",
+    ("star_is_a_name", "4: `*` is everyone", '    if acl.strip() == "*":\n        return True\n', ""),
+    ("admins_may_not_submit", "4: who administers a queue may submit to it", " or allows(s.admin_acl, user, groups)", ""),
+    ("groups_are_not_looked_at", "4: groups of a list have access", " or not allowed_groups.isdisjoint(groups)", ""),
+)  # fmt: skip
+
+PROPERTIES: Final = _of(
+    "rules.properties",
+    ("priority_sort_always", "9: application.sort.priority disabled", '!= "disabled"', '!= ""'),
+    ("no_priority_offset", "9: priority.offset is added", 'return int(properties.get("priority.offset", "0"))', "return 0"),
+    ("no_priority_fence", "9: priority.policy fence", 'return properties.get("priority.policy") == "fence"', "return False"),
+    ("no_preemption_fence", "13: victims are inside the nearest fence", 'return properties.get("preemption.policy") == "fence"', "return False"),
+    ("no_queue_is_exempt", "13: preemption.policy disabled", 'return properties.get("preemption.policy") == "disabled"', "return False"),
+    ("preemption_at_once", "13: preemption.delay", 'return milliseconds(properties.get("preemption.delay", "")) or PREEMPTION_DELAY_MS', "return 0"),
+)  # fmt: skip
+
+QUOTAS: Final = _of(
+    "rules.quota",
+    ("quota_tags_ignored", "6: namespace.resourcequota", "if MAX_TAG not in tags and GUARANTEED_TAG not in tags:", "if tags is not None:"),
+)  # fmt: skip
+
+PLACEMENT: Final = _of(
+    "rules.placement",
+    ("dots_stay", "1: a dot out of a rule becomes _dot_", 'name.replace(".", "_dot_")', 'name.replace(".", "_")'),
+    ("create_is_ignored", "5: create false makes no queue", "if missing and not rule.create:", "if False:"),
+    ("everybody_may_submit", "5: a rule yields a queue the user may submit to", "if not acl.may_submit((q.settings for q in nearest.path_to_root), who.user, who.groups):", "if False:"),
+    ("draining_queues_take", "16: a draining queue takes no applications", "if any(q.draining for q in nearest.path_to_root):", "if False:"),
+    ("no_forced_placement", "5: application.create.force", 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true"', "False"),
+    ("deny_is_allow", "5: a filter may deny", 'return named == (rule_filter.type != "deny")', "return named"),
+    ("first_secondary_group", "5: the first other group that passes the filter", "for g in who.groups[1:] if _group_passes(rule.filter, g)", "for g in who.groups[1:]"),
+    ("primary_group_is_secondary", "5: secondarygroup leaves the first group out", "for g in who.groups[1:]", "for g in who.groups"),
+    ("list_is_expression", "5: several entries of a filter are a list", "return name in names", "return any(patterns.found(each, name) for each in names)"),
+    ("parent_rule_ignored", "5: a rule with parent hangs its result below", "        parent = above\n", ""),
+)  # fmt: skip
+
+SUBMIT: Final = _of(
+    "decide.submit",
+    ("ids_come_twice", "7: a living application's ID is taken", "if known is not None and not known.terminal:", "if False:"),
+    ("no_template", "6: dynamic queues have their parent's template", "    if template is None or not leaf:", "    if template is not None or not leaf:"),
+    ("copies_of_templates", "6: a queue has the template that is in force, not a copy of its parent's", "    if template is None or not leaf:\n        return QueueSettings(name)\n", "    if template is None:\n        return QueueSettings(name)\n    if not leaf:\n        return QueueSettings(name, child_template=template)\n"),
+    ("quota_of_configured_queues", "6: a quota by tag is for dynamic queues", "if not queue.managed and settings != queue.settings:", "if settings != queue.settings:"),
+    ("guaranteed_tag_ignored", "6: namespace.resourceguaranteed", "guaranteed=quota.guaranteed or settings.guaranteed, max", "guaranteed=settings.guaranteed, max"),
+    ("end_is_not_told", "7: an application that holds nothing is Completed when it is removed", "    if application.state == lifecycle.COMPLETING and not holds:", "    if False:"),
+    ("end_is_told_too_early", "7: one that holds something is Completing when it is removed", "    if application.state == lifecycle.COMPLETING and not holds:", "    if application.state == lifecycle.COMPLETING:"),
+    ("end_of_completing_is_not_told", "7: one that is Completing is Completed when it is removed", "    if application.state != lifecycle.NEW:\n", "    if application.state not in (lifecycle.NEW, lifecycle.COMPLETING):\n"),
+    ("completing_of_removed_is_not_told", "7: an application that is removed is Completing first", "    if application.state != lifecycle.NEW:\n", "    if application.state == lifecycle.COMPLETING:\n"),
+    ("record_of_ended_is_lost", "7: removing an application that has ended changes nothing", "application is None or application.terminal:\n        return\n    message", "application is None:\n        return\n    message"),
+)  # fmt: skip
+
+NODES: Final = _of(
+    "decide.node",
+    ("draining_node_stays_reserved", "10: a draining node is reserved for bound asks only", '        yield from release_reservation(partition, node, "the node is draining", but_for=node.id)\n', "        yield from ()\n"),
+    ("draining_takes_bound_reservations", "10: asks that are bound to a draining node keep it", '"the node is draining", but_for=node.id)', '"the node is draining")'),
+    ("undraining_is_refused", "10: opening a node that does not drain changes nothing, and is not answered", "        yield facts.NodeSchedulable(partition.name, node.id)\n", '        yield facts.NodeSchedulable(partition.name, node.id)\n    else:\n        yield reject("it is not draining")\n'),
+    ("draining_twice_is_told", "10: draining a draining node changes nothing", "    if not node.draining:\n", "    if True:\n"),
+)  # fmt: skip
+
+QUEUES: Final = _of(
+    "decide.clean",
+    ("dynamic_queues_stay", "6: a dynamic queue goes when nothing is in it", "        if not queue.children and not queue.applications:", "        if queue.managed and not queue.children and not queue.applications:"),
+    ("configured_queues_go", "6: a configured queue stays, empty or not", " and (not q.managed or q.draining)]", "]"),
+)  # fmt: skip
+
+ASKS: Final = _of(
+    "decide.ask",
+    ("release_by_key_alone_ignored", "15: a release without an application is for all asks of that key", "partition.holders.of(key, partition.applications) if key else []", "[]"),
+    ("asks_of_nothing", "8: an ask of nothing is rejected", "    if not any(ask.resource.values()):", "    if False:"),
+    ("asks_of_failing", "7: an application that is Failing takes no asks", "application.terminal or application.state == lifecycle.FAILING:", "application.terminal:"),
+)  # fmt: skip
+
+GANGS: Final = (
+    *_of(
+        "decide.gang",
+        ("gangs_in_fair_queues", "12: no gangs in fair queues", "if sort_policy(settings.properties) == FAIR:", "if False:"),
+        ("gangs_above_the_maximum", "7: a placeholder ask larger than the maximum is rejected", "if placeholder_ask.get(name, 0) > most:", "if False:"),
+        ("hard_is_soft", "12: a Hard gang fails", "elif application.gang_scheduling_style == HARD:", "elif False:"),
+        ("soft_is_hard", "12: a Soft gang resumes", "elif application.gang_scheduling_style == HARD:", "elif True:"),
+        ("places_are_never_given_up", "12: left-over placeholders are released", "    yield from give_back(placeholders(application), message)\n", "    yield from ()\n"),
+        ("placeholder_asks_stay", "12: a time-out takes placeholder asks back", "        if pending.ask.placeholder:\n            yield from withdraw", "        if False:\n            yield from withdraw"),
+        ("hard_gang_that_started_fails", "12: a gang that has started keeps its real work", "    if application.state not in (lifecycle.NEW, lifecycle.ACCEPTED):", "    if application.state == lifecycle.RUNNING:"),
+    ),
+    *_of(
+        "cycle.replace",
+        ("small_places_are_taken", "12: a real ask larger than the placeholder", "    return all(amount <= room.get(name, 0) for name, amount in need.items())", "    return True"),
+        ("small_places_stay", "12: placeholders that are too small are given up", "            yield release_requested(placeholder, TIMEOUT, message)\n", "            yield from ()\n"),
+        ("place_on_a_draining_node", "12: no place is taken on a node that takes nothing new", "            if node.takes(bound_to) and node.id", "            if node.id"),
+    ),
+    *_of(
+        "decide.allocation",
+        ("completing_is_not_told", "7: an application that has nothing left is Completing", "        yield from transition(partition, application, lifecycle.COMPLETE, now_ms)\n\n\ndef problem_of_room", "        yield from ()\n\n\ndef problem_of_room"),
+        ("first_replacement_starts", "12: a gang's first replacement does not move it on", "    if others or gang.state == lifecycle.COMPLETING:", "    if True:"),
+        ("second_replacement_starts_nothing", "12: a gang leaves Accepted with the second replacement", "    if others or gang.state == lifecycle.COMPLETING:", "    if gang.state == lifecycle.COMPLETING:"),
+    ),
+    *_of(
+        "cycle.transitions",
+        ("real_ask_starts_no_gang", "12: a gang leaves Accepted with the first real allocation that takes no place", "    if application.state == lifecycle.RESUMING:\n        return ()\n", "    if application.state == lifecycle.RESUMING or (application.placeholder_ask and not ask.placeholder):\n        return ()\n"),
+        ("resuming_gang_moves_on", "12: nothing starts a gang while it resumes", "    if application.state == lifecycle.RESUMING:\n        return ()\n", ""),
+        ("each_placeholder_starts", "12: of placeholders the last one starts the gang", "    if ask.placeholder and not is_last_placeholder(application, ask.resource):", "    if False:"),
+    ),
+    *_of(
+        "state.placeholders",
+        ("refused_place_goes_last", "12: a placeholder that was refused is the first to be taken again", "        for _, _, uuid in self._order:\n            yield self._by_uuid[uuid]", "        yield from self._by_uuid.values()"),
+        ("youngest_place_first", "12: the placeholder kept longest is taken first", "        for _, _, uuid in self._order:", "        for _, _, uuid in reversed(self._order):"),
+    ),
+)  # fmt: skip
+
+PASS: Final = (
+    *_of(
+        "cycle.schedule",
+        ("reserved_after_normal", "11: reserved asks go before all others", "            done = yield from reserved(state, partition, one, room, now_ms)\n", "            done = yield from normal(state, partition, one, room, now_ms)\n            done += yield from reserved(state, partition, one, room - done, now_ms)\n"),
+        ("budget_is_not_shared", "9: partitions share the limit of a pass evenly", "max(1, left // len(busy)), []", "max(1, left), []"),
+        ("rest_of_budget_is_lost", "9: what one partition does not need goes to the others", "        busy = more[: max(0, left)]", "        busy = []"),
+        ("bound_do_not_preempt_first", "9: asks their node is reserved for preempt before normal asks", "            yield from preempt_where_bound(state, partition, one, now_ms)", "            yield from ()"),
+        ("bound_do_not_preempt_in_turn", "13: a bound ask preempts in its turn among all others", "                    yield from preempt_in_turn(state, partition, index, pending, now_ms)\n", "                    yield from ()\n"),
+        ("scheduling_while_paused", "14: nothing new while the RM is away", "    if state.rm_state != RUNNING:\n        return\n", ""),
+    ),
+    *_of(
+        "index.queues",
+        ("queues_not_by_priority", "9: priority first", "return (-queue.priority, share, -self.weight, queue.path)", "return (share, -queue.priority, -self.weight, queue.path)"),
+        ("smaller_pending_first", "9: the larger pending amount first", "return (-queue.priority, share, -self.weight, queue.path)", "return (-queue.priority, share, self.weight, queue.path)"),
+        ("fifo_not_by_priority", "9: fifo is by priority, then age", "return (-application.priority, application.seq)", "return (application.seq, -application.priority)"),
+        ("fair_not_by_priority", "9: fair is by priority, then share", "return (-application.priority, shares, application.id)", "return (shares, -application.priority, application.id)"),
+        ("held_quota_is_taken", "13: what is kept under a maximum for a preempting ask is left to no other", "            if held:\n                over += held.get(name, 0)\n", ""),
+    ),
+    *_of(
+        "index.nodes",
+        ("fullest_node_first", "10: fair takes the least used node", "return self._sign * used / total if total else 0.0", "return -self._sign * used / total if total else 0.0"),
+        ("weights_ignored", "10: the score is a weighted mean", "used += weight * (1.0 - available[place] / capacity[place])\n                total += weight", "used += 1.0 - available[place] / capacity[place]\n                total += 1.0"),
+    ),
+    *_of(
+        "state.application",
+        ("not_ready_takes", "10: nothing new on a node that is not ready", 'self.attributes.get("ready", "true").lower() != "false"', "True"),
+        ("not_ready_takes_bound_asks", "10: nothing new on a node that is not ready, whether bound to it or not", "        return self.ready and (bound_to == self.id or", "        return (bound_to == self.id or"),
+        ("draining_takes_no_bound_asks", "10: a draining node takes asks that are bound to it", "        return self.ready and (bound_to == self.id or (not self.draining and not bound_to))", '        return self.schedulable and bound_to in ("", self.id)'),
+        ("not_ready_takes_unbound_asks", "10: nothing new on a node that is not ready, whether bound to it or not", "        return not self.draining and self.ready", "        return not self.draining"),
+        ("draining_takes_all", "10: a draining node takes only asks that are bound to it", "        return not self.draining and self.ready", "        return self.ready"),
+    ),
+    *_of(
+        "rules.required_node",
+        ("bound_to_nothing", "10: an ask with requiredNode runs on that node or waits", "        if tag in tags:", "        if False:"),
+    ),
+    *_of(
+        "cycle.transitions",
+        ("stateaware_disable_ignored", "7: application.stateaware.disable", '.lower() == "true":', '.lower() == "":'),
+    ),
+    *_of(
+        "index.reservations",
+        ("held_back_by_no_limit", "11: a reserved ask keeps to its limits", "        if limit is not None:\n            self._index.stalled.wait(node, limit)\n            return True\n", ""),
+        ("kept_for_one_node_only", "11: a reserved ask goes to any node with room", "        return self._next_elsewhere() if self.opened else None", "        return None"),
+    ),
+    *_of(
+        "index.admission",
+        ("limits_of_users_ignored", "5: what users and groups may use", "        if not tracker.has_room(resource, NOTHING_HELD if has_place else tracker.held):", "        if False:"),
+        ("any_number_runs", "9: maxapplications", "        if not gate.has_running_slot():\n            return gate\n", "        pass\n"),
+        ("held_under_limits_is_taken", "13: what is kept under a limit for a preempting ask is left to no other", "NOTHING_HELD if has_place else tracker.held):", "NOTHING_HELD):"),
+        ("held_for_itself_is_in_its_way", "13: what is kept for an ask is left to it", "        held = NOTHING_HELD if pending.has_place else queue.held", "        held = queue.held"),
+    ),
+)  # fmt: skip
+
+PREEMPTION: Final = (
+    *_of(
+        "cycle.victims",
+        ("victims_of_higher_priority", "13: victims are of no higher priority", "if a.fact.priority <= highest.get(a.application.queue, -ANY_PRIORITY)\n            and", "if a.application.queue in highest\n            and"),
+        ("bound_victims", "13: nothing bound to a node is a victim", "            and not (a.fact.tags and required_node(a.fact.tags))\n", ""),
+        ("victims_below_guaranteed", "13: no victim takes its queue below guaranteed", "            if any(left.get(name, amount) < amount for name, amount in amounts):\n                return False\n", ""),
+        ("oldest_victims", "13: the youngest go first", "-victim.asked_seq, -victim.at_ms", "victim.asked_seq, victim.at_ms"),
+        ("originators_go_first", "13: originators only as a last resort", "fact.originator, 0, ", "not fact.originator, 0, "),
+        ("victims_that_opted_out_first", "13: those that allow it go first", "return (not fact.allow_preempt_self, fact.originator, 0", "return (fact.allow_preempt_self, fact.originator, 0"),
+        ("more_victims_than_needed", "13: the cheapest set that makes the ask fit", "            if self.suffices(node, shortfall, rest):", "            if False:"),
+        ("victims_of_its_own_queue", "13: victims are in other leaf queues", "                if child is not below:", "                if True:"),
+        ("bound_preempt_the_reluctant", "13: a bound ask preempts first what allows it", "    return (opted_out, originator, victim.fact.priority, *age)", "    return (False, originator, victim.fact.priority, *age)"),
+        ("bound_preempt_originators", "13: a bound ask preempts originators last", "    return (opted_out, originator, victim.fact.priority, *age)", "    return (opted_out, False, victim.fact.priority, *age)"),
+        ("own_offset_of_the_meeting_queue", "13: priorities are compared below the queue where ask and victim meet", "yield place, priority, child", "yield place, priority + priority_offset(queue.settings.properties), child"),
+        ("victims_offsets_ignored", "13: a victim's priority is seen through offsets", "        else:\n            highest -= offset\n", ""),
+        ("what_preempted_is_preempted", "13: what was placed by preemption stays for ten minutes", "            and not (a.by_preemption and a.at_ms > self._placed_after_ms)\n", ""),
+        ("priority_fence_hides_nothing", "13: priorities below a fence do not count outside", "            highest = ANY_PRIORITY  #", "            highest -= offset  #"),
+        ("full_maximum_needs_no_victims", "13: victims make room under maxima above, too", "        return not shortfall and not any(over.values())\n", "        return not shortfall\n"),
+    ),
+    *_of(
+        "cycle.preemption_plan",
+        ("preemption_where_it_is_off", "13: only where the partition enables it, also while the RM is asked", "    if not (bound or partition.settings.preemption_enabled):", "    if False:"),
+        ("threshold_ignored", "13: threshold", "    if load < partition.settings.preemption_threshold:", "    if False:"),
+        ("bound_need_preemption_enabled", "13: a bound ask preempts also where preemption is off", "    if not (bound or partition.settings.preemption_enabled):", "    if not partition.settings.preemption_enabled:"),
+        ("preempts_above_its_guaranteed", "13: an ask preempts for what is guaranteed to its queue, no more", "                    if queue is own:\n", "                    if False:\n"),
+        ("preempts_without_guaranteed", "13: an ask preempts only for what is guaranteed to it", "    if guaranteed_by is None:", "    if False:"),
+        ("bound_go_above_the_maximum", "13: a bound ask keeps to the maxima of its queues", '    if full is not None:\n        return f"queue {full.path} is', '    if False:\n        return f"queue {full.path} is'),
+        ("bound_preempt_higher_priority", "13: nothing of higher priority goes for a bound ask", "QueueEligibility(pending.ask.priority, (), 0)", 'QueueEligibility(float("inf"), (), 0)'),
+    ),
+    *_of(
+        "index.preemptors",
+        ("preempts_twice", "13: once per ask", "and ask.pending and not ask.preempted_at_ms and not index.awaits_place(ask):", "and ask.pending and not index.awaits_place(ask):"),
+        ("refused_tries_at_once", "13: what was refused is tried again after the interval", "max(first_ms, refused_ms + interval_ms)", "first_ms"),
+    ),
+    *_of(
+        "cycle.preempt",
+        ("used_up_never_preempts", "13: a pass whose budget is used up preempts for an ask long due", "    used_up, budget = budget <= 0, max(1, budget)", "    used_up = budget <= 0"),
+        ("used_up_preempts_at_once", "13: a pass whose budget is used up leaves preemption to the next", "        if used_up and not is_put_off_for_long(", "        if False and not is_put_off_for_long("),
+    ),
+    *_of(
+        "index.bound_preemptors",
+        ("bound_try_again_at_once", "13: what was refused to a bound ask is tried again after the interval", "    if refused_ms is not None and refused_ms + interval_ms > now_ms:", "    if False:"),
+        ("bound_preempt_bound", "13: a node reserved for a bound ask is not taken by another", "        if node.reservation is not None and node.reservation is not ask and bound_to(node.reservation):", "        if False:"),
+    ),
+    *_of(
+        "evolve.asks",
+        ("asks_that_may_not_preempt", "13: only an ask with allowPreemptOther preempts", "    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)\n", "    ask = __import__('msgspec').structs.replace(ask, allow_preempt_other=True)\n    pending = PendingAsk(ask, application, ask.max_allocations, ask.max_allocations, seq, state.now_ms)\n"),
+    ),
+    *_of(
+        "evolve.preemption",
+        ("quota_is_not_held", "13: with the node, the place under maxima and limits is kept", "    if preemption.node.reservation is pending and not preemption.held:", "    if False:"),
+    ),
+    *_of(
+        "decide.overdue",
+        ("reserved_for_ever", "13: preemption that does not help in time ends", "    if node.reservation is preemption.pending:\n", "    if False:\n"),
+    ),
+)  # fmt: skip
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *PASS, *PREEMPTION,
+)  # fmt: skip

@@ -1,0 +1,62 @@
+"""README.md: which rules are broken, and who notices each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from .mutants import MUTANTS
+from .mutate import Mutant
+
+README: Final = Path(__file__).parent / "README.md"
+GOLDEN, LAWS = "golden", "law"
+UNBROKEN: Final = "unbroken"
+HEAD: Final = """\
+# Mutants
+
+Each is a rule of scheduling, broken on purpose: `mutants.py` has the text of the code and what stands in its place.
+`make mutants` puts one after the other into the code (nothing is written to disk), plays the golden scenarios, those of
+the rule's section of [the semantics](../../docs/semantics.md) first, and then tests the laws, until one notices. A
+mutant that nobody notices survives: what should have noticed it cannot fail. A new rule comes with its mutants, and
+each is to be noticed by a golden scenario.
+
+```
+make mutants                       all of them; SAMPLE=12 some, ONLY=fence those with this in their name
+make mutants ARGS=--write          and writes this table
+make mutants ARGS='--tell NAME'    what the scenario that notices shows
+```
+
+| mutant | the rule that is broken | who notices it first |
+|---|---|---|
+"""
+
+
+class Fate(NamedTuple):
+    """Who noticed; both empty: nobody did."""
+
+    by: str
+    test: str
+
+    def __str__(self) -> str:
+        return f"{self.by}: {self.test}" if self.by else "SURVIVED"
+
+
+def named(name: str) -> Mutant | None:
+    if name == UNBROKEN:
+        return None
+    (mutant,) = [mutant for mutant in MUTANTS if mutant.name == name]
+    return mutant
+
+
+def table(mutants: Iterable[Mutant], fates: Mapping[str, Fate]) -> str:
+    lines = [f"| `{each.name}` | {each.rule} | {fates[each.name]} |\n" for each in mutants if each.name in fates]
+    return HEAD + "".join(lines)
+
+
+def read() -> dict[str, Fate]:
+    """What the table says."""
+    text = README.read_text() if README.exists() else ""
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (?:(golden|law): (.*)|SURVIVED) \|$", text, flags=re.MULTILINE)
+    return {name: Fate(by, test) for name, by, test in rows}

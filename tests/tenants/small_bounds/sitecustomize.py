@@ -1,0 +1,18 @@
+"""On the path of a process, this makes its bounds of what an RM has in shared streams small, so that an attack on them
+need not move gigabytes."""
+
+from __future__ import annotations
+
+import remuda_core.limits
+import remuda_rmproxy.limits
+
+MB = 1_000_000
+BOUNDS = {
+    remuda_rmproxy.limits: {"WAITING_BYTES": 16 * MB, "BACKLOG_BYTES": 4 * MB},
+    remuda_core.limits: {"SNAPSHOT_INBOX_BYTES": 8 * MB},
+}
+
+for module, bounds in BOUNDS.items():
+    for name, value in bounds.items():
+        assert hasattr(module, name)
+        setattr(module, name, value)
