@@ -1,9 +1,9 @@
 """Measures the core alone: no bus, no disk, one thread. What the reference scheduler's own benchmark measures.
 
-    python bench/core.py [--json] [--case NAME ...] [--repeat N]
+    python bench/core.py [--json] [--case NAME ...] [--kind uniform|mixed] [--repeat N]
 
 Each case runs in a process of its own. Nodes are just large enough for the asks; each ask wants memory 10 and vcore 1.
-The median of the repetitions counts. --json prints one object per case. There are three kinds of cases:
+The median of the repetitions counts. --json prints one object per case. There are four kinds of cases:
 
 at once     all asks are there before the first is placed. Measured is the time in which the core takes them in
             (`asks_per_s`) and the time in which it then decides all allocations (`allocations_per_s`), both with the
@@ -11,6 +11,12 @@ at once     all asks are there before the first is placed. Measured is the time 
 behind      the same, while many other asks wait that cannot be placed.
 full        the cluster is full and asks wait; allocations are released one by one, and after each the core schedules.
             `allocations_per_s` is how many such rounds it makes, each with one decision.
+mixed       nodes and asks of a production trace (REMUDA_SHARED names the folder that has it, else `../shared`; a
+            generated mix of the same distribution where there is none) or of random kinds, one application for each
+            queue, asks dealt to queues at random; what has no room in the end stays pending. `churn`: the cluster is
+            full and asks of the mix wait; in each round one allocation is released, one ask comes, and the core
+            schedules.
+            `ratio` is to the uniform case of the same run, `longest_pass_ms` the longest single pass.
 """
 
 from __future__ import annotations
@@ -25,6 +31,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from remuda_core.commands import (
     Command,
@@ -36,9 +45,12 @@ from remuda_core.commands import (
     UpdateNode,
 )
 from remuda_core.core import Core
-from remuda_core.facts import STOPPED_BY_RM, Ask
+from remuda_core.facts import STOPPED_BY_RM, Allocated, Ask, Fact
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
+
+sys.path.append(str(Path(__file__).parents[1]))
+from bench.mix import MIXES, WEIGHTS
 
 PARTITION = "[bench]default"
 Need = dict[str, int]
@@ -62,6 +74,8 @@ class Case:
     releases: int = 0
     preempting: int = 0  # so many asks of one queue have to preempt what runs in the other
     limited: bool = False  # each application is another user's, and each user may have no more than he asks for
+    mix: str = ""  # which nodes and asks: a key of MIXES; `nodes` and `asks` are those of the mix then
+    rounds: int = 0  # of churn
 
 
 CASES = {
@@ -88,8 +102,31 @@ CASES = {
         Case("full, 1000 sizes wait", 1_000, 10_000, full="all different", waiting=1_000, releases=1_000),
         Case("full, 10000 sizes wait", 1_000, 10_000, full="all different", waiting=10_000, releases=1_000),
         Case("preemption", 5_000, 50_000, preempting=100),
+        Case("100000 nodes, 1000000 asks", 100_000, 1_000_000, queues=100, applications=10),
     )
 }
+# The uniform case that mixed ones are compared with.
+UNIFORM = "5000 nodes"
+MIXED = {
+    case.name: case
+    for case in (
+        *(
+            Case(f"{mix}, {queues} queues, {node_sort}", 0, 0, queues=queues, node_sort=node_sort, mix=mix)
+            for mix, queues in (
+                ("production", 2),
+                ("production x4", 100),
+                ("production x8", 1_000),
+                ("5000 nodes of 60 kinds, 20000 shapes", 2),
+                ("1000 nodes of 20 kinds, 10000 shapes", 2),
+            )
+            for node_sort in ("fair", "binpacking")
+        ),
+        Case("production, churn, 2 queues", 0, 0, mix="production", waiting=10_000, rounds=100_000),
+        Case("production, churn, 100 queues", 0, 0, 100, mix="production", waiting=10_000, rounds=100_000),
+    )
+}
+
+KINDS = {"uniform": CASES, "mixed": MIXED}
 
 # What the i-th ask wants that is never placed: more than a node has, or more than its queue may have.
 STUCK: dict[str, Callable[[Case, int], Need]] = {
@@ -162,6 +199,8 @@ def run(case: Case) -> dict[str, float]:
     gc.unfreeze()  # of the run before
     gc.collect()
     core = Core("bench")
+    if case.mix:
+        return run_mixed(case, core)
     handle(core, cluster(case))
     schedule(core)  # builds the index
     if case.behind:
@@ -176,10 +215,14 @@ def run(case: Case) -> dict[str, float]:
     started = time.perf_counter()
     handle(core, commands)
     asked = time.perf_counter()
-    allocated = schedule(core)
-    ended = time.perf_counter()
+    passes = timed_passes(core)
+    allocated = core.state.next_allocation
     assert allocated == case.asks, f"{allocated} of {case.asks} were allocated"
-    return {"asks_per_s": len(commands) / (asked - started), "allocations_per_s": allocated / (ended - asked)}
+    return {
+        "asks_per_s": len(commands) / (asked - started),
+        "allocations_per_s": allocated / sum(passes),
+        "longest_pass_ms": 1_000 * max(passes),
+    }
 
 
 def run_full(case: Case, core: Core) -> dict[str, float]:
@@ -217,6 +260,81 @@ def run_preemption(case: Case, core: Core) -> dict[str, float]:
     return {"allocations_per_s": case.preempting / (time.perf_counter() - started)}
 
 
+def run_mixed(case: Case, core: Core) -> dict[str, float]:
+    mix, random = MIXES[case.mix](), Random(1)
+    applications = applications_of(case)
+    queues = tuple(QueueSettings(name) for name in queue_names(case))
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
+    partition = PartitionSettings("default", root, node_sort=case.node_sort, resource_weights=WEIGHTS)
+    core.handle(Register("bench", Configuration("", (partition,))), 0)
+    for i, capacity in enumerate(mix.nodes):
+        core.handle(UpdateNode(PARTITION, f"node-{i:05}", "CREATE", capacity=capacity), 0)
+    for queue, application in zip(queue_names(case), applications, strict=True):
+        core.handle(SubmitApplication(PARTITION, application, f"root.{queue}", "user"), 0)
+    schedule(core)  # builds the index
+    needs = [*mix.asks, *(random.choice(mix.asks) for _ in range(case.waiting))]
+    commands = [
+        SubmitAsk(Ask(PARTITION, random.choice(applications), f"ask-{i:06}", need, tags=NO_TAGS))
+        for i, need in enumerate(needs)
+    ]
+    settle_memory()
+    started = time.perf_counter()
+    handle(core, commands)
+    asked = time.perf_counter()
+    passes = timed_passes(core)
+    allocated = core.state.next_allocation
+    if case.rounds:
+        return run_churn(case, core, random, mix.asks)
+    return {
+        "nodes": len(mix.nodes),
+        "asks": len(commands),
+        "allocated": allocated,
+        "asks_per_s": len(commands) / (asked - started),
+        "allocations_per_s": allocated / sum(passes),
+        "longest_pass_ms": 1_000 * max(passes),
+    }
+
+
+def timed_passes(core: Core) -> list[float]:
+    """Seconds of each pass, until there is nothing left to do."""
+    passes = []
+    facts: list[Fact] | None = None
+    while facts is None or facts:
+        started = time.perf_counter()
+        facts = core.handle(Schedule(ALLOCATIONS_PER_PASS), 0)
+        passes.append(time.perf_counter() - started)
+    return passes
+
+
+def run_churn(case: Case, core: Core, random: Random, needs: list[Need]) -> dict[str, float]:
+    """Each round is a release and an ask, and a pass."""
+    partition, applications = core.state.partitions[PARTITION], applications_of(case)
+    running = [allocation.fact for allocation in partition.allocations.values()]
+    settle_memory()
+    before, longest, taken = core.state.next_allocation, 0.0, 0.0
+    for i in range(case.rounds):
+        at = random.randrange(len(running))
+        running[at], running[-1] = running[-1], running[at]
+        gone = running.pop()
+        ask = Ask(PARTITION, random.choice(applications), f"new-{i:06}", random.choice(needs), tags=NO_TAGS)
+        started = time.perf_counter()
+        core.handle(ReleaseAllocation(PARTITION, gone.application_id, gone.uuid, STOPPED_BY_RM, ""), 0)
+        core.handle(SubmitAsk(ask), 0)
+        asked = time.perf_counter()
+        facts = core.handle(Schedule(ALLOCATIONS_PER_PASS), 0)
+        ended = time.perf_counter()
+        taken += ended - started
+        longest = max(longest, ended - asked)
+        running += [fact for fact in facts if isinstance(fact, Allocated)]
+    return {
+        "nodes": len(partition.nodes),
+        "asks": sum(len(application.asks) for application in partition.applications.values()),
+        "allocated": core.state.next_allocation - before,
+        "allocations_per_s": case.rounds / taken,
+        "longest_pass_ms": 1_000 * longest,
+    }
+
+
 def handle(core: Core, commands: Iterable[Command]) -> None:
     for command in commands:
         core.handle(command, 0)
@@ -247,25 +365,36 @@ def measure(case: Case, repeat: int) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="measure the core alone")
     parser.add_argument("--json", action="store_true", help="one JSON object per case")
-    parser.add_argument("--case", action="append", choices=CASES, help="only this one; may be given several times")
+    parser.add_argument("--case", action="append", choices={**CASES, **MIXED}, help="only this one; may be repeated")
+    parser.add_argument("--kind", choices=KINDS, help="only cases of this kind")
     parser.add_argument("--repeat", type=int, default=3, help="the median of so many runs (default 3)")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    names = arguments.case or list(CASES)
+    names = arguments.case or [
+        name for kind, cases in KINDS.items() if arguments.kind in (None, kind) for name in cases
+    ]
     if arguments.here:
-        print(json.dumps(measure(CASES[names[0]], arguments.repeat)))
+        print(json.dumps(measure({**CASES, **MIXED}[names[0]], arguments.repeat)))
         return
+    if any(name in MIXED for name in names):
+        names = [UNIFORM, *(name for name in names if name != UNIFORM)]
     if not arguments.json:
-        print(f"{'case':36}{'allocations/s':>15}{'asks/s':>12}{'peak MB':>10}")
+        print(f"{'case':56}{'allocations/s':>15}{'ratio':>8}{'longest pass, ms':>18}{'asks/s':>12}{'peak MB':>10}")
+    uniform = 0
     for name in names:
         command = [sys.executable, __file__, "--here", "--case", name, "--repeat", str(arguments.repeat)]
-        line = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        result = json.loads(line)
-        if arguments.json:
-            print(line.strip(), flush=True)
-        else:
-            asks_per_s = f"{result['asks_per_s']:,}" if "asks_per_s" in result else "–"
-            print(f"{name:36}{result['allocations_per_s']:>15,}{asks_per_s:>12}{result['peak_rss_mb']:>10}", flush=True)
+        result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        uniform = result["allocations_per_s"] if name == UNIFORM else uniform
+        if name in MIXED:
+            result["ratio"] = round(result["allocations_per_s"] / uniform, 3)
+        print(json.dumps(result) if arguments.json else row(result), flush=True)
+
+
+def row(result: dict[str, Any]) -> str:
+    cells = [f"{result[key]:,}" if key in result else "–" for key in ("longest_pass_ms", "asks_per_s", "peak_rss_mb")]
+    ratio = result.get("ratio", "–")
+    columns = f"{ratio:>8}{cells[0]:>18}{cells[1]:>12}{cells[2]:>10}"
+    return f"{result['case']:56}{result['allocations_per_s']:>15,}{columns}"
 
 
 if __name__ == "__main__":
