@@ -14,8 +14,7 @@ full        the cluster is full and asks wait; allocations are released one by o
 mixed       nodes and asks of a production trace (REMUDA_SHARED names the folder that has it, else `../shared`; a
             generated mix of the same distribution where there is none) or of random kinds, one application for each
             queue, asks dealt to queues at random; what has no room in the end stays pending. `churn`: the cluster is
-            full and asks of the mix wait; in each round one allocation is released, one ask comes, and the core
-            schedules.
+            full and asks of the mix wait; in each round one is released, one ask comes, and the core schedules.
             `ratio` is to the uniform case of the same run, `longest_pass_ms` the longest single pass.
 """
 
@@ -272,7 +271,7 @@ def run_mixed(case: Case, core: Core) -> dict[str, float]:
     for queue, application in zip(queue_names(case), applications, strict=True):
         core.handle(SubmitApplication(PARTITION, application, f"root.{queue}", "user"), 0)
     schedule(core)  # builds the index
-    needs = [*mix.asks, *(random.choice(mix.asks) for _ in range(case.waiting))]
+    needs = mix.asks + random.choices(mix.asks, k=case.waiting)
     commands = [
         SubmitAsk(Ask(PARTITION, random.choice(applications), f"ask-{i:06}", need, tags=NO_TAGS))
         for i, need in enumerate(needs)
