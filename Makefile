@@ -6,7 +6,7 @@ ROOMS  := proto bus sdk services/core services/rmproxy services/config services/
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
 # Python that is in no package: tests, benchmarks, generators.
-SCRIPTS = $(shell find proto/generate.py conftest.py docs/diagram.py docs/bounds.py docs/pages.py */tests services/*/tests bench tests release/metadata.py -name '*.py' 2>/dev/null)
+SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests bench tests release/metadata.py -name '*.py' 2>/dev/null)
 
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance
@@ -84,12 +84,14 @@ lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/mypy --cache-dir .mypy_cache/scripts $(SCRIPTS)
 	@$(BIN)/lint-imports
-	@$(BIN)/python docs/diagram.py --check
-	@$(BIN)/python docs/bounds.py --check
+	@$(BIN)/python -m docs.diagram --check
+	@$(BIN)/python -m docs.bounds --check
+	@$(BIN)/python -m docs.tour --check
 
 docs: $(READY)          ## write the diagrams and tables in docs/ anew
-	@$(BIN)/python docs/diagram.py
-	@$(BIN)/python docs/bounds.py
+	@$(BIN)/python -m docs.diagram
+	@$(BIN)/python -m docs.bounds
+	@$(BIN)/python -m docs.tour
 
 site: $(DOCS)/.ready    ## the documentation as a site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict

@@ -1,19 +1,15 @@
 """Writes the table of bounds (remuda_proto.bounds) into bounds.md.
 
-    python docs/bounds.py [--check]
-
-`--check` changes nothing and fails where the document differs from the table.
+python -m docs.bounds [--check]
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from docs.sections import main
 from remuda_proto import bounds
 
-DOCUMENT = Path(__file__).with_name("bounds.md")
-BEGIN, END = "<!-- written by docs/bounds.py -->\n", "<!-- end -->\n"
 INT64 = {bounds.INT64: "any int64", bounds.INT32: "any int32"}
 
 
@@ -45,16 +41,5 @@ def describe(bound: bounds.Bound) -> tuple[str, str, str] | None:
     return None
 
 
-def main(check: bool) -> None:
-    text = DOCUMENT.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, behind = rest.partition(END)
-    written = f"{before}{BEGIN}{table()}{END}{behind}"
-    if not check:
-        DOCUMENT.write_text(written)
-    elif written != text:
-        sys.exit(f"{DOCUMENT}: the table is not that of remuda_proto.bounds; `make docs` writes it")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:] == ["--check"])
+    main(Path(__file__).with_name("bounds.md"), {"<!-- written by docs/bounds.py -->": table()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from remuda_bus.bus import Bus
@@ -46,10 +47,11 @@ async def running(
 
 
 @asynccontextmanager
-async def around_the_core(url: str) -> AsyncIterator[NatsBus]:
-    """The configuration service and rmproxy; yields a connection of the test's own when they answer."""
+async def around_the_core(url: str, file: Path | None = None) -> AsyncIterator[NatsBus]:
+    """The configuration service, with this file, and rmproxy; yields a connection of the test's own when they
+    answer."""
     async with (
-        running(url, "config", lambda bus, settings: config_main(bus, settings, None)),
+        running(url, "config", lambda bus, settings: config_main(bus, settings, file)),
         running(url, "rmproxy", rmproxy_main),
     ):
         await until(lambda: serves(url))

@@ -1,0 +1,361 @@
+"""Writes the walks of tour.md: which functions a request, a change, a preemption and a failover pass through.
+
+    python -m docs.tour [--check]
+
+A walk names functions as `module:qualified name`. This script imports each of them, so a walk with a function that is
+gone cannot be written. tests/integration/test_tour.py runs the walks and compares them with what is called.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+from docs.sections import main
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Hop(NamedTuple):
+    function: str
+    what: str
+
+
+class Leg(NamedTuple):
+    """The part of a walk that is in one process. `via`: how it follows from the leg before."""
+
+    process: str
+    via: str
+    hops: tuple[Hop, ...]
+
+
+Walk = tuple[Leg, ...]
+
+ASK: Walk = (
+    Leg(
+        "resource manager",
+        "",
+        (
+            Hop("remuda_sdk.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
+            Hop(
+                "remuda_sdk.request_publisher:RequestPublisher.publish",
+                "numbers the messages, publishes them, and returns when they are durable",
+            ),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream REQUESTS",
+        (
+            Hop("remuda_rmproxy.inbound.forwarder:Forwarder._dispatch", "puts the request into the queue of its RM"),
+            Hop(
+                "remuda_rmproxy.inbound.request_worker:RequestWorker.forward_some",
+                "takes the first requests of the queue; the worker of each RM waits for no other RM",
+            ),
+            Hop(
+                "remuda_rmproxy.inbound.translate:commands_of",
+                "checks the request and replaces the partition's name by the scheduler's; an invalid request becomes a"
+                " dead letter",
+            ),
+        ),
+    ),
+    Leg(
+        "core",
+        "stream INBOX",
+        (
+            Hop("remuda_core.shell.leader:Leader._take", "reads the messages behind `state.inbox_seq`"),
+            Hop(
+                "remuda_core.shell.deciding:Deciding.commit", "begins a commit and decides one message after the other"
+            ),
+            Hop(
+                "remuda_core.core:Core.handle_in_steps", "decides a command, and writes each fact into state and index"
+            ),
+            Hop("remuda_core.decide:decide", "finds the function for this kind of command"),
+            Hop("remuda_core.decide.ask:submit_ask", "checks the ask and yields `AskAccepted`, or `AskRejected`"),
+            Hop("remuda_core.evolve.asks:ask_accepted", "writes the fact: the application has a pending ask"),
+            Hop(
+                "remuda_core.index.index:Index.apply", "tells the index of the partition, from the table in `apply.py`"
+            ),
+            Hop("remuda_core.index.apply:ask_accepted", "adds the ask to its ask class in the queue's order"),
+            Hop(
+                "remuda_core.cycle.schedule:schedule",
+                "begins a pass: `Schedule`, the core's own command, is the last one of each commit",
+            ),
+            Hop("remuda_core.cycle.schedule:normal", "repeats: who is next, where is best?"),
+            Hop(
+                "remuda_core.index.partition:PartitionIndex.next_ask_class",
+                "finds who is next: by the order of queues, then of applications, then of asks",
+            ),
+            Hop(
+                "remuda_core.index.nodes:NodeIndex.best", "finds where is best: the node with the best score that fits"
+            ),
+            Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
+            Hop("remuda_core.evolve.allocations:allocated", "books it on the node, in the queues and in the limits"),
+            Hop("remuda_core.shell.leader:Leader._append", "appends the commit when the one before it is durable"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "names the parent, so that only one leader can succeed"),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._publish",
+                "takes the commits in force that it has read",
+            ),
+            Hop("remuda_rmproxy.outbound.callbacks:callbacks_of", "groups the facts of a commit into callbacks"),
+            Hop(
+                "remuda_rmproxy.outbound.callback_mapping:_fill_allocation",
+                "turns `Allocated` into an `Allocation`, by the table `CALLBACK_MAPPINGS`",
+            ),
+            Hop(
+                "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._append",
+                "publishes the callbacks; their headers say where to resume",
+            ),
+        ),
+    ),
+    Leg(
+        "resource manager",
+        "stream CALLBACKS",
+        (
+            Hop("remuda_sdk.callback_consumer:CallbackConsumer._pump", "receives callbacks from the RM's consumer"),
+            Hop("remuda_sdk.client:ResourceManager.callbacks", "yields each new callback, and acknowledges it later"),
+            Hop("remuda_sdk.callbacks:parse_callback", "parses the `AllocationResponse`: the ask has its node"),
+        ),
+    ),
+)
+
+CONFIGURATION: Walk = (
+    Leg(
+        "config",
+        "queues.yaml is written",
+        (
+            Hop("remuda_config.shell.file_changes:file_changes", "notices that the file may have changed"),
+            Hop("remuda_config.shell.active_configuration:ActiveConfiguration.refresh", "reads the file"),
+            Hop("remuda_config.shell.worker_pool:WorkerPool.load", "gives the text to a worker process"),
+        ),
+    ),
+    Leg(
+        "config worker",
+        "pipe",
+        (
+            Hop("remuda_config.worker:handle", "limits its own processor time, and answers with all problems, if any"),
+            Hop("remuda_config.load:load", "goes the whole way from the text to a `Configuration`"),
+            Hop("remuda_config.schema.yaml_document:read_yaml", "parses YAML, and keeps the line of each key"),
+            Hop("remuda_config.schema:validate", "checks keys and types"),
+            Hop("remuda_config.verify:verify", "checks what several keys together must satisfy"),
+            Hop("remuda_config.build:build", "makes the `Configuration` of `config.proto`"),
+        ),
+    ),
+    Leg(
+        "config",
+        "pipe",
+        (
+            Hop(
+                "remuda_config.shell.active_configuration:ActiveConfiguration._activate",
+                "stores the text as the active one; a text with problems would leave the former one active",
+            ),
+            Hop(
+                "remuda_config.shell.distributor:Distributor._send",
+                "puts `Configure` into the inbox of each RM that uses the file and has another text",
+            ),
+        ),
+    ),
+    Leg(
+        "core",
+        "stream INBOX",
+        (
+            Hop("remuda_core.core:Core.handle_in_steps", "decides it like any other command"),
+            Hop("remuda_core.decide.configure:configure", "refuses what running work forbids"),
+            Hop(
+                "remuda_core.decide.configure:apply_queues", "compares queue by queue, and yields a fact per difference"
+            ),
+            Hop("remuda_core.evolve.queues:queue_changed", "writes the new settings"),
+            Hop("remuda_core.index.apply:queue_changed", "ranks again what the settings rank"),
+            Hop("remuda_core.evolve.rms:configuration_applied", "records which configuration is in force"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+        ),
+    ),
+    Leg(
+        "events",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_events.history.event_history:EventHistory.append_events",
+                "reads the commit, shortly after rmproxy",
+            ),
+            Hop("remuda_events.event_records.queues:queue_changed", "makes an event record of the changed queue"),
+            Hop("remuda_events.history.event_history:EventHistory._append", "appends it to the stream EVENTS"),
+        ),
+    ),
+)
+
+PREEMPTION: Walk = (
+    Leg(
+        "core",
+        "an ask has waited for the `preemption.delay` of its queue",
+        (
+            Hop("remuda_core.cycle.schedule:schedule", "begins a pass: no node has room for the ask"),
+            Hop("remuda_core.cycle.preempt:preempt", "is the last step of the pass, for asks that still wait"),
+            Hop("remuda_core.index.preemptors:Preemptors.next", "finds the ask that has been due for longest"),
+            Hop("remuda_core.cycle.preempt:attempt", "plans, and carries the plan out or yields `PreemptionRefused`"),
+            Hop("remuda_core.cycle.preemption_plan:plan", "checks whether the ask may preempt at all"),
+            Hop("remuda_core.cycle.preemption_plan:queue_shortfalls", "computes what its queues lack"),
+            Hop(
+                "remuda_core.cycle.victims:queue_eligibility",
+                "finds the queues that use more than is guaranteed to them",
+            ),
+            Hop("remuda_core.cycle.preemption_plan:best_node", "looks for the node that takes the fewest victims"),
+            Hop("remuda_core.cycle.victims:VictimSearch.choose", "chooses the cheapest victims on a node"),
+            Hop(
+                "remuda_core.cycle.preempt:carry_out", "yields `PreemptionStarted` and a `ReleaseRequested` per victim"
+            ),
+            Hop("remuda_core.evolve.preemption:preemption_started", "records the preemption; an alarm ends it in time"),
+            Hop("remuda_core.evolve.allocations:release_requested", "marks the victim, which counts until it is gone"),
+            Hop("remuda_core.evolve.nodes:node_reserved", "keeps the node for the ask"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_rmproxy.outbound.callback_mapping:_fill_release",
+                "turns `ReleaseRequested` into an `AllocationRelease`: the RM shall end the victim",
+            ),
+        ),
+    ),
+    Leg(
+        "resource manager",
+        "stream CALLBACKS",
+        (
+            Hop("remuda_sdk.client:ResourceManager.callbacks", "yields the callback; the RM ends the victim"),
+            Hop("remuda_sdk.session:Session.confirmations", "collects the releases that have to be confirmed"),
+            Hop("remuda_sdk.requests:RequestsOfRm.confirm", "publishes the confirmation, a request like any other"),
+        ),
+    ),
+    Leg(
+        "core",
+        "stream REQUESTS, rmproxy, stream INBOX",
+        (
+            Hop("remuda_core.decide.release:release_allocation", "yields `AllocationReleased`"),
+            Hop("remuda_core.evolve.allocations:allocation_released", "frees what the victim used"),
+            Hop("remuda_core.index.apply:allocation_released", "updates the node and whoever waits for it"),
+            Hop(
+                "remuda_core.cycle.schedule:reserved", "is the first step of the next pass: the reserved node has room"
+            ),
+            Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
+            Hop("remuda_core.evolve.allocations:allocated", "books it, and ends the preemption"),
+        ),
+    ),
+)
+
+FAILOVER: Walk = (
+    Leg(
+        "standby core",
+        "the leading core is killed",
+        (
+            Hop(
+                "remuda_core.shell.members:Members._watch_over",
+                "asks the leading core again and again whether it lives",
+            ),
+            Hop(
+                "remuda_bus.lease.holder:HolderLiveness.is_gone",
+                "gets no answer twice: the server has lost its connection",
+            ),
+            Hop("remuda_core.shell.members:Members._see_member", "sees that the lease of the leader has been deleted"),
+            Hop("remuda_core.shell.members:Members._look", "finds RMs that no process leads"),
+            Hop("remuda_core.shell.members:Members._take_from", "writes its own name into the bucket LEADERS"),
+            Hop("remuda_core.shell.standby:Standby._lead", "begins to lead on the state that it has followed"),
+            Hop("remuda_core.shell.follower:Follower.catch_up", "applies the last commits of the log"),
+            Hop("remuda_core.shell.standby:Standby._check_past", "checks that no stream has lost messages"),
+            Hop(
+                "remuda_core.shell.trial:beware",
+                "tries a message in a child process first, if it may have killed others",
+            ),
+            Hop(
+                "remuda_core.shell.follower:Follower.close", "stops reading, and makes a writer that goes on from there"
+            ),
+            Hop(
+                "remuda_core.shell.leader:Leader.lead",
+                "reads the inbox behind the last commit: nothing is lost or repeated",
+            ),
+            Hop("remuda_core.shell.deciding:Deciding.commit", "decides the ask that has waited in the inbox"),
+            Hop("remuda_core.index.index:Index.of", "builds the scheduling index, which a standby does not have"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "appends the first commit of the new leader"),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._publish",
+                "reads on: to a reader of the log nothing has happened",
+            ),
+        ),
+    ),
+)
+
+WALKS = {"ask": ASK, "configuration": CONFIGURATION, "preemption": PREEMPTION, "failover": FAILOVER}
+
+
+def code_of(function: str) -> CodeType:
+    """Raises ImportError, AttributeError or TypeError where there is no such function."""
+    found = inspect.unwrap(pkgutil.resolve_name(function))
+    code = getattr(found, "__code__", None)
+    if not isinstance(code, CodeType):
+        raise TypeError(f"{function} is no function")
+    return code
+
+
+def section(walk: Walk) -> str:
+    """A diagram of the processes, and a table of the functions."""
+    return f"{diagram(walk)}\n{table(walk)}"
+
+
+def diagram(walk: Walk) -> str:
+    lines = ["```mermaid", "sequenceDiagram"]
+    processes = dict.fromkeys(leg.process for leg in walk)
+    lines += [f"    participant {identifier(process)} as {process}" for process in processes]
+    for number, leg in enumerate(walk):
+        here = identifier(leg.process)
+        if number:
+            lines.append(f"    {identifier(walk[number - 1].process)}->>{here}: {leg.via}")
+        elif leg.via:
+            lines.append(f"    Note over {here}: {leg.via.replace('`', '')}")
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def identifier(process: str) -> str:
+    return process.replace(" ", "_")
+
+
+def table(walk: Walk) -> str:
+    lines = ["| | process | file | function | which |", "|---|---|---|---|---|"]
+    number = 0
+    for leg in walk:
+        for place, hop in enumerate(leg.hops):
+            number += 1
+            process = f"**{leg.process}**" if place == 0 else ""
+            lines.append(f"| {number} | {process} | {link(hop)} | `{hop.function.partition(':')[2]}` | {hop.what} |")
+    return "\n".join(lines) + "\n"
+
+
+def link(hop: Hop) -> str:
+    """To the file, from tour.md. The text leaves out the folder of the package's room."""
+    path = Path(code_of(hop.function).co_filename).resolve().relative_to(ROOT)
+    package = hop.function.partition(".")[0]
+    shown = path.as_posix().partition(f"{package}/")[2]
+    return f"[{shown}](../{path.as_posix()})"
+
+
+if __name__ == "__main__":
+    main(
+        Path(__file__).with_name("tour.md"),
+        {f"<!-- written by docs/tour.py: {name} -->": section(walk) for name, walk in WALKS.items()},
+    )
