@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
+from nats.aio.subscription import Subscription
+
 from remuda_bus import limits
 from remuda_bus.bus import Message
+from remuda_bus.nats.connection import Connection
 
 
 class MessageBuffer:
@@ -77,3 +80,20 @@ class MessageBuffer:
                 break
             taken.append(messages.popleft())
         return taken
+
+
+class SubscribedBuffer(MessageBuffer):
+    """A buffer that a subscription of its own fills. It breaks when the connection is interrupted."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._subscription: Subscription | None = None
+        self._forget = connection.when_reconnected(lambda: self.fail("reconnected"))
+
+    def close(self) -> None:
+        self._forget()
+        self.fail("closed")
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and not self._connection.closed.is_set():
+            self._connection.later(subscription.unsubscribe())

@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from remuda_bus import limits
 from remuda_bus.bus import Headers, Message
-from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
-from remuda_bus.nats.message_buffer import MessageBuffer
+from remuda_bus.nats.message_buffer import SubscribedBuffer
 from remuda_bus.untrusted import Malformed, number_in, shortened
 
 NANOSECOND = 1_000_000_000
@@ -33,20 +31,17 @@ def stream_position(reply: str) -> tuple[int, int, int]:
         raise Malformed(f"reply subject {shortened(reply)!r}: expected that of a consumer") from None
 
 
-class OrderedConsumer(MessageBuffer):
+class OrderedConsumer(SubscribedBuffer):
     """One ephemeral push consumer, until it breaks. `config`: JetStream's consumer configuration of what it delivers.
     `pending`: the number of messages behind the last received one, as the server reported with it."""
 
     def __init__(self, jetstream: JetStream, stream: str, config: Mapping[str, Any]) -> None:
-        super().__init__()
+        super().__init__(jetstream.connection)
         self._jetstream = jetstream
-        self._connection: Connection = jetstream.connection
         self._stream = stream
         self._config = config
-        self._subscription: Subscription | None = None
         self._received = 0
         self._answer_when_empty: list[str] = []
-        self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
         self.pending = 0
 
     async def open(self) -> None:
@@ -77,13 +72,6 @@ class OrderedConsumer(MessageBuffer):
         if self._received == 0:
             self.pending = int(answer["num_pending"])
         self.expect_heartbeats()
-
-    def close(self) -> None:
-        self._forget()
-        self.fail("closed")
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None and not self._connection.closed.is_set():
-            self._connection.later(subscription.unsubscribe())
 
     def take(self, max_messages: int, max_bytes: int) -> list[Message]:
         taken = super().take(max_messages, max_bytes)

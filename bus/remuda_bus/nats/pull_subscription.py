@@ -6,20 +6,18 @@ import asyncio
 import json
 
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from remuda_bus import limits
 from remuda_bus.bus import Headers, Message
-from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import NO_HEADERS, JetStream
-from remuda_bus.nats.message_buffer import MessageBuffer
+from remuda_bus.nats.message_buffer import SubscribedBuffer
 from remuda_bus.nats.ordered_consumer import NANOSECOND, stream_position
 from remuda_bus.untrusted import Malformed, number_in, shortened
 
 PENDING = "Nats-Pending-Messages"
 
 
-class PullSubscription(MessageBuffer):
+class PullSubscription(SubscribedBuffer):
     """A pull subscription, from the moment the consumer is joined until it breaks.
 
     A pull request is always waiting at the server, so a message arrives as soon as it is stored. `delivered`: the
@@ -27,15 +25,12 @@ class PullSubscription(MessageBuffer):
     number breaks it. `over_at`: the loop's time at which the server has forgotten all pull requests."""
 
     def __init__(self, jetstream: JetStream, stream: str, durable: str, delivered: int | None) -> None:
-        super().__init__()
-        self._connection: Connection = jetstream.connection
+        super().__init__(jetstream.connection)
         self._next = f"{jetstream.connection.access.api}.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = ""
-        self._subscription: Subscription | None = None
         self._asked = 0
         self.over_at = 0.0
         self._delivered = delivered
-        self._forget = self._connection.when_reconnected(lambda: self.fail("reconnected"))
         self.replies: dict[int, str] = {}  # by stream sequence: the subject of the acknowledgement
 
     async def open(self) -> None:
@@ -43,13 +38,6 @@ class PullSubscription(MessageBuffer):
         self._subscription = await self._connection.client.subscribe(self._inbox, cb=self._arrived)
         self.expect_heartbeats()
         await self.ask()
-
-    def close(self) -> None:
-        self._forget()
-        self.fail("closed")
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None and not self._connection.closed.is_set():
-            self._connection.later(subscription.unsubscribe())
 
     def fail(self, why: str) -> None:
         super().fail(why)
