@@ -74,6 +74,15 @@ async def register(bus, rm_id="rm-1", source="file", state="registered", extra_c
     await bus.put(subjects.RMS.name, subjects.key_of(rm_id), json.dumps(value).encode())
 
 
+async def join(bus, rm_id="rm-1", state="registered", **extra) -> config_pb2.Configuration:
+    """An RM that uses the file asks for its configuration, which is returned, and gets a record, which the service
+    knows of then."""
+    configuration = (await resolve(bus, rm_id, **extra)).configuration
+    await register(bus, rm_id, state=state)
+    await eventually(lambda: is_on_record(bus, rm_id))
+    return configuration
+
+
 async def inbox(bus, rm_id="rm-1") -> list[inbox_pb2.Configure]:
     reader = await bus.read(subjects.INBOX.name, subjects.inbox(rm_id))
     messages = await reader.batch(timeout_s=0.2)
@@ -99,8 +108,8 @@ async def sent(bus, count: int, rm_id="rm-1") -> list[int]:
     return [applications(configure.configuration) for configure in await eventually(enough)]
 
 
-async def on_record(bus, count: int) -> bool:
-    return len((await current(bus))["rms"]) == count
+async def is_on_record(bus, rm_id="rm-1") -> bool:
+    return any(rm["rm_id"] == rm_id for rm in (await current(bus))["rms"])
 
 
 async def problems_of_file(bus) -> list[dict[str, Any]]:

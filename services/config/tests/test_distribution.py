@@ -14,9 +14,10 @@ from services.config.tests.running_service import (
     eventually,
     inbox,
     is_active,
+    is_on_record,
+    join,
     limited,
     no_rm_waits,
-    on_record,
     problems_of_file,
     register,
     resolve,
@@ -30,10 +31,9 @@ async def test_a_valid_change_is_sent_to_rms_that_use_the_file(server, bus, tmp_
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file):
-        assert applications((await resolve(bus, "rm:1", compatibility="yunikorn-1.4")).configuration) == 1
-        await register(bus, "rm:1")
+        assert applications(await join(bus, "rm:1", compatibility="yunikorn-1.4")) == 1
         await register(bus, "rm-2", source="registration")
-        await eventually(lambda: on_record(bus, 2))
+        await eventually(lambda: is_on_record(bus, "rm-2"))
         with structlog.testing.capture_logs() as logs:
             file.write_text(limited(2))
             assert await sent(bus, 1, "rm:1") == [2]
@@ -54,16 +54,14 @@ async def test_restarts(server, bus, tmp_path):
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file):
-        await resolve(bus)
-        await register(bus)
-        await eventually(lambda: on_record(bus, 1))
+        await join(bus)
         file.write_text(limited(2))
         assert await sent(bus, 1) == [2]
         await eventually(lambda: no_rm_waits(bus))
     file.write_text(BROKEN)
     async with service(server, file):  # broken meanwhile: the stored text stays active
         assert await resolved(bus, 2)
-        await eventually(lambda: on_record(bus, 1))
+        await eventually(lambda: is_on_record(bus))
         assert await no_rm_waits(bus)
         assert await problems_of_file(bus)
     file.write_text(limited(3))
@@ -71,7 +69,7 @@ async def test_restarts(server, bus, tmp_path):
         assert await sent(bus, 2) == [2, 3]
         await eventually(lambda: no_rm_waits(bus))
     async with service(server, file):  # nothing happened meanwhile
-        await eventually(lambda: on_record(bus, 1))
+        await eventually(lambda: is_on_record(bus))
         assert await no_rm_waits(bus)
     assert len(await inbox(bus)) == 2
 
@@ -80,9 +78,7 @@ async def test_two_services_send_one_message(server, bus, tmp_path):
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file), service(server, file):
-        await resolve(bus)
-        await register(bus)
-        await eventually(lambda: on_record(bus, 1))
+        await join(bus)
         for count in (2, 3, 4):
             file.write_text(limited(count))
             await sent(bus, count - 1)
@@ -94,9 +90,7 @@ async def test_a_registration_under_way_is_not_overtaken(server, bus, tmp_path):
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file):
-        await resolve(bus)
-        await register(bus, state="registering")
-        await eventually(lambda: on_record(bus, 1))
+        await join(bus, state="registering")
         file.write_text(limited(2))
         await eventually(lambda: is_active(bus, limited(2)))
         assert await inbox(bus) == []
@@ -108,9 +102,7 @@ async def test_a_registration_does_not_bring_an_old_text_back(server, bus, tmp_p
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file):
-        await resolve(bus)
-        await register(bus)
-        await eventually(lambda: on_record(bus, 1))
+        await join(bus)
         await resolve(bus)  # it registers again
         file.write_text(limited(2))
         assert await sent(bus, 1) == [2]
@@ -156,9 +148,7 @@ async def test_a_change_while_the_server_is_down(server, bus, tmp_path):
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file):
-        await resolve(bus)
-        await register(bus)
-        await eventually(lambda: on_record(bus, 1))
+        await join(bus)
         await server.kill()
         file.write_text(limited(2))
         await server.start()
@@ -172,5 +162,5 @@ async def test_an_unreadable_record_does_not_affect_other_rms(server, bus, tmp_p
     await bus.put(subjects.RMS.name, "rm-0", b"{")
     async with service(server, file):
         await register(bus)
-        await eventually(lambda: on_record(bus, 1))
+        await eventually(lambda: is_on_record(bus))
         assert await sent(bus, 1) == [1]  # it had nothing yet

@@ -17,8 +17,9 @@ from services.config.tests.running_service import (
     eventually,
     file_problem,
     inbox,
+    is_on_record,
+    join,
     limited,
-    on_record,
     problems_of_file,
     register,
     resolve,
@@ -32,9 +33,7 @@ async def test_a_broken_change_is_reported_and_the_last_valid_text_stays(server,
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
     async with service(server, file):
-        await resolve(bus)
-        await register(bus)
-        await eventually(lambda: on_record(bus, 1))
+        await join(bus)
         with structlog.testing.capture_logs() as logs:
             file.write_text(BROKEN)
             problems = await eventually(lambda: problems_of_file(bus))
@@ -58,7 +57,7 @@ async def test_a_later_file_is_sent_to_rms_with_the_default(server, bus, tmp_pat
     async with service(server):
         assert (await resolve(bus)).configuration.source == "built-in"
         await register(bus, source="built-in")
-        await eventually(lambda: on_record(bus, 1))
+        await eventually(lambda: is_on_record(bus))
     assert await inbox(bus) == []
     file = tmp_path / "queues.yaml"
     file.write_text(limited(1))
