@@ -63,7 +63,6 @@ class ViewUpdater:
         self._simulations = simulations
         self._rate_at = time.monotonic()
         self._rate_from = 0
-        self._seen: dict[str, int] = {}
 
     def update(self, elapsed: float) -> None:
         view = self._view
