@@ -29,10 +29,10 @@ from remuda_core.settings import (
 )
 from remuda_core.state import Partition
 from remuda_core.wire import read_configuration
+from remuda_proto.durations import EXPECTED, milliseconds
 from tests.property.world import RM, World
 
 SUFFIXES: Final = {"M": 10**6, "G": 10**9}
-UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 EVERYTHING: Final = 1_000_000
 # What is indented below this word is YAML.
 FILE: Final = "queues.yaml"
@@ -82,11 +82,10 @@ class Line:
         return text == "true"
 
     def duration_ms(self, text: str) -> int:
-        number = text.rstrip("smhd")
-        unit = text[len(number) :]
-        if not number.isdigit() or unit not in UNITS_MS:
-            raise self.wrong(f"{text}: expected a number and one of {', '.join(UNITS_MS)}")
-        return int(number) * UNITS_MS[unit]
+        ms = milliseconds(text)
+        if ms is None:
+            raise self.wrong(f"{text}: {EXPECTED}")
+        return ms
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): self.values.pop(key) for key in list(self.values) if key.startswith(prefix)}

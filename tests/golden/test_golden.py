@@ -147,7 +147,7 @@ def test_every_fact_has_a_line() -> None:
         ("nodes n1 vcore=1\nfrobnicate n1", "f.txt:3: frobnicate: expected one of"),
         ("nodes n1 vcore=lots", "f.txt:2: nodes: vcore=lots: expected a whole number"),
         ("submit a queue=root.a usr=bob", "f.txt:2: submit: usr: not known here"),
-        ("tick soon", "f.txt:2: tick: soon: expected a number and one of ms"),
+        ("tick soon", "f.txt:2: tick: soon: expected a duration"),
         ("configure\n  nodes n1", "f.txt:3: nodes: expected one of partition"),
         ("queue a", "f.txt:2: queue: a: expected root or a path below it"),
         ("ask app-1 vcore=1", "f.txt:2: ask: app-1: expected app/key"),
