@@ -26,6 +26,7 @@ from remuda_sdk.request_encoding import RequestEncoder
 from remuda_sdk.request_publisher import RequestPublisher
 from remuda_sdk.requests import RequestsOfRm
 from remuda_sdk.session import Session
+from remuda_sdk.status_codes import INTERNAL, OUTAGE, REFUSED
 
 # Keys of extraConfig at the registration (000, extraConfig).
 PREDICATES = "predicates"  # the scheduler asks the RM before it places an ask
@@ -33,11 +34,6 @@ EVENTS = "events"  # the RM reads events: a consumer is created for it
 PREEMPTION_PREDICATES = "preemption_predicates"  # the scheduler asks the RM before it preempts
 RESYNC = "resync"  # how an RM that registers again is synchronised
 HEARTBEAT_INTERVAL = "heartbeat.interval"
-# Codes of service errors.
-INVALID = 400
-REFUSED = 409
-INTERNAL = 500  # from here on, the request itself was not refused
-OUTAGE = 503
 
 Resync = Literal["report", "replay"]
 

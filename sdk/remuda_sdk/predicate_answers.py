@@ -8,8 +8,7 @@ from typing import Any
 
 from remuda_bus.bus import Message, Refused
 from remuda_proto.si.v1 import si_pb2 as si
-
-REFUSED = 409
+from remuda_sdk.status_codes import REFUSED
 
 Handler = Callable[[Any], Any]
 

@@ -143,3 +143,5 @@ DEAD_LETTER_CALLBACKS: Final = 1_000
 DEAD_LETTER_CALLBACKS_OF_UNKNOWN: Final = 10_000
 # They are counted after so many new ones: a count is a request to the server.
 DEAD_LETTER_CALLBACKS_COUNTED_EVERY: Final = 100
+# A start of publishing may read them all; the server has them at hand.
+DEAD_LETTER_CALLBACKS_READ_WITHIN_S: Final = 5.0

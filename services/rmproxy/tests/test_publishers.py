@@ -17,7 +17,7 @@ from remuda_bus.rms.halts import Halts
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_publisher import OnDecision
-from remuda_rmproxy.outbound.published_position import read_published_position
+from remuda_rmproxy.outbound.published_position import PublishedPosition, read_published_position
 from remuda_rmproxy.outbound.publishers import CallbackPublishers
 
 
@@ -135,4 +135,23 @@ async def test_a_callback_of_another_client_halts_its_rm(headers: dict[str, str]
     with pytest.raises(HistoryChanged, match="none of ours") as problem:
         await read_published_position(bus, "rm-1")
     assert len(str(problem.value)) < 300
+    await bus.close()
+
+
+async def test_dead_letters_behind_a_refused_configuration_do_not_hide_its_position() -> None:
+    """Both are on one subject; a callback about a dead letter of the forwarder holds no position."""
+    bus = MemoryBus()
+    dead_letter = subjects.callback("rm-1", "dead_letter")
+    entries = [await LogWriter(bus, "rm-1", START).append(log_pb2.Commit())]
+    entries.append(await LogWriter(bus, "rm-1", entries[0]).append(log_pb2.Commit()))
+    await bus.append(subjects.callback("rm-1", "node"), b"", {**entries[0].headers(), subjects.LOG_FACT: "0"})
+    await bus.append(dead_letter, b"", {})
+    seq = await bus.append(dead_letter, b"", {**entries[1].headers(), subjects.LOG_FACT: "3"})
+    for _ in range(2_500):
+        await bus.append(dead_letter, b"", {})
+    assert await read_published_position(bus, "rm-1") == PublishedPosition(entries[1], 3, seq)
+
+    newer = await bus.append(subjects.callback("rm-1", "node"), b"", {**entries[1].headers(), subjects.LOG_FACT: "4"})
+    await bus.append(dead_letter, b"", {})
+    assert await read_published_position(bus, "rm-1") == PublishedPosition(entries[1], 4, newer)
     await bus.close()

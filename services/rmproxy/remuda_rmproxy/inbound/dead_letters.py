@@ -45,13 +45,11 @@ class DeadLetters:
         """Returns when the dead letter is durable. A failure to publish the callback is logged: it must not hold up the
         requests of other senders."""
         log.warning("dead letter", rm=rm_id, subject=message.subject, request_seq=message.seq, reason=reason)
-        await self._append(message, rm_id, reason, headers)
-        record = dead_letter_record(reason[: limits.DEAD_LETTER_REASON_CHARACTERS], message.seq, time.time_ns())
-        subject, msg_id = subjects.callback(rm_id, "dead_letter"), f"{rm_id}.dead_letter.{message.seq}"
+        await self._store(message, rm_id, reason, headers)
+        callback = _callback(message, rm_id, reason, headers)
         try:
             if await self._has_room(rm_id):
-                seq = await self._bus.append(subject, record.SerializeToString(), headers, msg_id=msg_id)
-                self._on_callback(rm_id, seq)
+                self._on_callback(rm_id, await self._append(callback))
         except BusError as error:
             log.warning("no callback about a dead letter", rm=rm_id, request_seq=message.seq, error=str(error))
 
@@ -59,13 +57,13 @@ class DeadLetters:
         """As `write`, for many requests at once, and without their content. Raises BusError."""
         first, last = messages[0], messages[-1]
         log.warning("dead letters", subject=first.subject, first_seq=first.seq, last_seq=last.seq, reason=reason)
-        await append_in_order(self._bus, (_dead_letter(message, reason) for message in messages))
+        sent = [(message, subjects.rm_of(message.subject)) for message in messages]
+        await append_in_order(self._bus, (_dead_letter(message, rm_id, reason, most=0) for message, rm_id in sent))
         try:
-            informed = [message for message in messages if await self._has_room(subjects.rm_of(message.subject))]
-            seq = await append_in_order(
-                self._bus, (_callback(message, reason) for message in informed), limits.APPEND_TIMEOUT_S
-            )
-            for rm_id in {subjects.rm_of(message.subject) for message in informed}:
+            informed = [(message, rm_id) for message, rm_id in sent if await self._has_room(rm_id)]
+            callbacks = (_callback(message, rm_id, reason) for message, rm_id in informed)
+            seq = await append_in_order(self._bus, callbacks, limits.APPEND_TIMEOUT_S)
+            for rm_id in {rm_id for _, rm_id in informed}:
                 self._on_callback(rm_id, seq)
         except BusError as error:
             log.warning("no callbacks about dead letters", first_seq=first.seq, last_seq=last.seq, error=str(error))
@@ -90,42 +88,40 @@ class DeadLetters:
         """Store that the core has refused a configuration update. The request is deleted; the inbox holds its
         content. The callback is published with those of the commit."""
         origin = subjects.request(rm_id, "configuration")
-        await self._append(Message(origin, b"", seq=int(request_seq)), rm_id, reason, {})
+        await self._store(Message(origin, b"", seq=int(request_seq)), rm_id, reason, {})
 
-    async def _append(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
-        payload = message.payload
-        reason = " ".join(reason.split())[: limits.DEAD_LETTER_REASON_CHARACTERS]
+    async def _store(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
         most = min(limits.DEAD_LETTER_BYTES, self._bus.max_payload - HEADER_ROOM_BYTES)
-        if len(payload) > most:
-            reason, payload = f"{reason} (content not kept: {len(payload)} bytes, at most {most} are)", b""
-        stored_headers = {
-            **headers,
-            subjects.REASON: reason,
-            subjects.ORIGIN_SUBJECT: message.subject,
-            subjects.ORIGIN_SEQ: str(message.seq),
-        }
-        subject, msg_id = subjects.dead_letter(rm_id), f"{rm_id}.{message.seq}"
+        letter = _dead_letter(message, rm_id, reason, most, headers)
 
         def report(error: Exception) -> None:
             log.warning("a dead letter is not stored yet, trying again", rm=rm_id, error=str(error))
 
-        store = partial(self._bus.append, subject, payload, stored_headers, msg_id=msg_id)
-        await retry(store, limits.DEAD_LETTER_RETRY, on=Unanswered, report=report)
+        await retry(partial(self._append, letter), limits.DEAD_LETTER_RETRY, on=Unanswered, report=report)
+
+    async def _append(self, message: Outgoing) -> int:
+        """Returns its stream sequence."""
+        return await self._bus.append(message.subject, message.payload, message.headers)
 
 
-def _dead_letter(message: Message, reason: str) -> Outgoing:
-    rm_id = subjects.rm_of(message.subject)
-    headers = {
+def _dead_letter(message: Message, rm_id: str, reason: str, most: int, headers: Headers | None = None) -> Outgoing:
+    """`most`: the bytes that are stored of the request; of a larger one, none."""
+    reason = " ".join(reason.split())[: limits.DEAD_LETTER_REASON_CHARACTERS]
+    payload = message.payload
+    if len(payload) > most:
+        kept = f", at most {most} are" if most else ""
+        reason, payload = f"{reason} (content not kept: {len(payload)} bytes{kept})", b""
+    described = {
+        **(headers or {}),
         subjects.MSG_ID: f"{rm_id}.{message.seq}",
-        subjects.REASON: f"{reason} (content not kept)",
+        subjects.REASON: reason,
         subjects.ORIGIN_SUBJECT: message.subject,
         subjects.ORIGIN_SEQ: str(message.seq),
     }
-    return Outgoing(subjects.dead_letter(rm_id), b"", headers)
+    return Outgoing(subjects.dead_letter(rm_id), payload, described)
 
 
-def _callback(message: Message, reason: str) -> Outgoing:
-    rm_id = subjects.rm_of(message.subject)
-    record = dead_letter_record(reason, message.seq, time.time_ns())
-    headers = {subjects.MSG_ID: f"{rm_id}.dead_letter.{message.seq}"}
-    return Outgoing(subjects.callback(rm_id, "dead_letter"), record.SerializeToString(), headers)
+def _callback(message: Message, rm_id: str, reason: str, headers: Headers | None = None) -> Outgoing:
+    record = dead_letter_record(reason[: limits.DEAD_LETTER_REASON_CHARACTERS], message.seq, time.time_ns())
+    described = {**(headers or {}), subjects.MSG_ID: f"{rm_id}.dead_letter.{message.seq}"}
+    return Outgoing(subjects.callback(rm_id, "dead_letter"), record.SerializeToString(), described)

@@ -1,0 +1,10 @@
+"""Status codes of refused requests (header `Nats-Service-Error-Code` of a reply). They have the meaning they have in
+HTTP."""
+
+from __future__ import annotations
+
+from typing import Final
+
+REFUSED: Final = 409
+INTERNAL: Final = 500  # from here on, the request itself was not refused
+OUTAGE: Final = 503
