@@ -16,8 +16,8 @@ from remuda_events import shell as events_shell
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_rmproxy import shell as rmproxy_shell
 from remuda_sdk import RegistrationFailed
-from remuda_sdk.client import OUTAGE
 from remuda_sdk.errors import Superseded
+from remuda_sdk.status_codes import OUTAGE
 
 from .story import CURRENT
 
