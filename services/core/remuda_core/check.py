@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from .check_asks import check_asks
 from .check_index import check_index
 from .evolve.pending import mapped_priority
 from .facts import TIMEOUT, Allocated, Fact, PredicateAsked, PreemptionStarted, ReplacementStarted
@@ -484,8 +485,7 @@ def _check_limits(partition: Partition) -> None:
         application_limits = [queue for queue in path_to_root if queue.settings.max_applications]
         gated = [t for t in application.trackers if t.limit.max_applications]
         assert application.application_limits == (*application_limits, *gated), f"{what}: its gates are others"
-        claims = sum(len(ask.reservations) + ask.asked for ask in application.asks.values())
-        assert application.claims == claims, f"{what} has {application.claims} claims, counted anew {claims}"
+        check_asks(application)
         completing = application.state == lifecycle.COMPLETING  # what it holds then are placeholders nobody wants
         holds = application.claims or (application.allocations and not completing)
         assert application.runs or not holds, f"{what} holds something and does not count as running"

@@ -66,7 +66,7 @@ EACH: Final = {
 # Amounts that change.
 SUMS: Final = frozenset(
     ("Node.allocated", "Queue.allocated", "Queue.asked", "Queue.preempting", "Application.allocated",
-     "Application.allocated_placeholder", "Tracker.used")
+     "Application.allocated_placeholder", "PendingSum.amounts", "Tracker.used")
 )  # fmt: skip
 # Of node groups, and the ways between them, there may be so many more than nodes.
 PER_NODE: Final = {

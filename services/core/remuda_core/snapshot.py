@@ -372,9 +372,9 @@ def _ask(state: State, record: AskRecord) -> None:
     pending = _pending(application, record)
     application.asks[record.ask.allocation_key] = pending
     application.claims += len(pending.reservations) + pending.asked
-    for node_id in pending.reservations:
-        node = partition.nodes[node_id]
-        node.reservation, node.kept_by_preemption = pending, node_id in record.kept_by_preemption
+    for node in (partition.nodes[node_id] for node_id in pending.reservations):
+        node.reservation, node.kept_by_preemption = pending, node.id in record.kept_by_preemption
+        application.reserving[record.ask.allocation_key] = pending
     if pending.refused:
         partition.refused[pending] = None
     if pending.pending:

@@ -9,6 +9,7 @@ import pytest
 
 from remuda_bus.bus import Refused
 from remuda_core import commands
+from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.limits import PAGE_BYTES
@@ -184,3 +185,18 @@ def test_what_users_and_groups_have_and_may_have() -> None:
     assert (ann["max"], ann["max_applications"], ann["running_applications"]) == ({"vcore": 5}, 2, 1)
     assert (dev["max"], dev["applications"]) == ({"vcore": 3}, 1)
     assert {row["queue"] for row in rows(Queries(core).usage, "usage", group="dev")} == {"root.a"}
+
+
+def test_what_an_application_asks_for_is_kept_from_the_first_answer_on() -> None:
+    small = core(asks=30, applications=1)
+    queries = Queries(small)
+    (before,) = rows(queries.applications, "applications")
+    assert (before["asks"], before["pending"]) == (28, {"vcore": 28})
+    small.handle(commands.SubmitAsk(Ask(PARTITION, "app-0", "k29", {"vcore": 1, "gpu": 2}, 3)), NOW_MS)
+    small.handle(commands.ReleaseAsk(PARTITION, "app-0", "k28"), NOW_MS)
+    for uuid in tuple(small.state.partitions[PARTITION].allocations):
+        small.handle(commands.ReleaseAllocation(PARTITION, "app-0", uuid), NOW_MS)
+    small.handle(commands.Schedule(100), NOW_MS)
+    (after,) = rows(queries.applications, "applications")
+    assert (after["asks"], after["pending"]) == (27, {"vcore": 27, "gpu": 6})
+    check(small.state)

@@ -12,7 +12,7 @@ from ..state import (
     State,
 )
 from .booking import allocation_comes, book_allocated, book_preempting
-from .pending import prioritise
+from .pending import book_pending_sum, prioritise
 from .preemption import allocated_by_preemption
 from .questions import replacement_question_over
 from .refusals import forget_if_served, refusals_over
@@ -50,6 +50,8 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
             queue_allocated[name] += amount
     if len(asked) > NAMES_KEPT:
         forget_zeros(asked, fact.resource)
+    if application.pending_sum is not None:
+        book_pending_sum(application.pending_sum, fact.resource, -1)
     if application.trackers:
         book(application, fact.resource, 1)
     if not pending.pending:

@@ -70,6 +70,7 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
     node.reservation, node.kept_by_preemption = pending, fact.by_preemption
     if not pending.reservations:
         pending.reservations = {}
+        pending.application.reserving[fact.allocation_key] = pending
     pending.reservations[node.id] = None
     since = pending.waiting or {}
     if facts.NO_NODE not in since:  # that is why it is reserved
@@ -90,5 +91,6 @@ def node_unreserved(state: State, fact: facts.NodeUnreserved) -> None:
     del pending.reservations[node.id]
     if not pending.reservations:
         pending.reservations = NO_RESERVATIONS
+        del pending.application.reserving[fact.allocation_key]
     pending.free += 1
     count_claims(pending.application, -1)

@@ -8,6 +8,7 @@ from ..rules.resource import Resource, forget_zeros
 from ..state import (
     Application,
     PendingAsk,
+    PendingSum,
     Queue,
 )
 
@@ -18,6 +19,16 @@ def book_pending(application: Application, resource: Resource, times: int) -> No
         asked[name] += amount * times
     if len(asked) > NAMES_KEPT:
         forget_zeros(asked, resource)
+    if application.pending_sum is not None:
+        book_pending_sum(application.pending_sum, resource, times)
+
+
+def book_pending_sum(kept: PendingSum, resource: Resource, times: int) -> None:
+    kept.pieces += times
+    for name, amount in resource.items():
+        kept.amounts[name] += amount * times
+    if len(kept.amounts) > NAMES_KEPT:
+        forget_zeros(kept.amounts, resource)
 
 
 def prioritise(application: Application, priority: int, by: int) -> None:

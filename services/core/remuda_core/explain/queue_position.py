@@ -61,7 +61,7 @@ class Positions:
             leaf = index.order_of(queue) if index is not None else None
             rank = leaf.application_rank if isinstance(leaf, LeafOrder) else _unranked
             asking = sorted((a for a in queue.applications.values() if a.asks), key=lambda a: (rank(a), a.seq))
-            sums = list(accumulate((sum(p.pending for p in a.asks.values()) for a in asking), initial=0))
+            sums = list(accumulate((a.sum_pending().pieces for a in asking), initial=0))
             found = self._before[queue] = dict(zip(asking, sums, strict=False)), sums[-1]
         return found
 

@@ -104,6 +104,7 @@ def node(name: str, node: Node) -> View:
 
 
 def application(name: str, application: Application) -> View:
+    pending = application.sum_pending()
     return {
         "partition": name,
         "id": application.id,
@@ -119,14 +120,12 @@ def application(name: str, application: Application) -> View:
         "ends_ms": ends_ms(application),
         "allocated": amounts(application.allocated),
         "allocated_placeholder": amounts(application.allocated_placeholder),
-        "pending": amounts(application.pending),
-        "asks": sum(ask.pending for ask in application.asks.values()),
+        "pending": amounts(pending.amounts),
+        "asks": pending.pieces,
         "allocations": len(application.allocations),
         "counts_as_running": application.runs,
         "reservations": [
-            {"key": ask.ask.allocation_key, "nodes": list(ask.reservations)}
-            for ask in application.asks.values()
-            if ask.reservations
+            {"key": ask.ask.allocation_key, "nodes": list(ask.reservations)} for ask in application.reserving.values()
         ],
         "priority": application.priority,
         "execution_timeout_ms": application.execution_timeout_ms,

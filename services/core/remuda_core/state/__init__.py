@@ -1,8 +1,8 @@
 """What the core knows of one resource manager. Only `evolve` writes here; everything can be rebuilt from the log.
 
 It holds what the facts say, and sums over that (`allocated`, `pending`, counts of priorities), which `evolve` keeps and
-`check` counts anew. It knows nothing of the scheduling index, which stands beside it. `by_key` of an application is
-built by whoever first looks for it.
+`check` counts anew. It knows nothing of the scheduling index, which stands beside it. `by_key` and
+`pending_sum` of an application are built at their first use.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from .application import (
     Like,
     Node,
     PendingAsk,
+    PendingSum,
     Preemption,
     Question,
     Queue,
@@ -39,6 +40,7 @@ __all__ = [
     "Node",
     "Partition",
     "PendingAsk",
+    "PendingSum",
     "Preemption",
     "Question",
     "Queue",

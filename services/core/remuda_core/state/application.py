@@ -177,6 +177,13 @@ class PendingAsk(msgspec.Struct, eq=False):
         return self.preemption is not None and self.preemption.held
 
 
+class PendingSum(msgspec.Struct, eq=False):
+    """`pieces`: how many allocations are still to be made."""
+
+    pieces: int
+    amounts: Sums
+
+
 class Preemption(msgspec.Struct, eq=False):
     """Under way: until the ask is allocated or goes, or it turns out not to help. Where the RM declares predicates for
     it, it begins with a `question` (0: there is none, or it has been answered)."""
@@ -209,6 +216,10 @@ class Application:
     log: list[tuple[int, str]] = field(default_factory=list)
     states_left_out: int = 0
     asks: dict[str, PendingAsk] = field(default_factory=dict)
+    # Those for which nodes are reserved.
+    reserving: dict[str, PendingAsk] = field(default_factory=dict)
+    # What all of them want that is pending, from the first time that somebody wants to know.
+    pending_sum: PendingSum | None = None
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # The same by allocation key, from the first time that somebody wants to know.
     by_key: dict[str, dict[str, Allocation]] | None = None
@@ -254,6 +265,7 @@ class Application:
     def forget_what_is_over(self) -> None:
         """It has ended and holds nothing: what it held things in is let go."""
         self.asks, self.allocations, self.by_key, self.replacements, self.lower = {}, {}, None, {}, {}
+        self.reserving, self.pending_sum = {}, None
         self.asks_over = 0
         self.allocated, self.allocated_placeholder = sums(), sums()
 
@@ -261,6 +273,13 @@ class Application:
     def pending(self) -> dict[str, int]:
         """What it asks for and has not got."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
+
+    def sum_pending(self) -> PendingSum:
+        """`evolve` keeps it from the first call on."""
+        if self.pending_sum is None:
+            self.pending_sum = PendingSum(sum(ask.pending for ask in self.asks.values()), sums())
+            self.pending_sum.amounts.update(self.pending)
+        return self.pending_sum
 
     @property
     def priorities(self) -> dict[int, int]:
