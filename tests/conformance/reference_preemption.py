@@ -110,7 +110,7 @@ def _in_front(state: State, partition: Partition, index: PartitionIndex, now_ms:
         if pending.free and index.find_demand(pending) is not None
     ]
     for pending in sorted(waiting, key=index.ask_rank):
-        if limit_of(pending) or index.leaf_of(pending).holds_back(pending.application):
+        if limit_of(pending) or index.leaf_of(pending.application).holds_back(pending.application):
             continue
         if full_queue(pending) is None and index.best_node(pending) is not None:
             return

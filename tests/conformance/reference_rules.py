@@ -28,6 +28,7 @@ from remuda_core.decide import BY_COMMAND, allocation, ask, expire, names, node,
 from remuda_core.facts import Ask, NodeReserved, NodeUnreserved
 from remuda_core.index import nodes
 from remuda_core.index.admission import full_queue, limit_of
+from remuda_core.index.gang_changes import change_task_group
 from remuda_core.index.index import Index
 from remuda_core.index.partition import PartitionIndex
 from remuda_core.index.queues import AskClass, LeafOrder, ParentOrder, QueueOrder
@@ -363,7 +364,7 @@ def wait_for_places_that_were_too_small() -> Iterator[None]:
         found = of(index, state, partition)
         for application in partition.applications.values():
             for group in application.task_groups.values():
-                found.group_changed(application, group)
+                change_task_group(found, application, group)
         return found
 
     with (

@@ -92,10 +92,10 @@ def test_gaps_are_filled_as_if_all_that_fits_were_open(first: int, monkeypatch: 
         told = day.begin()
         for step in range(120):
             told.append(commands.Schedule(ALLOCATIONS_PER_PASS if seed % 3 else 1))
-            monkeypatch.setattr(PartitionIndex, "_worth_opening", worth_nothing)
+            monkeypatch.setattr(PartitionIndex, "worth_opening", worth_nothing)
             searched = done(day.core.handle_all(told, day.now_ms))
             check(day.core.state, day.core.index)
-            monkeypatch.setattr(PartitionIndex, "_worth_opening", worth_opening)
+            monkeypatch.setattr(PartitionIndex, "worth_opening", worth_opening)
             assert searched == done(other.handle_all(told, day.now_ms)), f"seed {seed}, step {step}"
             told = day.step()
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from remuda_core.commands import Command
 from remuda_core.facts import Fact
+from remuda_core.index.build import build
 from remuda_core.index.partition import PartitionIndex
 from remuda_core.state import PendingAsk
 
@@ -52,7 +53,7 @@ def test_an_index_built_anew_answers_the_same(seed: int) -> None:
             kept = index.find(partition)
             if kept is not None:
                 kept.measure()
-                assert list(answers(kept)) == list(answers(PartitionIndex(partition, state.timing)))
+                assert list(answers(kept)) == list(answers(build(partition, state.timing)))
 
 
 def answers(index: PartitionIndex) -> Iterator[object]:

@@ -41,7 +41,7 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
     _check_claimants(partition, index)
     _check_entries(partition, index)
     assert index.parked.all().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
-    if not index._total_changed:
+    if not index.shares_are_stale:
         for queue, leaf in leaves.items():
             _check_leaf_ranks(queue, leaf)
             _check_contest(leaf.gangs, f"gangs of queue {queue.path}")
@@ -78,7 +78,7 @@ def _leaves(queue: Queue, index: PartitionIndex) -> Iterator[tuple[Queue, LeafOr
 def _check_settings(order: LeafOrder | ParentOrder, anew: LeafOrder | ParentOrder, index: PartitionIndex) -> None:
     """What it has read out of its queue's settings is what another one would read now."""
     names = ["by_parents_priority", "by_priority", "limited", "maxima"]
-    names += [] if index._total_changed else ["due"]
+    names += [] if index.shares_are_stale else ["due"]
     names += ["fair"] if isinstance(order, LeafOrder) else []
     for name in names:
         kept, read = getattr(order, name), getattr(anew, name)
@@ -102,7 +102,7 @@ def _check_entries(partition: Partition, index: PartitionIndex) -> None:
     asks = {ask for application in alive for ask in application.asks.values()}
     assert index.lines.keys() == {ask for ask in asks if ask.free}, f"{partition.name}: lines of asks that are gone"
     reserving = {ask for ask in asks if ask.reservations}
-    assert index._reserving.keys() == reserving, f"{partition.name}: other asks have reservations"
+    assert index.demand_of_reserved.keys() == reserving, f"{partition.name}: other asks have reservations"
     held = {preemption.pending: preemption.held for preemption in partition.preemptions.values()}
     assert index.preempting == held, f"{partition.name}: other preemptions are under way"
     slots = {
@@ -110,7 +110,7 @@ def _check_entries(partition: Partition, index: PartitionIndex) -> None:
         for application in alive
         if application.runs and application.application_limits
     }
-    assert index._slots == slots, f"{partition.name}: other applications run where that is limited"
+    assert index.running_slots == slots, f"{partition.name}: other applications run where that is limited"
     assert index.gangs.keys() <= set(alive), f"{partition.name}: gangs of applications that are gone"
     entries = {node_id: entry.node for node_id, entry in index.nodes._entries.items()}
     assert entries == partition.nodes, f"{partition.name}: entries of nodes that are gone"
@@ -276,7 +276,7 @@ def _check_demands(partition: Partition, index: PartitionIndex, ask_classes: lis
     by_demand: defaultdict[Demand, list[AskClass]] = defaultdict(list)
     for ask_class in ask_classes:
         by_demand[ask_class.demand].append(ask_class)
-    known = set(index._demands.values())
+    known = set(index.demands.by_key.values())
     kept: defaultdict[Demand, set[Node]] = defaultdict(set)
     for node in partition.nodes.values():
         if node.reservation is not None:
@@ -293,7 +293,7 @@ def _check_demands(partition: Partition, index: PartitionIndex, ask_classes: lis
         assert demand.need == index.nodes.vector(demand.resource), f"{what}: its vector is {demand.need}"
         known_names = all(name in index.names for name, _ in demand.items)
         assert demand.possible == known_names, f"{what}: possible is {demand.possible}"
-        listed = demand.rank is not None or demand in index._closed_bound.get(demand.required_node, ())
+        listed = demand.rank is not None or demand in index.demands.closed_bound.get(demand.required_node, ())
         assert listed == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
         assert demand.live == (demand.open or demand.reserving), f"{what}: live is {demand.live}"
         assert not (demand.open and demand.reserving), f"{what}: open, and reserving"
@@ -302,7 +302,7 @@ def _check_demands(partition: Partition, index: PartitionIndex, ask_classes: lis
         assert demand.reserved.keys() == kept.get(demand, set()), f"{what}: reserved are others than it knows"
         for node in demand.reserved:
             _check_reservation(node, demand, index)
-        assert not demand.reserved or demand.closed_in is not index._closed, f"{what}: a gap would not wake it"
+        assert not demand.reserved or demand.closed_in is not index.demands.closed, f"{what}: a gap would not wake it"
         for ask_class in its_ask_classes:
             assert ask_class.open or not demand.open or ask_class in index.parked or ask_class.admission[0], (
                 f"{what}: open, but the ask class in {ask_class.leaf.queue.path} is closed"
@@ -313,12 +313,12 @@ def _check_demands(partition: Partition, index: PartitionIndex, ask_classes: lis
                 node.id
                 for node in partition.nodes.values()
                 if _has_room(node, demand, index)
-                and not (node in index.freed_nodes.nodes and demand.closed_in is index._closed)
+                and not (node in index.freed_nodes.nodes and demand.closed_in is index.demands.closed)
             ]
             assert not room, f"{what}: closed, but it fits {room}"
     live_ask_classes = sum(demand.ask_classes for demand in known if demand.live)
-    assert index._live_ask_classes == live_ask_classes, (
-        f"{index._live_ask_classes} live ask classes, counted anew {live_ask_classes}"
+    assert index.demands.live_ask_classes == live_ask_classes, (
+        f"{index.demands.live_ask_classes} live ask classes, counted anew {live_ask_classes}"
     )
 
 

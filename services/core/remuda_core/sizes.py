@@ -35,7 +35,7 @@ EXCLUDED: Final = {
         ("Demand.need", "Demand.negated", "Demand.room", "AskClass.room", "PartitionIndex.no_limits"), VECTOR
     ),
     **dict.fromkeys(
-        ("PartitionIndex._least", "NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR
+        ("Demands._least", "NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR
     ),
     **dict.fromkeys(("FitList._nothing", "LeafOrder.found_under", "NodeIndex._weights"), VECTOR),
     **dict.fromkeys(("Demand.rank", "Demand.start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
@@ -44,7 +44,9 @@ EXCLUDED: Final = {
     ),
     **dict.fromkeys(("ApplicationAsks.looked_at", "PreemptorGroup.kind"), RANK),
     **dict.fromkeys(("LeafOrder.maxima", "ParentOrder.maxima", "LeafOrder.due", "ParentOrder.due"), AMOUNTS),
-    **dict.fromkeys(("PartitionIndex.names", "NodeIndex._names", "PartitionIndex.scales", "Partition.total"), AMOUNTS),
+    **dict.fromkeys(
+        ("PartitionIndex.names", "NodeIndex._names", "Demands._names", "Demands.scales", "Partition.total"), AMOUNTS
+    ),
     **dict.fromkeys(
         ("Queue.path_to_root", "Queue.ancestors_usage", "Application.trackers", "Application.application_limits"), TREE
     ),
@@ -59,7 +61,7 @@ EACH: Final = {
     "PendingAsk.waiting": 32,
     "ApplicationAsks.told": 32,
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
-    "PartitionIndex._by_writing": limits.LEFTOVERS,
+    "Demands._by_spelling": limits.LEFTOVERS,
     "Demand.writings": limits.WRITINGS,
     "NodeIndex._filled": 2 * WORTH_LOOKING_BACK,
 }

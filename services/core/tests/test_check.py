@@ -128,16 +128,16 @@ def entry(core: Core, node_id: str = "n1") -> NodeEntry:
 
 def close_what_fits(core: Core) -> None:
     index = any_index(core)
-    index.close(next(d for d in index._demands.values() if d.open))
+    index.close(next(d for d in index.demands.by_key.values() if d.open))
 
 
 def forget_closed(core: Core) -> None:
     index = any_index(core)
-    big = next(d for d in index._demands.values() if d.resource["vcore"] == 9)
+    big = next(d for d in index.demands.by_key.values() if d.resource["vcore"] == 9)
     if big.open:
         index.close(big)
     check(core.state, core.index)
-    index._closed.remove(big)
+    index.demands.closed.remove(big)
 
 
 def closed_ask_class_of_open_demand(core: Core) -> None:
@@ -209,10 +209,13 @@ BROKEN: list[tuple[str, Callable[[Core], object]]] = [
     ("lines by application", lambda s: leaf(s, "root.p.b").lines.clear()),
     ("the only ask class", lambda s: setattr(leaf(s), "only", next(iter(leaf(s).ask_classes.values())))),
     # the index: demands
-    ("ask classes, counted anew", lambda s: setattr(next(iter(any_index(s)._demands.values())), "ask_classes", 9)),
+    (
+        "ask classes, counted anew",
+        lambda s: setattr(next(iter(any_index(s).demands.by_key.values())), "ask_classes", 9),
+    ),
     ("closed, but it fits", close_what_fits),
     ("open is False", forget_closed),
-    ("live ask classes, counted anew", lambda s: setattr(any_index(s), "_live_ask_classes", 9)),
+    ("live ask classes, counted anew", lambda s: setattr(any_index(s).demands, "live_ask_classes", 9)),
     ("open, but the ask class", closed_ask_class_of_open_demand),
     # the index: who is next
     ("due is", stale_due),

@@ -21,15 +21,15 @@ def reserve(
     """No node fits the first ask of an ask class, and its demand may still reserve. Returns how many asks were served:
     0 or 1."""
     demand = ask_class.demand
-    if not index.may_reserve(demand, pending):
-        index.too_young(ask_class, pending)
+    if not index.reserving.may_reserve(demand, pending):
+        index.reserving.too_young(ask_class, pending)
         return 0
-    if not index.fits_total(demand):
+    if not index.reserving.fits_total(demand):
         return 0
     if demand.required_node:
         node = partition.nodes.get(demand.required_node)
         if node is None or not _may_be_kept(index, node, demand):
-            index.stop_reserving(demand)
+            index.demands.end_reserving(demand)
             return 0
         if node.reservation is not None:  # who has to be here goes before who may be elsewhere
             yield unreserved(partition, node.reservation, node, f"{pending.ask.allocation_key} has to be on this node")
@@ -37,7 +37,7 @@ def reserve(
                 yield from placed(state, partition, pending, node, now_ms)
                 return 1
     else:
-        node = index.closest(demand)
+        node = index.reserving.closest_node(demand)
         if node is None:
             return 0
     yield reserved(partition, pending, node)

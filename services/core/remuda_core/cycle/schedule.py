@@ -39,7 +39,7 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
         return
     partitions = list(state.partitions.values())
     for partition in partitions:
-        index.of(state, partition).begin(now_ms, state.reservation_delay_ms)
+        index.of(state, partition).begin_pass(now_ms, state.reservation_delay_ms)
     left, rest = min(command.limit, state.room), dict[str, int]()
     busy = tried = partitions if left > 0 else []
     while busy:

@@ -15,9 +15,16 @@ from ..evolve.asks import AskGone
 from ..evolve.nodes import NodeGone
 from ..rules import lifecycle
 from ..state import Allocation, Application, Node, PendingAsk, Question, Queue, Replacement
+from .asks import add_ask, asks_less, left_queue, move_ask, priority_fell, priority_rose, remove_ask, state_changed
+from .gang_changes import change_task_group, start_replacement
+from .limit_changes import settle_slots
+from .node_changes import booked, change_node, released
 from .partition import PartitionIndex
-from .queue_changes import EVERYWHERE, queue_reordered
+from .placements import place_ask
+from .preemption_changes import settle_preemption
+from .queue_changes import EVERYWHERE, add_queue, queue_reordered, remove_queue
 from .queues import ApplicationAsks
+from .reserved_nodes import reserve_node, unreserve_node
 
 # Queues
 
@@ -32,7 +39,7 @@ def partition_changed(index: PartitionIndex, fact: facts.PartitionChanged, _: No
 
 
 def queue_added(index: PartitionIndex, fact: facts.QueueAdded, _: None) -> None:
-    index.queue_added(index.partition.queues[fact.queue])
+    add_queue(index, index.partition.queues[fact.queue])
 
 
 def queue_changed(index: PartitionIndex, fact: facts.QueueChanged, _: None) -> None:
@@ -40,7 +47,7 @@ def queue_changed(index: PartitionIndex, fact: facts.QueueChanged, _: None) -> N
 
 
 def queue_removed(index: PartitionIndex, fact: facts.QueueRemoved, queue: Queue) -> None:
-    index.queue_removed(queue)
+    remove_queue(index, queue)
 
 
 # Nodes
@@ -59,18 +66,18 @@ def _sized(index: PartitionIndex, node: Node) -> bool:
     if not index.knows(node.capacity) or not index.knows(node.occupied):
         return True
     index.total_changed()
-    index.node_changed(node)
+    change_node(index, node)
     return False
 
 
 def _refused_no_more(index: PartitionIndex, asks: Iterable[PendingAsk]) -> None:
     for ask in asks:
         if ask.pending:
-            index.ask_moved(ask, ask.pending)
+            move_ask(index, ask, ask.pending)
 
 
 def node_opened_or_closed(index: PartitionIndex, fact: facts.NodeDraining | facts.NodeSchedulable, _: None) -> None:
-    index.node_changed(index.partition.nodes[fact.node_id])
+    change_node(index, index.partition.nodes[fact.node_id])
 
 
 def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
@@ -81,16 +88,16 @@ def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone)
 
 def node_reserved(index: PartitionIndex, fact: facts.NodeReserved, _: None) -> None:
     ask = _ask(index, fact)
-    index.settle_preemption(ask)
-    index.reserved(ask, index.partition.nodes[fact.node_id])
-    index.settle_slots(ask.application)
+    settle_preemption(index, ask)
+    reserve_node(index, ask, index.partition.nodes[fact.node_id])
+    settle_slots(index, ask.application)
 
 
 def node_unreserved(index: PartitionIndex, fact: facts.NodeUnreserved, _: None) -> None:
     ask = _ask(index, fact)
-    index.unreserved(ask, index.partition.nodes[fact.node_id])
-    index.settle_preemption(ask)
-    index.settle_slots(ask.application)
+    unreserve_node(index, ask, index.partition.nodes[fact.node_id])
+    settle_preemption(index, ask)
+    settle_slots(index, ask.application)
 
 
 # Applications
@@ -98,21 +105,21 @@ def node_unreserved(index: PartitionIndex, fact: facts.NodeUnreserved, _: None) 
 
 def application_state_changed(index: PartitionIndex, fact: facts.ApplicationStateChanged, _: None) -> None:
     application = index.partition.applications[fact.application_id]
-    index.state_changed(application)
+    state_changed(index, application)
     if fact.state in lifecycle.TERMINAL:
-        index.left_queue(application)
+        left_queue(index, application)
 
 
 def application_removed(index: PartitionIndex, fact: facts.ApplicationRemoved, application: Application) -> None:
-    index.settle_slots(application)
-    index.left_queue(application)
+    settle_slots(index, application)
+    left_queue(index, application)
 
 
 def _task_group(index: PartitionIndex, application: Application, name: str) -> None:
     """Placeholders of it were asked for, allocated, taken or released."""
     group = application.task_groups.get(name)
     if group is not None:
-        index.group_changed(application, group)
+        change_task_group(index, application, group)
 
 
 # Asks
@@ -124,9 +131,9 @@ def _ask(index: PartitionIndex, fact: Any) -> PendingAsk:
 
 
 def ask_accepted(index: PartitionIndex, fact: facts.AskAccepted | facts.AskChanged, ask: PendingAsk) -> None:
-    index.ask_added(ask)
+    add_ask(index, ask)
     if ask.application.foremost == 1:
-        index.priority_rose(ask)
+        priority_rose(index, ask)
     if fact.ask.placeholder:
         _task_group(index, ask.application, fact.ask.task_group)
 
@@ -134,26 +141,26 @@ def ask_accepted(index: PartitionIndex, fact: facts.AskAccepted | facts.AskChang
 def ask_changed(index: PartitionIndex, fact: facts.AskChanged, gone: AskGone) -> None:
     _ask_gone(index, gone)
     ask_accepted(index, fact, index.partition.applications[fact.ask.application_id].asks[fact.ask.allocation_key])
-    index.leaf_of(gone.ask).weigh()
+    index.leaf_of(gone.ask.application).weigh()
 
 
 def ask_released(index: PartitionIndex, fact: facts.AskReleased, gone: AskGone | None) -> None:
     if gone is not None:
         _ask_gone(index, gone)
-        index.leaf_of(gone.ask).weigh()
-        index.asks_less(gone.ask.application)
+        index.leaf_of(gone.ask.application).weigh()
+        asks_less(index, gone.ask.application)
 
 
 def _ask_gone(index: PartitionIndex, gone: AskGone) -> None:
     ask, application = gone.ask, gone.ask.application
     for question in gone.questions:
-        index.released(question.node, application)
-    index.ask_gone(ask)
-    index.priority_fell(ask)
+        released(index, question.node, application)
+    remove_ask(index, ask)
+    priority_fell(index, ask)
     if ask.ask.placeholder:
         _task_group(index, application, ask.ask.task_group)
-    index.settle_preemption(ask)
-    index.settle_slots(application)
+    settle_preemption(index, ask)
+    settle_slots(index, application)
 
 
 def ask_waiting(index: PartitionIndex, fact: facts.AskWaiting, now_ms: int) -> None:
@@ -177,8 +184,8 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
     if not index.knows(allocation.resource):
         return True
     application = partition.applications[allocation.application_id]
-    index.booked(partition.nodes[allocation.node_id], application)
-    index.settle_slots(application)
+    booked(index, partition.nodes[allocation.node_id], application)
+    settle_slots(index, application)
     if allocation.placeholder:
         _task_group(index, application, allocation.task_group)
     return False
@@ -187,7 +194,7 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
 def allocation_released(index: PartitionIndex, fact: facts.AllocationReleased, allocation: Allocation) -> None:
     if allocation.fact.placeholder:
         _task_group(index, allocation.application, allocation.fact.task_group)
-    index.released(allocation.node, allocation.application)
+    released(index, allocation.node, allocation.application)
 
 
 def release_requested(index: PartitionIndex, fact: facts.ReleaseRequested, _: None) -> None:
@@ -200,18 +207,18 @@ def release_requested(index: PartitionIndex, fact: facts.ReleaseRequested, _: No
 
 
 def preemption_begun(index: PartitionIndex, fact: facts.PreemptionStarted | facts.PreemptionAsked, _: None) -> None:
-    index.settle_preemption(_ask(index, fact))
+    settle_preemption(index, _ask(index, fact))
 
 
 def preemption_ended(index: PartitionIndex, fact: facts.PreemptionEnded, _: None) -> None:
-    index.settle_preemption(_ask(index, fact))
+    settle_preemption(index, _ask(index, fact))
 
 
 def preemption_answered(index: PartitionIndex, fact: facts.PreemptionAnswered, _: None) -> None:
     ask = _ask(index, fact)
     if not fact.success and ask.pending:
-        index.ask_moved(ask, ask.pending)
-    index.settle_preemption(ask)
+        move_ask(index, ask, ask.pending)
+    settle_preemption(index, ask)
 
 
 # Gangs
@@ -221,25 +228,25 @@ def replacement_started(index: PartitionIndex, fact: facts.ReplacementStarted, a
     application, partition = ask.application, index.partition
     replacement = application.replacements[fact.allocation.uuid]
     if replacement.elsewhere:
-        index.node_changed(replacement.node)
+        change_node(index, replacement.node)
     group = partition.allocations[fact.placeholder].fact.task_group
-    index.replacement_started(ask, application.task_groups[group])
+    start_replacement(index, ask, application.task_groups[group])
     if not ask.pending:
-        index.priority_fell(ask)
-    index.settle_preemption(ask)
+        priority_fell(index, ask)
+    settle_preemption(index, ask)
     if not application.asks:
-        index.asks_less(application)
+        asks_less(index, application)
 
 
 def placeholder_replaced(index: PartitionIndex, fact: facts.PlaceholderReplaced, placeholder: Allocation) -> None:
-    index.released(placeholder.node, placeholder.application)
-    index.node_changed(index.partition.nodes[fact.allocation.node_id])
+    released(index, placeholder.node, placeholder.application)
+    change_node(index, index.partition.nodes[fact.allocation.node_id])
     _task_group(index, placeholder.application, placeholder.fact.task_group)
 
 
 def replacement_cancelled(index: PartitionIndex, fact: facts.ReplacementCancelled, replacement: Replacement) -> None:
     if replacement.elsewhere:
-        index.node_changed(replacement.node)
+        change_node(index, replacement.node)
     application = replacement.placeholder.application
     _task_group(index, application, replacement.placeholder.fact.task_group)
     ask = application.asks[fact.allocation_key]
@@ -250,8 +257,8 @@ def replacement_cancelled(index: PartitionIndex, fact: facts.ReplacementCancelle
 
 def _pending_again(index: PartitionIndex, ask: PendingAsk) -> None:
     """One more piece of it is."""
-    index.ask_moved(ask, ask.pending - 1)
-    index.priority_rose(ask)
+    move_ask(index, ask, ask.pending - 1)
+    priority_rose(index, ask)
 
 
 # Questions to the RM
@@ -262,7 +269,7 @@ def predicate_refused(index: PartitionIndex, fact: facts.PredicateRefused, quest
     if question is not None:
         _answered(index, ask, question)
     elif ask.pending:
-        index.ask_moved(ask, ask.pending)
+        move_ask(index, ask, ask.pending)
 
 
 def predicate_withdrawn(index: PartitionIndex, fact: facts.PredicateWithdrawn, question: Question) -> None:
@@ -271,8 +278,8 @@ def predicate_withdrawn(index: PartitionIndex, fact: facts.PredicateWithdrawn, q
 
 def _answered(index: PartitionIndex, ask: PendingAsk, question: Question) -> None:
     """Nothing is held on the node any more."""
-    index.released(question.node, question.application)
-    index.settle_slots(question.application)
+    released(index, question.node, question.application)
+    settle_slots(index, question.application)
     _pending_again(index, ask)
 
 
@@ -299,7 +306,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.AskReleased: ask_released,
     facts.AskWaiting: ask_waiting,
     facts.AskOutstanding: ask_outstanding,
-    facts.Allocated: PartitionIndex.placed,
+    facts.Allocated: place_ask,
     facts.AllocationRecovered: allocation_recovered,
     facts.AllocationReleased: allocation_released,
     facts.ReleaseRequested: release_requested,
@@ -310,7 +317,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.ReplacementStarted: replacement_started,
     facts.PlaceholderReplaced: placeholder_replaced,
     facts.ReplacementCancelled: replacement_cancelled,
-    facts.PredicateAsked: PartitionIndex.placed,
+    facts.PredicateAsked: place_ask,
     facts.PredicateRefused: predicate_refused,
     facts.PredicateWithdrawn: predicate_withdrawn,
     facts.RefusalsForgotten: refusals_forgotten,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from .. import facts
 from ..state import Partition, State
 from .apply import BY_FACT
+from .build import build
 from .partition import PartitionIndex
 
 # Facts that are about no partition, or end one: the index of a partition that is not there any more goes, and so does
@@ -29,7 +30,7 @@ class Index:
         """Built if there is none."""
         found = self.partitions.get(partition.name)
         if found is None:
-            found = self.partitions[partition.name] = PartitionIndex(partition, state.timing)
+            found = self.partitions[partition.name] = build(partition, state.timing)
         return found
 
     def find(self, partition: Partition) -> PartitionIndex | None:

@@ -15,11 +15,30 @@ from ..rules.limits import limits_others
 from ..rules.properties import preemption_delay_ms, sort_policy, sorts_by_priority
 from ..settings import QueueSettings
 from ..state import Queue
+from .build import empty, fill
+from .limit_changes import note_slots, wake_all_stalled, wake_at
 from .partition import PartitionIndex
+from .preemption_changes import add_preemptors_again
 from .queues import LeafOrder, ParentOrder, QueueOrder
 
 # What of a partition's settings changes the score of every node, or the turn of every ask that may preempt.
 EVERYWHERE: Final = ("node_sort", "resource_weights", "preemption_enabled", "preemption_interval_ms")
+
+
+def add_queue(index: PartitionIndex, queue: Queue) -> None:
+    above = index.orders.get(queue.parent) if queue.parent is not None else None
+    assert isinstance(above, ParentOrder), "queues stand below parents"
+    index.add_queue(queue, above)
+
+
+def remove_queue(index: PartitionIndex, queue: Queue) -> None:
+    order = index.orders.pop(queue, None)
+    if order is None or order.above is None:
+        return
+    order.above.ranking.leave(order)
+    for above in map(index.order_of, queue.path_to_root[1:]):
+        if above is not None:
+            above.parked.pop(order, None)
 
 
 def queue_reordered(index: PartitionIndex, queue: Queue) -> None:
@@ -37,10 +56,10 @@ def queue_reordered(index: PartitionIndex, queue: Queue) -> None:
     if limits_others(was, now):
         _regroup(index, queue)
     elif was.max_applications != now.max_applications:
-        index.freed((queue,))
+        wake_at(index, (queue,))
     if _claims_otherwise(was, now):
         for leaf in _leaves(index, queue):
-            index.claim_again(leaf)
+            add_preemptors_again(index, leaf)
     order.enter()
     order.changed()  # alone in a ranking it is not ranked, but those above may not be alone
 
@@ -110,13 +129,13 @@ def _replace(index: PartitionIndex, queue: Queue, old: ParentOrder | LeafOrder) 
     assert above is not None, "root is always a parent, and is not replaced"
     stalled = list(old.stalled)
     if isinstance(old, LeafOrder):
-        index.emptied(old)
+        empty(index, old)
     old.changed(old.weight)
     for below in list(_orders(index, queue)):
         _leave(index, below)
-    placed = index.place(queue, above)
+    placed = index.add_queue(queue, above)
     if queue.leaf:
-        index.fill(queue.applications.values())
+        fill(index, queue.applications.values())
     index.reservations.wake(stalled)
     return placed
 
@@ -140,6 +159,6 @@ def _leave(index: PartitionIndex, order: ParentOrder | LeafOrder) -> None:
 def _regroup(index: PartitionIndex, queue: Queue) -> None:
     for leaf in _leaves(index, queue):
         for application in leaf.queue.applications.values():
-            index.note_slots(application)
+            note_slots(index, application)
             leaf.regroup(application)
-    index.wake_all_stalled()
+    wake_all_stalled(index)

@@ -1,0 +1,176 @@
+"""The demands of a partition's asks (semantics section 10), and which of them are closed.
+
+A demand is open while some node may fit it. It is closed once the cycle has found none, and opens when a node gains
+room. Closed demands stand in lists in which those that fit a given room are found without looking at the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from operator import neg
+from typing import Any
+
+from ..limits import WRITINGS
+from ..rules.required_node import required_node
+from ..rules.resource import Items, Resource, items_of
+from ..rules.share import scales_of, weight
+from ..state import PendingAsk
+from .fit_list import FitList, Rank, Vector, covers
+from .nodes import Demand, NodeIndex
+
+# What asks of one demand have in common: amounts, a required node ("": any), nodes that the RM has refused.
+DemandKey = tuple[Items, str, frozenset[str]]
+
+
+class Demands:
+    """Every demand that an ask class or a reservation of the partition has."""
+
+    def __init__(self, nodes: NodeIndex, names: Mapping[str, int], total: Resource) -> None:
+        """`names`: place of each resource in vectors. `total`: of the partition, by which demands are weighed."""
+        self._nodes = nodes
+        self._names = names
+        self.scales = scales_of(total)
+        self.by_key: dict[DemandKey, Demand] = {}
+        # The same by a key that is quicker to make: the items in whatever order the RM wrote them.
+        self._by_spelling: dict[tuple[Any, ...], Demand] = {}
+        self._number = 0
+        # Closed demands, to be found by what room there is; those bound to a node by its ID.
+        self.closed: FitList[Demand] = FitList(len(names))
+        # Those that are opened whenever they fit: of which one node is not like another, or that hold reservations.
+        self.closed_singly: FitList[Demand] = FitList(len(names))
+        self.closed_bound: dict[str, dict[Demand, None]] = {}
+        # All ask classes; and those whose demand is live: none, and no ask can be placed or reserve a node.
+        self.ask_classes = self.live_ask_classes = 0
+        # Per resource the smallest amount that any demand has had, negated. None: there is no demand.
+        self._least: Vector | None = None
+
+    def of(self, ask: PendingAsk) -> Demand:
+        """The demand of the ask; made if no other ask has it."""
+        resource, tags, refused = ask.ask.resource, ask.ask.tags, ask.refused
+        node_id = required_node(tags) if tags else ""
+        spelling = (*resource.items(), node_id, refused)
+        demand = self._by_spelling.get(spelling)
+        if demand is None:
+            key = (items_of(resource), node_id, refused)
+            demand = self.by_key.get(key) or self._make(key, resource)
+            if len(demand.writings) < WRITINGS:
+                demand.writings.append(spelling)
+                self._by_spelling[spelling] = demand
+        return demand
+
+    def _make(self, key: DemandKey, resource: Resource) -> Demand:
+        items, node_id, refused = key
+        self._number += 1
+        need, heavy = self._nodes.vector(resource), weight(resource, self.scales)
+        demand = self.by_key[key] = Demand(resource, items, node_id, refused, need, heavy, self._number)
+        if any(name not in self._names for name, _ in items):
+            demand.possible = demand.open = demand.live = False
+        return demand
+
+    def remove(self, demand: Demand) -> None:
+        """No ask has it any more."""
+        self.unlist(demand)
+        self._nodes.forget(demand)
+        del self.by_key[key_of(demand)]
+        for spelling in demand.writings:
+            del self._by_spelling[spelling]
+        if not self.by_key:
+            self._least = None
+
+    def measure(self, total: Resource) -> None:
+        """Weigh all demands by another total of the partition. O(demands)."""
+        self.scales = scales_of(total)
+        for demand in self.by_key.values():
+            demand.weight = weight(demand.resource, self.scales)
+
+    def any_fits(self, negated_headroom: Vector) -> bool:
+        """A headroom too small for the smallest amounts of all demands needs no search below. Both are negated."""
+        return self._least is None or covers(self._least, negated_headroom)
+
+    # Ask classes
+
+    def count_ask_class(self, demand: Demand) -> None:
+        """An ask class of this demand was made."""
+        demand.ask_classes += 1
+        self.ask_classes += 1
+        if demand.live:
+            self.live_ask_classes += 1
+        self._least = demand.negated if self._least is None else tuple(map(max, self._least, demand.negated))
+
+    def uncount_ask_class(self, demand: Demand) -> None:
+        demand.ask_classes -= 1
+        self.ask_classes -= 1
+        if demand.live:
+            self.live_ask_classes -= 1
+
+    # Open and closed
+
+    def close(self, demand: Demand) -> None:
+        """No node fits it now."""
+        demand.open = demand.live = False
+        self.live_ask_classes -= demand.ask_classes
+        if demand.required_node:
+            self.closed_bound.setdefault(demand.required_node, {})[demand] = None
+        else:
+            demand.closed_in = self.closed_singly if demand.choosy or demand.reserved else self.closed
+            demand.closed_in.put(demand, (demand.number,))
+
+    def open(self, demand: Demand) -> None:
+        """Some node may fit it."""
+        self.unlist(demand)
+        if not demand.live:
+            self.live_ask_classes += demand.ask_classes
+        demand.open = demand.live = True
+        demand.reserving = False
+        self._reopen_ask_classes(demand)
+
+    def begin_reserving(self, demand: Demand) -> None:
+        """It is closed, and its asks may reserve nodes."""
+        demand.reserving = demand.live = True
+        self.live_ask_classes += demand.ask_classes
+        self._reopen_ask_classes(demand)
+
+    def end_reserving(self, demand: Demand) -> None:
+        if demand.reserving:
+            demand.reserving = demand.live = False
+            self.live_ask_classes -= demand.ask_classes
+
+    def _reopen_ask_classes(self, demand: Demand) -> None:
+        ask_classes, demand.closed_ask_classes = demand.closed_ask_classes, {}
+        for ask_class in ask_classes:
+            ask_class.reopen()
+
+    def unlist(self, demand: Demand) -> None:
+        """Take it out of the lists of closed demands."""
+        if demand.closed_in is not None:
+            demand.closed_in.remove(demand)
+            demand.closed_in = None
+        if demand.required_node:
+            bound = self.closed_bound.get(demand.required_node, {})
+            bound.pop(demand, None)
+            if not bound:
+                self.closed_bound.pop(demand.required_node, None)
+
+    def open_singly(self, demand: Demand) -> None:
+        """From now on a closed demand opens whenever a node fits it."""
+        self.closed.remove(demand)
+        demand.closed_in = self.closed_singly
+        self.closed_singly.put(demand, (demand.number,))
+
+    def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]:
+        """Of the closed demands to which one node is like another, at most so many (None: all)."""
+        return list(islice(fitting(self.closed, room), most))
+
+
+def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
+    """The closed demands that fit the room, the oldest first. They may be opened meanwhile."""
+    need = tuple(map(neg, room))
+    start: Rank = ()
+    while (demand := closed.first(need, start)) is not None:
+        start = (demand.number, 0)  # right behind it
+        yield demand
+
+
+def key_of(demand: Demand) -> DemandKey:
+    return (demand.items, demand.required_node, demand.refused)

@@ -1,0 +1,71 @@
+"""What changes in the index when limits gain room or running slots (semantics sections 5 and 9): what waited there goes
+on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..state import Application, Node, Queue, Tracker
+from .partition import PartitionIndex
+
+
+def note_slots(index: PartitionIndex, application: Application) -> None:
+    """In which limits it counts as running now."""
+    if application.runs and application.application_limits:
+        index.running_slots[application] = application.application_limits
+    else:
+        index.running_slots.pop(application, None)
+
+
+def settle_slots(index: PartitionIndex, application: Application) -> None:
+    """It may have begun to count as running, or that may be over."""
+    slots = index.running_slots.get(application)
+    if slots is None:
+        if application.runs and application.application_limits:
+            note_slots(index, application)
+            _began_running(index, application)
+    elif not application.runs:
+        del index.running_slots[application]
+        index.leaf_of(application).regroup(application)
+        wake_at(index, slots)
+
+
+def _began_running(index: PartitionIndex, application: Application) -> None:
+    """It has got its slots."""
+    index.leaf_of(application).regroup(application)
+    stalled = [
+        node
+        for node in index.stalled.all()
+        if node.reservation is not None and node.reservation.application is application
+    ]
+    _wake_stalled(index, stalled)
+
+
+def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
+    """They have room or a slot again: what waits there and may pass now is back."""
+    for limit in limits:
+        for ask_class in index.parked.at(limit):
+            if ask_class.in_the_way() is not limit:
+                index.parked.leave(ask_class)
+                ask_class.reopen()
+        _wake_stalled(index, index.stalled.at(limit))
+        if index.preemptors is not None:
+            index.preemptors.wake(limit)
+
+
+def wake_all_stalled(index: PartitionIndex) -> None:
+    """The limits they wait at may be gone."""
+    _wake_stalled(index, list(index.stalled.all()))
+
+
+def _wake_stalled(index: PartitionIndex, nodes: list[Node]) -> None:
+    for node in nodes:
+        index.stalled.leave(node)
+    index.reservations.wake(nodes)
+
+
+def place_given_up(index: PartitionIndex, application: Application) -> None:
+    """No place is kept for one of its asks any more: others may take it."""
+    if application.trackers:
+        wake_at(index, application.trackers)
+    index.leaf_of(application).released()

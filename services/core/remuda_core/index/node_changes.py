@@ -1,0 +1,84 @@
+"""What changes in the index when nodes gain or lose room."""
+
+from __future__ import annotations
+
+from ..state import Application, Node
+from . import gangs
+from .fit_list import covers
+from .limit_changes import wake_at
+from .partition import PartitionIndex
+
+
+def change_node(index: PartitionIndex, node: Node) -> None:
+    """Capacity, available or state changed: closed demands that fit it now open, and its own reservation may be
+    fulfilled."""
+    if index.blocked:
+        _unblock(index)
+    group = index.nodes.place(node)
+    if node.reservation is not None:
+        index.reservations.node_changed(node)
+    if group is None:
+        if node.ready:
+            _wake_bound(index, node)
+        return
+    for demand in index.closed_singly_that_fit(group.available):
+        if node.id not in demand.refused:
+            index.open(demand)
+    many = index.worth_opening()
+    fitting = index.closed_that_fit(group.available, many + 1)
+    if len(fitting) > many:
+        index.freed_nodes.add(node)
+    else:
+        for demand in fitting:
+            index.open(demand)
+    _wake_bound(index, node)
+    index.reserving.node_gained_room(group.capacity)
+
+
+def _wake_bound(index: PartitionIndex, node: Node) -> None:
+    """Asks that have to be on this node may be placed there now. Otherwise they may reserve it, also where it is kept
+    for an ask that may run elsewhere."""
+    bound = index.demands.closed_bound.get(node.id)
+    if not bound:
+        return
+    available = None if node.reservation is not None else index.nodes.vector(node.available())
+    for demand in list(bound):
+        if available is not None and covers(available, demand.need):
+            index.open(demand)
+        else:
+            index.reserving.start(demand)
+
+
+def _unblock(index: PartitionIndex) -> None:
+    """There may be a place for gangs that found none."""
+    blocked, index.blocked = index.blocked, {}
+    for gang in blocked:
+        if gang.ready:
+            gangs.enter(gang)
+
+
+# What is booked on a node
+
+
+def booked(index: PartitionIndex, node: Node, application: Application) -> None:
+    """An allocation nobody had asked for here is now on the node."""
+    index.nodes.place(node)
+    shares_changed(index, application)
+
+
+def released(index: PartitionIndex, node: Node, application: Application) -> None:
+    """An allocation has left the node, and its application's queue and limits."""
+    change_node(index, node)
+    index.reserving.total_gained_room()
+    shares_changed(index, application)
+    if application.trackers:
+        wake_at(index, application.trackers)
+    index.leaf_of(application).released()
+
+
+def shares_changed(index: PartitionIndex, application: Application) -> None:
+    """It uses more or less than before, and so does its queue."""
+    leaf = index.leaf_of(application)
+    leaf.changed()
+    if leaf.fair:
+        leaf.application_changed(application)

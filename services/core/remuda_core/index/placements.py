@@ -1,0 +1,73 @@
+"""What changes in the index when an ask is allocated, or the RM is asked whether it may be."""
+
+from __future__ import annotations
+
+from ..facts import Allocated, PredicateAsked
+from ..state import Node, PendingAsk
+from .asks import asks_less, priority_fell
+from .gang_changes import change_task_group
+from .gangs import Awaiting
+from .limit_changes import settle_slots
+from .node_changes import shares_changed
+from .partition import PartitionIndex
+from .preemption_changes import preemptor_over, settle_preemption
+from .queues import ApplicationAsks
+
+
+def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: PendingAsk) -> None:
+    """It was allocated, or the RM is asked whether it may be. Either way its room on the node is taken."""
+    if fact.question and isinstance(fact, Allocated):
+        _confirm(index, fact, ask)
+        return
+    application = ask.application
+    line = index.lines[ask] if ask.free else index.lines.pop(ask)
+    if type(line) is ApplicationAsks:
+        ask_class = line.ask_class
+        leaf = ask_class.leaf
+        index.nodes.book(fact.node_id, ask_class.demand)
+        if not ask.free:
+            line.remove(ask)
+            if leaf.fair or not ask_class.open or not line.best or line.withdrawn:
+                leaf.taken(line)
+            elif leaf.only is None:  # the same, where another ask of the line follows
+                ask_class.touch()
+            preemptors = index.preemptors
+            if preemptors is not None and preemptors.held:
+                preemptor_over(index, ask)
+        elif leaf.fair:
+            leaf.taken(line)
+        leaf.changed(ask_class.demand.weight)
+    else:
+        _place_aside(index, ask, line, index.partition.nodes[fact.node_id])
+    if not ask.pending and ask.ask.priority > application.priority:
+        priority_fell(index, ask)
+    if ask.ask.placeholder:
+        change_task_group(index, application, application.task_groups[ask.ask.task_group])
+    if application.application_limits:
+        settle_slots(index, application)
+    if index.preempting:
+        settle_preemption(index, ask)
+    if not application.asks:
+        asks_less(index, application)
+
+
+def _place_aside(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks | Awaiting, node: Node) -> None:
+    """It waits for the place of a placeholder, and yet was allocated: a node was reserved for it before."""
+    assert isinstance(line, Awaiting), "what is allocated was in a line"
+    index.nodes.place(node)
+    if not ask.free:
+        line.remove(ask)
+        preemptor_over(index, ask)
+    line.gang.settle(line.group.name)
+    line.gang.leaf.changed(index.weight_of(ask))
+
+
+def _confirm(index: PartitionIndex, fact: Allocated, ask: PendingAsk) -> None:
+    """The RM was asked, and agrees: its room was taken then."""
+    application = ask.application
+    if fact.placeholder:
+        shares_changed(index, application)
+        change_task_group(index, application, application.task_groups[fact.task_group])
+    settle_slots(index, application)
+    settle_preemption(index, ask)
+    asks_less(index, application)

@@ -1,0 +1,40 @@
+"""What changes in the index when a node is reserved for an ask, and when it is not any more (semantics section 11)."""
+
+from __future__ import annotations
+
+from ..state import Node, PendingAsk
+from .asks import leave_line, line_up
+from .node_changes import change_node
+from .partition import PartitionIndex
+from .queues import ApplicationAsks
+
+
+def reserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
+    demand = index.demand_of_reserved[ask] = index.demand_of(ask)
+    index.keep_for(demand, node)
+    index.nodes.withdraw(node)
+    # It may fit: preemption reserves for asks that a maximum holds back, too.
+    index.reservations.node_changed(node)
+    if demand.open:
+        index.reservations.demand_opened(demand)
+    line = index.lines.get(ask)
+    if not ask.free and isinstance(line, ApplicationAsks):
+        leave_line(index, ask, line)
+        line.ask_class.leaf.taken(line)
+
+
+def unreserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
+    demand = index.demand_of_reserved[ask]
+    demand.reserved.pop(node, None)
+    index.reservations.changed.pop(node, None)
+    index.bound.changed.pop(node, None)
+    index.stalled.leave(node)
+    for order in map(index.order_of, ask.application.queue.path_to_root):
+        if order is not None:
+            order.stalled.pop(node, None)
+    change_node(index, node)
+    if ask.free == 1:  # it was in no line
+        line_up(index, ask)
+    if not ask.reservations:
+        del index.demand_of_reserved[ask]
+        index.forget_if_unused(demand)

@@ -1,0 +1,147 @@
+"""Closed demands whose asks may reserve nodes (semantics section 11).
+
+An ask class may reserve once its oldest ask has waited for the reservation delay. Its demand reserves until a node fits
+it, or until one of these holds: no node is large enough, the partition as a whole has too little left, or the pass has
+done the work it may do for reservations. Then the demand waits until that may have changed.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from itertools import islice
+
+from ..limits import LEFTOVERS, RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
+from ..state import Node, Partition, PendingAsk
+from .demands import Demands
+from .fit_list import Vector, covers
+from .nodes import Demand, NodeIndex
+from .queues import AskClass
+
+
+class ReservingDemands:
+    def __init__(self, partition: Partition, nodes: NodeIndex, demands: Demands) -> None:
+        self._partition = partition
+        self._nodes = nodes
+        self._demands = demands
+        self._now_ms = self._delay_ms = 0
+        # Ask classes by the time since which their first ask waits; the number keeps entries apart.
+        self._aging: list[tuple[int, int, AskClass]] = []
+        self._number = 0
+        # Closed demands that found no node to reserve; that want more than is left in the whole partition; and that a
+        # pass had no work left for.
+        self._without_node: dict[Demand, None] = {}
+        self._beyond_total: dict[Demand, None] = {}
+        self._postponed: dict[Demand, None] = {}
+        self._work_left = 0  # in node groups to be looked at
+
+    def begin_pass(self, now_ms: int, delay_ms: int) -> None:
+        """`delay_ms`: age at which an ask may reserve a node."""
+        self._now_ms, self._delay_ms, self._work_left = now_ms, delay_ms, RESERVATION_WORK_PER_PASS
+        while self._aging and self._aging[0][0] + delay_ms <= now_ms:
+            ask_class = heappop(self._aging)[-1]
+            if ask_class.ranking.members:
+                self._has_aged(ask_class)
+        postponed, self._postponed = self._postponed, {}
+        for demand in postponed:
+            self.start(demand)
+
+    # Age
+
+    def may_reserve(self, demand: Demand, ask: PendingAsk) -> bool:
+        """It is old enough; one that has to be on a certain node always is."""
+        return ask.at_ms + self._delay_ms <= self._now_ms or demand.required_node != ""
+
+    def too_young(self, ask_class: AskClass, ask: PendingAsk) -> None:
+        """The ask class is out of the way until its first ask is old enough or another, or a node fits."""
+        ask_class.close()
+        self._wait(ask_class, ask)
+
+    def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
+        """The oldest of an ask class, as far as is known, waits since then: it grows old enough to reserve a node."""
+        ask_class.since_ms = ask.at_ms
+        if self.may_reserve(ask_class.demand, ask):
+            self._has_aged(ask_class)
+        else:
+            self._wait(ask_class, ask)
+
+    def _wait(self, ask_class: AskClass, ask: PendingAsk) -> None:
+        self._number += 1
+        heappush(self._aging, (ask.at_ms, self._number, ask_class))
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Keep the earliest entry of each ask class where entries are many: if the first ask is too young then, the
+        ask class waits again."""
+        if len(self._aging) <= 2 * self._demands.ask_classes + LEFTOVERS:
+            return
+        earliest = {
+            ask_class: (at_ms, number, ask_class) for at_ms, number, ask_class in sorted(self._aging, reverse=True)
+        }
+        self._aging = [entry for ask_class, entry in earliest.items() if ask_class.ranking.members]
+        heapify(self._aging)
+
+    def _has_aged(self, ask_class: AskClass) -> None:
+        if not ask_class.aged:
+            ask_class.aged = True
+            ask_class.demand.aged += 1
+        self.start(ask_class.demand)
+        if not ask_class.open:
+            self.look_again(ask_class)
+
+    def look_again(self, ask_class: AskClass) -> None:
+        """Another ask may be the first of an ask class that is out of the way."""
+        if ask_class.aged and ask_class.demand.reserving:
+            ask_class.reopen()
+
+    # Reserving, or waiting to
+
+    def start(self, demand: Demand) -> None:
+        """What kept the demand from reserving may be over. Does nothing if it is open, reserves already, fits no node
+        that could ever come, or none of its asks is old enough."""
+        if demand.open or demand.reserving or not demand.possible or not demand.aged:
+            return
+        self.wait_no_more(demand)
+        self._demands.begin_reserving(demand)
+
+    def fits_total(self, demand: Demand) -> bool:
+        """Whether as much as it wants is left in the partition as a whole: the maximum of root is all there is. If not,
+        it may reserve when something was released."""
+        total, allocated = self._partition.total, self._partition.root.allocated
+        if all(amount <= total.get(name, 0) - allocated.get(name, 0) for name, amount in demand.items):
+            return True
+        self._demands.end_reserving(demand)
+        self._beyond_total[demand] = None
+        return False
+
+    def closest_node(self, demand: Demand) -> Node | None:
+        """The node to reserve. None: there is none, or this pass has spent its work."""
+        if self._work_left <= 0:
+            self._demands.end_reserving(demand)
+            self._postponed[demand] = None
+            return None
+        node, looked_at = self._nodes.closest(demand)
+        self._work_left -= looked_at
+        if node is None:
+            self._demands.end_reserving(demand)
+            self._without_node[demand] = None
+        return node
+
+    def wait_no_more(self, demand: Demand) -> None:
+        """It is open, or reserves again."""
+        self._without_node.pop(demand, None)
+        self._beyond_total.pop(demand, None)
+
+    def remove(self, demand: Demand) -> None:
+        """No ask has it any more."""
+        self.wait_no_more(demand)
+        self._postponed.pop(demand, None)
+
+    def node_gained_room(self, capacity: Vector) -> None:
+        """Some of those that found no node may reserve this one."""
+        for demand in list(islice(self._without_node, RESERVATION_WAKES)):
+            if covers(capacity, demand.need):
+                self.start(demand)
+
+    def total_gained_room(self) -> None:
+        for demand in list(islice(self._beyond_total, RESERVATION_WAKES)):
+            self.start(demand)
