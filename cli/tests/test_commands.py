@@ -37,6 +37,7 @@ NAMED = (
 NUMBERS = (
     ["up", "--port", "{}"], ["up", "--cores", "{}"], ["load", "--nodes", "{}"], ["load", "--rate", "x{}"],
     ["declare", "--replicas", "{}"], ["dead-letters", "rm", "{}"], ["demo", "--seconds", "x{}"],
+    ["load", "--duration", "{}"],
 )  # fmt: skip
 ASKS_A_SYSTEM = (
     ["status"], ["queues", "rm"], ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"],

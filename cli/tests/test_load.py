@@ -32,8 +32,8 @@ async def test_what_fits_is_placed_and_the_rest_waits_with_a_reason(tmp_path: Pa
 
 
 async def test_at_a_rate_and_with_an_end_everything_is_released_again() -> None:
-    arguments = ["load", "--nodes", "4", "--asks", "20", "--rate", "200", "--duration", "0.2", "--json", "-", "--plain"]
-    code, text = await finished(*arguments)
+    work = ["--nodes", "4", "--asks", "20", "--rate", "200", "--duration", "200ms"]
+    code, text = await finished("load", *work, "--json", "-", "--plain")
     assert code == 0, text
     found = json.loads(text[text.index("{") :])
     assert (found["placed"], found["released"], found["pending"]) == (200, 200, 0)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(200)
 
 async def worked(stack: Stack, seed: Path | None = None) -> tuple[int, str]:
     """A few asks of that RM."""
-    few = ("--nodes", "1", "--apps", "1", "--asks", "5", "--duration", "0.1")
+    few = ("--nodes", "1", "--apps", "1", "--asks", "5", "--duration", "100ms")
     process = await stack.load(RM, *few, seed=seed)
     said, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode is not None

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(SOAK_S + 180)
 async def test_memory_is_flat_and_nothing_piles_up(stack: Stack, admin: Bus) -> None:
     asks = int(RATE * (SOAK_S + 30) / APPLICATIONS)
     load = await stack.load(
-        RM, "--nodes", "200", "--apps", str(APPLICATIONS), "--asks", str(asks), "--rate", str(RATE), "--duration", "2",
+        RM, "--nodes", "200", "--apps", str(APPLICATIONS), "--asks", str(asks), "--rate", str(RATE), "--duration", "2s",
         output=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     loop = asyncio.get_running_loop()

@@ -25,7 +25,7 @@ async def test_rolling_upgrade_of_everything(stack: Stack, tmp_path: Path) -> No
     stack.tag(NEXT)
     load = await stack.load(
         RM, "--json", str(report), "--nodes", "400", "--apps", str(APPLICATIONS),
-        "--asks", str(RATE * SECONDS // APPLICATIONS), "--rate", str(RATE), "--duration", "2",
+        "--asks", str(RATE * SECONDS // APPLICATIONS), "--rate", str(RATE), "--duration", "2s",
     )  # fmt: skip
     await asyncio.sleep(5)
     for name in (*SERVICES, *SERVERS):

@@ -74,7 +74,11 @@ def load(
     rate: Annotated[float | None, typer.Option(min=0.1, help="Asks per second. Default: unlimited.")] = None,
     duration: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Seconds until an allocation is released. Default: never."),
+        typer.Option(
+            parser=arguments.duration_s,
+            metavar="DURATION",
+            help="Time until an allocation is released, such as 500ms. Default: never.",
+        ),
     ] = None,
     trace: Annotated[
         tuple[str, Path, Path] | None,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
+from remuda_proto.durations import EXPECTED, milliseconds
 from remuda_proto.names import RM_ID
 
 from .. import limits
@@ -94,6 +95,14 @@ def _check_server(server: str) -> None:
         raise wrong
     if re.search(r"[^\w.:%-]", parts.hostname) or ".." in parts.hostname or parts.query or parts.fragment:
         raise wrong
+
+
+def duration_s(text: str) -> float:
+    """Seconds of a duration such as 500ms or 1m30s, as in queues.yaml."""
+    ms = milliseconds(text)
+    if not ms:
+        raise UserError(f"duration {quoted(text)}: {EXPECTED}")
+    return ms / 1_000
 
 
 def path(given: Path | None) -> Path | None:
