@@ -17,7 +17,7 @@ STILL_LONGER = {
     "tests/golden/language.py": 497,
     "tests/property/storm.py": 493,
     "services/core/remuda_core/snapshot.py": 487,
-    "services/core/remuda_core/index/nodes.py": 479,
+    "services/core/remuda_core/index/nodes.py": 473,
     "services/core/tests/test_snapshots.py": 479,
     "bus/tests/test_nats.py": 460,
     "services/core/remuda_core/check_index.py": 455,

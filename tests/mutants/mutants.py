@@ -177,9 +177,9 @@ PASS: Final = (
         ("held_quota_is_taken", "13: what is kept under a maximum for a preempting ask is left to no other", "            if held:\n                over += held.get(name, 0)\n", ""),
     ),
     *_of(
-        "index.nodes",
-        ("fullest_node_first", "10: fair takes the least used node", "return self._sign * used / total if total else 0.0", "return -self._sign * used / total if total else 0.0"),
-        ("weights_ignored", "10: the score is a weighted mean", "used += weight * (1.0 - available[place] / capacity[place])\n                total += weight", "used += 1.0 - available[place] / capacity[place]\n                total += 1.0"),
+        "index.scores",
+        ("fullest_node_first", "10: fair takes the least used node", '    "fair": fair,', '    "fair": binpacking,'),
+        ("weights_ignored", "10: the score is a weighted mean", "used += weight * (1.0 - available[place] / capacity[place])\n            total += weight", "used += 1.0 - available[place] / capacity[place]\n            total += 1.0"),
     ),
     *_of(
         "state.application",

@@ -18,6 +18,7 @@ from remuda_proto.patterns import BadPattern, compiled
 from .. import facts
 from ..commands import Configure, Register
 from ..facts import Fact
+from ..index.scores import SCORES
 from ..limits import RESOURCE_NAMES_PER_PARTITION
 from ..rules.connection import REPLAY, REPORT, RESYNC
 from ..settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
@@ -92,6 +93,11 @@ def problems_of(configuration: Configuration) -> list[str]:
         resources = {name for _, _, queue in flatten(partition) for name in queue.max} | set(partition.resource_weights)
         if problem := too_many(f"partition {partition.name}: resources", len(resources), RESOURCE_NAMES_PER_PARTITION):
             problems.append(problem)
+        if partition.node_sort not in SCORES:
+            problems.append(
+                f"partition {partition.name}: node sort policy {shown(partition.node_sort)}, expected one of"
+                f" {', '.join(SCORES)}"
+            )
         problems += [problem for rule in partition.placement_rules for problem in problems_of_patterns(rule)]
     timing = configuration.timing
     problems += [f"timing: {name} is {ms}" for name in timing.__struct_fields__ if (ms := getattr(timing, name)) < 1]

@@ -19,6 +19,7 @@ from ..limits import LEFTOVERS, NODE_GROUPS_KEPT, WAYS_KEPT
 from ..rules.resource import Items, Resource
 from ..state import Node, Partition
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
+from .scores import score_of
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
@@ -234,7 +235,7 @@ class NodeIndex:
         self._weights = tuple(
             (names[name], weight) for name, weight in sorted(settings.resource_weights.items()) if weight > 0
         )
-        self._sign = -1.0 if settings.node_sort == "binpacking" else 1.0
+        self._score = score_of(settings.node_sort)
         self._groups: dict[tuple[Vector, Vector], NodeGroup] = {}
         self._numbers = 0
         self._ways = 0  # from a group to another
@@ -452,17 +453,10 @@ class NodeIndex:
             if len(self._groups) > 4 * len(self._nodes) + NODE_GROUPS_KEPT:
                 self._trim()
             self._numbers += 1
-            group = self._groups[key] = NodeGroup(self._numbers, capacity, available, self._score(capacity, available))
+            group = self._groups[key] = NodeGroup(
+                self._numbers, capacity, available, self._score(capacity, available, self._weights)
+            )
         return group
-
-    def _score(self, capacity: Vector, available: Vector) -> float:
-        """Weighted mean of the used shares; for binpacking negated, so that less is always better."""
-        used = total = 0.0
-        for place, weight in self._weights:
-            if capacity[place]:
-                used += weight * (1.0 - available[place] / capacity[place])
-                total += weight
-        return self._sign * used / total if total else 0.0
 
     def groups(self) -> dict[tuple[Vector, Vector], set[str]]:
         """Which nodes are the same, for `check`."""
