@@ -16,7 +16,7 @@ from remuda_core.commands import Command
 from remuda_core.core import Core
 from remuda_core.facts import Ask, Fact
 from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings, Timing
-from remuda_core.sizes import alive, check_sizes, sizes
+from remuda_core.check.sizes import alive, check_sizes, sizes
 from remuda_core.state import Application, Partition
 
 RM = "rm"

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
-from . import limits
-from .index.index import Index
-from .index.nodes import WORTH_LOOKING_BACK
-from .state import State
+from .. import limits
+from ..index.index import Index
+from ..index.nodes import WORTH_LOOKING_BACK
+from ..state import State
 
 # A class of values: they hold what came through the door, which has bounds of its own, and never change.
 VALUES: Final = ("remuda_core.facts", "remuda_core.settings", "remuda_core.rules")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .rules.resource import items_of
-from .state import Application
+from ..rules.resource import items_of
+from ..state import Application
 
 
 def check_asks(application: Application) -> None:

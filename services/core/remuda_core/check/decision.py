@@ -1,0 +1,77 @@
+"""What one command decided keeps quotas, node capacities and guaranteed resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..facts import Allocated, Fact, PredicateAsked, PreemptionStarted, ReplacementStarted
+from ..rules.required_node import required_node
+from ..state import Partition, State
+
+
+def check_decision(state: State, facts: Iterable[Fact]) -> None:
+    """After one command: what it allocated, or asked the RM about, has room. What is too much already may stay; nothing
+    new may add to it."""
+    for fact in facts:
+        if isinstance(fact, Allocated | PredicateAsked):
+            _check_allocated(state.partitions[fact.partition], fact)
+        elif isinstance(fact, ReplacementStarted):
+            _check_place(state.partitions[fact.allocation.partition], fact)
+        elif isinstance(fact, PreemptionStarted):
+            _check_preempted(state.partitions[fact.partition], fact)
+
+
+def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> None:
+    what = f"allocation {fact.application_id}/{fact.allocation_key}"
+    node, application = partition.nodes[fact.node_id], partition.applications[fact.application_id]
+    queue = application.queue
+    tags = fact.tags if isinstance(fact, Allocated) else application.asks[fact.allocation_key].ask.tags
+    assert node.takes(required_node(tags)), f"{what} was placed on {node.id}, which does not take it"
+    available = node.available()
+    for name, amount in fact.resource.items():
+        left = available.get(name, 0)
+        assert amount <= 0 or left >= 0, f"{what} was placed on {node.id}, which lacks {name}={-left} now"
+        for above in queue.path_to_root:
+            used, maximum = above.allocated.get(name, 0), above.settings.max.get(name)
+            assert amount <= 0 or maximum is None or used <= maximum, (
+                f"{what}: queue {above.path} now has {name}={used}, its maximum is {maximum}"
+            )
+        for tracker in application.trackers:
+            used, maximum = tracker.used.get(name, 0), tracker.limit.max_resources.get(name)
+            assert amount <= 0 or maximum is None or used <= maximum, (
+                f"{what}: {tracker.kind} {tracker.name} now has {name}={used} in queue {tracker.queue.path}, "
+                f"the limit is {maximum}"
+            )
+
+
+def _check_preempted(partition: Partition, fact: PreemptionStarted) -> None:
+    """No queue that is not above the ask, too, has less than its guaranteed of what it loses. On the one node an ask
+    may have, only priority counts."""
+    what = f"preemption for {fact.application_id}/{fact.allocation_key}"
+    pending = partition.applications[fact.application_id].asks[fact.allocation_key]
+    victims = [partition.allocations[uuid] for uuid in fact.uuids]
+    if required_node(pending.ask.tags):
+        for victim in victims:
+            assert victim.node.id == fact.node_id, f"{what}: {victim.fact.uuid} is on another node"
+            assert victim.fact.priority <= pending.ask.priority, f"{what}: {victim.fact.uuid} has a higher priority"
+        return
+    own = set(pending.application.queue.path_to_root)
+    for victim in victims:
+        for queue in victim.application.queue.path_to_root:
+            for name, due in queue.settings.guaranteed.items():
+                left = queue.allocated.get(name, 0) - queue.preempting.get(name, 0)
+                assert queue in own or not victim.fact.resource.get(name) or left >= due, (
+                    f"{what}: queue {queue.path} keeps {name}={left}, its guaranteed is {due}"
+                )
+
+
+def _check_place(partition: Partition, fact: ReplacementStarted) -> None:
+    """Nothing has to be free on the placeholder's own node."""
+    real, placeholder = fact.allocation, partition.allocations[fact.placeholder]
+    what = f"replacement {real.application_id}/{real.allocation_key}"
+    node = partition.nodes[real.node_id]
+    assert node.takes(required_node(real.tags)), f"{what} was placed on {node.id}, which does not take it"
+    assert placeholder.fact.task_group == real.task_group, f"{what}: the place is of another task group"
+    for name, amount in real.resource.items():
+        assert amount <= placeholder.fact.resource.get(name, 0), f"{what} is larger than its place: {name}={amount}"
+        assert node is placeholder.node or node.available().get(name, 0) >= 0, f"{what}: {node.id} lacks {name}"

@@ -1,0 +1,171 @@
+"""A state as plain values, and its digest. Tests and operators compare states by them."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from ..rules.resource import Items, Resource, items_of
+from ..state import Application, Node, Partition, PendingAsk, Queue, State, TaskGroup
+
+
+def dump(state: State) -> dict[str, Any]:
+    """All that the facts determine, and nothing else: no index, no stream positions, no clock. Sums have no zeros."""
+    return {
+        "rm_id": state.rm_id,
+        "registration": state.registration,
+        "registered": state.registered,
+        "rm_state": state.rm_state,
+        "configuration": state.configuration,
+        "next_seq": state.next_seq,
+        "next_allocation": state.next_allocation,
+        "next_question": state.next_question,
+        "alarms": sorted(state.timers),
+        "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
+    }
+
+
+def digest(state: State) -> str:
+    """SHA-256 of the dump, in hexadecimal. Equal states have equal digests, in whatever order maps were filled."""
+    return sha256(msgspec.json.encode(dump(state), order="deterministic")).hexdigest()
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    return {
+        "settings": partition.settings,
+        "draining": partition.draining,
+        "total": _sum(partition.total),
+        "queues": {path: _queue(queue) for path, queue in partition.queues.items()},
+        "nodes": {node_id: _node(node) for node_id, node in partition.nodes.items()},
+        "applications": {app_id: _application(application) for app_id, application in partition.applications.items()},
+        "rejected": [{"fact": r.fact, "at_ms": r.at_ms} for r in partition.rejected.values()],
+        "allocations": {
+            uuid: {
+                "fact": a.fact,
+                "at_ms": a.at_ms,
+                "asked_seq": a.asked_seq,
+                "releasing": a.releasing,
+                "releasing_ms": a.releasing_ms,
+                "overdue": a.overdue,
+                "by_preemption": a.by_preemption,
+                "replaced": a.replaced,
+                "ask_over": a.ask_over,
+            }
+            for uuid, a in partition.allocations.items()
+        },
+        "questions": [question.fact for _, question in sorted(partition.questions.items())],
+        "preemptions": sorted(
+            (app_id, key, p.node.id, p.uuids, p.at_ms, p.question) for (app_id, key), p in partition.preemptions.items()
+        ),
+        "preemption_refused_ms": partition.preemption_refused_ms,
+    }
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    return {
+        "leaf": queue.leaf,
+        "managed": queue.managed,
+        "settings": queue.settings,
+        "draining_since_ms": queue.draining_since_ms,
+        "children": sorted(queue.children),
+        "applications": sorted(queue.applications),
+        "allocated": _sum(queue.allocated),
+        "asked": _sum(queue.asked),
+        "preempting": _sum(queue.preempting),
+        "refusals": sorted(queue.refusals.items()),
+        "priorities": sorted(queue.priorities.items()),
+        "priority": queue.priority,
+        "running": queue.running,
+        "trackers": sorted((t.kind, t.name, _sum(t.used), t.running, t.members) for t in queue.trackers.values()),
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {
+        "attributes": node.attributes,
+        "capacity": node.capacity,
+        "occupied": node.occupied,
+        "draining": node.draining,
+        "kept_by_preemption": node.kept_by_preemption,
+        "allocated": _sum(node.allocated),
+        "allocations": sorted(node.allocations),
+        "arriving": sorted(node.arriving),
+    }
+
+
+def _application(application: Application) -> dict[str, Any]:
+    return {
+        "queue": application.queue.path,
+        "user": application.user,
+        "groups": application.groups,
+        "tags": application.tags,
+        "seq": application.seq,
+        "at_ms": application.at_ms,
+        "execution_timeout_ms": application.execution_timeout_ms,
+        "placeholder_ask": application.placeholder_ask,
+        "gang_scheduling_style": application.gang_scheduling_style,
+        "state": application.state,
+        "state_at_ms": application.state_at_ms,
+        "log": application.log,
+        "states_left_out": application.states_left_out,
+        "asks": {
+            key: {
+                "ask": a.ask,
+                "pending": a.pending,
+                "seq": a.seq,
+                "at_ms": a.at_ms,
+                "reservations": tuple(a.reservations),
+                "asked": a.asked,
+                **_refused(a),
+                "preempted_at_ms": a.preempted_at_ms,
+                "waiting": sorted((a.waiting or {}).items()),
+            }
+            for key, a in application.asks.items()
+        },
+        "allocations": sorted(application.allocations),
+        "allocated": _sum(application.allocated),
+        "allocated_placeholder": _sum(application.allocated_placeholder),
+        "placeholders": application.placeholders,
+        "placeholders_until_ms": application.placeholders_until_ms,
+        "task_groups": {name: _task_group(group) for name, group in application.task_groups.items()},
+        "replacements": {
+            uuid: {
+                "fact": r.fact,
+                "placeholder": r.placeholder.fact.uuid,
+                "ask": _ask(r.pending),
+                "question": r.question,
+            }
+            for uuid, r in application.replacements.items()
+        },
+        "resumed": application.resumed,
+        "priorities": sorted(application.priorities.items()),
+        "priority": application.priority,
+        "runs": application.runs,
+        "claims": application.claims,
+    }
+
+
+def _refused(ask: PendingAsk) -> dict[str, Any]:
+    return {"refused": sorted(ask.refused), "refusal": ask.refusal, "refused_at_ms": ask.refused_at_ms}
+
+
+def _ask(pending: PendingAsk) -> dict[str, Any]:
+    return {"ask": pending.ask, "seq": pending.seq, "at_ms": pending.at_ms}
+
+
+def _task_group(group: TaskGroup) -> dict[str, Any]:
+    return {
+        "min_resource": group.min_resource,
+        "count": group.count,
+        "replaced": group.replaced,
+        "timed_out": group.timed_out,
+        "coming": group.coming,
+        "leaving": group.leaving,
+        "free": list(group.free.uuids()),
+    }
+
+
+def _sum(resource: Resource) -> Items:
+    return items_of(resource)

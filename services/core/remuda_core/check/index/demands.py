@@ -1,0 +1,97 @@
+"""Demands: which are open, which wait, and that a change that may help finds each of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...index.fit_list import covers
+from ...index.nodes import Demand
+from ...index.partition import PartitionIndex
+from ...index.preemptors import can_preempt
+from ...index.queues import AskClass
+from ...rules.required_node import required_node
+from ...state import Node, Partition
+from .reservations import check_reservation
+
+
+def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list[AskClass]) -> None:
+    by_demand: defaultdict[Demand, list[AskClass]] = defaultdict(list)
+    for ask_class in ask_classes:
+        by_demand[ask_class.demand].append(ask_class)
+    known = set(index.demands.by_key.values())
+    kept: defaultdict[Demand, set[Node]] = defaultdict(set)
+    for node in partition.nodes.values():
+        if node.reservation is not None:
+            kept[index.demand_of(node.reservation)].add(node)
+    assert known == by_demand.keys() | kept.keys(), (
+        f"demands {[d.items for d in known]}, asked for are {[d.items for d in by_demand]}"
+    )
+    for demand in known:
+        its_ask_classes = by_demand.get(demand, [])
+        what = f"demand {demand.items} {demand.required_node} {sorted(demand.refused) or ''}".rstrip()
+        assert demand.ask_classes == len(its_ask_classes), (
+            f"{what}: {demand.ask_classes} ask classes, counted anew {len(its_ask_classes)}"
+        )
+        assert demand.need == index.nodes.vector(demand.resource), f"{what}: its vector is {demand.need}"
+        known_names = all(name in index.names for name, _ in demand.items)
+        assert demand.possible == known_names, f"{what}: possible is {demand.possible}"
+        listed = demand.rank is not None or demand in index.demands.closed_bound.get(demand.required_node, ())
+        assert listed == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
+        assert demand.live == (demand.open or demand.reserving), f"{what}: live is {demand.live}"
+        assert not (demand.open and demand.reserving), f"{what}: open, and reserving"
+        aged = sum(ask_class.aged for ask_class in its_ask_classes)
+        assert demand.aged == aged, f"{what}: {demand.aged} ask classes have waited long enough, counted anew {aged}"
+        assert demand.reserved.keys() == kept.get(demand, set()), f"{what}: reserved are others than it knows"
+        for node in demand.reserved:
+            check_reservation(node, demand, index)
+        assert not demand.reserved or demand.closed_in is not index.demands.closed, f"{what}: a gap would not wake it"
+        for ask_class in its_ask_classes:
+            assert ask_class.open or not demand.open or ask_class in index.parked or ask_class.admission[0], (
+                f"{what}: open, but the ask class in {ask_class.leaf.queue.path} is closed"
+            )
+            _check_closed(ask_class, index)
+        if not demand.open and demand.possible:
+            room = [
+                node.id
+                for node in partition.nodes.values()
+                if _has_room(node, demand, index)
+                and not (node in index.freed_nodes.nodes and demand.closed_in is index.demands.closed)
+            ]
+            assert not room, f"{what}: closed, but it fits {room}"
+    live_ask_classes = sum(demand.ask_classes for demand in known if demand.live)
+    assert index.demands.live_ask_classes == live_ask_classes, (
+        f"{index.demands.live_ask_classes} live ask classes, counted anew {live_ask_classes}"
+    )
+
+
+def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
+    """Whoever may preempt others has or will have a turn."""
+    if index.preemptors is None:
+        return
+    known = index.preemptors.known()
+    for application in partition.applications.values():
+        for key, ask in application.asks.items():
+            willing = ask.ask.allow_preempt_other and not required_node(ask.ask.tags)
+            may = (
+                ask.pending and not ask.preempted_at_ms and not index.awaits_place(ask) and willing and can_preempt(ask)
+            )
+            assert not may or ask.seq in known, f"{application.id}/{key}: will never preempt others"
+
+
+def _check_closed(ask_class: AskClass, index: PartitionIndex) -> None:
+    """It knows what it waits for, and that stands in the way."""
+    what = f"demand {ask_class.demand.items}: the ask class in {ask_class.leaf.queue.path}"
+    parked, held_back = ask_class in index.parked, ask_class.admission[0]
+    assert ask_class.open or parked or held_back or ask_class in ask_class.demand.closed_ask_classes, (
+        f"{what} would never open again"
+    )
+    assert not parked or not ask_class.open, f"{what} is open and parked"
+    plain = ask_class.demand.possible and not ask_class.demand.choosy
+    waits = plain and not (ask_class.open or parked or held_back)
+    assert ask_class.waits == waits, f"{what} waits for a gap: {ask_class.waits}"
+    assert not parked or ask_class.in_the_way() is not None, f"{what} is parked although nothing is in the way"
+
+
+def _has_room(node: Node, demand: Demand, index: PartitionIndex) -> bool:
+    wanted = node.reservation is None and node.takes(demand.required_node) and node.id not in demand.refused
+    return wanted and covers(index.nodes.vector(node.available()), demand.need)

@@ -1,0 +1,41 @@
+"""Reserved nodes: that the change that lets their asks be placed, or preempt, finds each of them."""
+
+from __future__ import annotations
+
+from ...index.admission import NOTHING_HELD, exceeds, limit_of
+from ...index.fit_list import covers
+from ...index.nodes import Demand
+from ...index.partition import PartitionIndex
+from ...state import Node, PendingAsk
+
+
+def _check_bound(ask: PendingAsk, node: Node, fits: bool, stalled: bool, index: PartitionIndex) -> None:
+    """One that the node it is bound to is reserved for may preempt there, or will be looked at when it may."""
+    if fits or not node.ready or node.id in ask.refused or not ask.pending or ask.preempted_at_ms:
+        return
+    known = stalled or node in index.bound.changed or ask in index.bound.waiting
+    assert known, f"{ask.application.id}/{ask.ask.allocation_key}: will never preempt others on {node.id}"
+
+
+def check_reservation(node: Node, demand: Demand, index: PartitionIndex) -> None:
+    """What could be placed is about to be looked at, or a limit or maximum that leaves no room will wake it."""
+    ask = node.reservation
+    assert ask is not None, f"node {node.id} is not reserved"
+    full = [
+        queue
+        for queue in ask.application.queue.path_to_root
+        if exceeds(demand.resource, queue.settings.max, queue.allocated, NOTHING_HELD if ask.has_place else queue.held)
+    ]
+    stalled = any(order is not None and node in order.stalled for order in map(index.order_of, full))
+    stalled |= node in index.stalled and limit_of(ask) is not None
+    fits = (
+        node.takes(demand.required_node)
+        and node.id not in demand.refused
+        and covers(index.nodes.vector(node.available()), demand.need)
+    )
+    if demand.required_node == node.id:
+        _check_bound(ask, node, fits, stalled, index)
+    assert not fits or stalled or node in index.reservations.changed, f"node {node.id}: its reservation is forgotten"
+    assert not demand.open or demand in index.reservations.opened or stalled, (
+        f"demand {demand.items}: open, and its reservation of {node.id} is forgotten"
+    )
