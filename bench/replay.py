@@ -53,10 +53,11 @@ from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Allocated, Ask, Fact
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, Timing
-from remuda_core.shell import replay, schema, snapshot_format
+from remuda_core.shell import replay
 from remuda_core.shell.child import Child
 from remuda_core.snapshot import restore, save
-from remuda_core.wire import Scribe
+from remuda_core.wire import schema, snapshot_format
+from remuda_core.wire.codec import Scribe
 from remuda_proto.remuda.v1 import log_pb2
 
 RM, PARTITION = "bench", "[bench]default"

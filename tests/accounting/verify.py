@@ -15,9 +15,10 @@ from remuda_bus.bus import Bus
 from remuda_bus.log import START, LogReader, Position
 from remuda_core.check import check, digest
 from remuda_core.core import Core
-from remuda_core.shell import replay, schema
+from remuda_core.shell import replay
 from remuda_core.shell.snapshots import restore
 from remuda_core.state import State
+from remuda_core.wire import schema
 from tests.accounting.books import MEMORY, Books
 
 

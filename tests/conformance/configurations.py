@@ -31,7 +31,7 @@ from remuda_core.core import Core
 from remuda_core.facts import ConfigurationRefused, RegistrationRefused
 from remuda_core.settings import ChildTemplate
 from remuda_core.state import Queue as LiveQueue
-from remuda_core.wire import read_configuration
+from remuda_core.wire.configuration import read_configuration
 from remuda_proto.durations import milliseconds
 
 from .recording import Json

@@ -17,8 +17,9 @@ from remuda_config.extra_config import check_extra_config, read_timing
 from remuda_core import commands
 from remuda_core.check import check, digest
 from remuda_core.core import Core
-from remuda_core.shell import replay, schema
-from remuda_core.wire import Scribe
+from remuda_core.shell import replay
+from remuda_core.wire import schema
+from remuda_core.wire.codec import Scribe
 from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si

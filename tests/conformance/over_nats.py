@@ -21,7 +21,8 @@ from remuda_bus.log import LogReader
 from remuda_bus.nats import connect
 from remuda_core.check import check
 from remuda_core.core import Core
-from remuda_core.shell import replay, schema
+from remuda_core.shell import replay
+from remuda_core.wire import schema
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .answer import Answer, Answers

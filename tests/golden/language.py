@@ -28,7 +28,7 @@ from remuda_core.settings import (
     built_in,
 )
 from remuda_core.state import Partition
-from remuda_core.wire import read_configuration
+from remuda_core.wire.configuration import read_configuration
 from remuda_proto.durations import EXPECTED, milliseconds
 from tests.property.world import RM, World
 

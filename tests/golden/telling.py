@@ -12,7 +12,7 @@ from remuda_core.explain.explanations import Explanations
 from remuda_core.explain.queue_position import Positions
 from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
-from remuda_core.wire import WRITERS
+from remuda_core.wire.facts import WRITERS
 from remuda_events.event_records import records_of
 from remuda_events.stories.story import SCHEDULER_COMMANDS, Story, StoryTarget
 from remuda_proto.remuda.v1 import log_pb2

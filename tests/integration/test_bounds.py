@@ -47,7 +47,7 @@ NUMBERS = {
     "core/rules/share.py": {"ONE"},
     "core/shell/child.py": {"STDERR"},
     "core/shell/replica.py": {"UNAVAILABLE"},
-    "core/shell/snapshot_format.py": {"FORMAT"},
+    "core/wire/snapshot_format.py": {"FORMAT"},
     "core/shell/snapshots.py": {"BUSY"},
     "core/state/state.py": {"FIRST_UUID"},
     "core/state/timers.py": {"NEVER_MS"},

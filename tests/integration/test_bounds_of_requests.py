@@ -14,7 +14,7 @@ from remuda_core.check import check
 from remuda_core.commands import Register
 from remuda_core.core import Core
 from remuda_core.settings import built_in
-from remuda_core.wire import Scribe
+from remuda_core.wire.codec import Scribe
 from remuda_proto import bounds
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si

@@ -20,7 +20,7 @@ from remuda_core.settings import (
     QueueSettings,
     Timing,
 )
-from remuda_core.wire import Scribe
+from remuda_core.wire.codec import Scribe
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.inbound.translate import InvalidRequest, commands_of

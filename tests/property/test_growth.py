@@ -12,11 +12,11 @@ import pytest
 
 from remuda_core import commands
 from remuda_core.check import check, digest
+from remuda_core.check.sizes import alive, check_sizes, sizes
 from remuda_core.commands import Command
 from remuda_core.core import Core
 from remuda_core.facts import Ask, Fact
 from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings, Timing
-from remuda_core.check.sizes import alive, check_sizes, sizes
 from remuda_core.state import Application, Partition
 
 RM = "rm"

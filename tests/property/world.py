@@ -19,10 +19,10 @@ from remuda_core.facts import (
     ReplacementStarted,
 )
 from remuda_core.rules.connection import RUNNING
-from remuda_core.shell import schema, snapshot_format
 from remuda_core.snapshot import restore, save
 from remuda_core.state import Partition, State
-from remuda_core.wire import WRITERS, read_fact
+from remuda_core.wire import schema, snapshot_format
+from remuda_core.wire.facts import WRITERS, read_fact
 from remuda_proto.remuda.v1 import log_pb2
 
 from .oracle import Next, next_step, something_is_too_small

@@ -20,10 +20,10 @@ from remuda_bus.memory import MemoryBus
 from remuda_bus.nats.micro_service import VERSION
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
-from remuda_core.shell import snapshot_format
 from remuda_core.shell.snapshots import BUCKET, name_of
 from remuda_core.snapshot import RESTORERS, save
-from remuda_core.wire import Scribe
+from remuda_core.wire import snapshot_format
+from remuda_core.wire.codec import Scribe
 from remuda_proto.remuda.v1 import log_pb2
 from tests.property.storm import storm
 from tests.property.world import RM, World

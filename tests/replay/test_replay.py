@@ -15,11 +15,12 @@ from remuda_core.alarms import means_something
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
-from remuda_core.shell import replay, schema, snapshot_format
+from remuda_core.shell import replay
 from remuda_core.shell.snapshots import restore
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.state import Alarm
-from remuda_core.wire import read_fact
+from remuda_core.wire import schema, snapshot_format
+from remuda_core.wire.facts import read_fact
 from remuda_proto.remuda.v1 import snapshot_pb2
 from tests.property.world import RM
 

@@ -14,7 +14,8 @@ from remuda_bus.memory import MemoryBus
 from remuda_core.check import check, digest
 from remuda_core.commands import Schedule
 from remuda_core.core import Core
-from remuda_core.shell import replay, schema
+from remuda_core.shell import replay
+from remuda_core.wire import schema
 from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 

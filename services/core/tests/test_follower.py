@@ -12,7 +12,7 @@ from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import built_in
 from remuda_core.shell.follower import Follower
-from remuda_core.wire import Scribe
+from remuda_core.wire.codec import Scribe
 from remuda_proto.remuda.v1 import log_pb2
 
 RM = "rm-1"

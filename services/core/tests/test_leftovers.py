@@ -10,10 +10,10 @@ import pytest
 
 from remuda_core import commands
 from remuda_core.check import check
+from remuda_core.check.sizes import EACH, sizes
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings, Timing
-from remuda_core.check.sizes import EACH, sizes
 
 PARTITION = "[rm]default"
 FEW = 4  # leftovers are allowed

@@ -22,11 +22,12 @@ from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import built_in
-from remuda_core.shell import replay, schema, snapshot_format, snapshots
+from remuda_core.shell import replay, snapshots
 from remuda_core.shell.settings import CoreSettings
 from remuda_core.shell.snapshots import BUCKET, Shelf, Snapshots, restore
 from remuda_core.shell.trimming import trim
-from remuda_core.wire import Scribe
+from remuda_core.wire import schema, snapshot_format
+from remuda_core.wire.codec import Scribe
 from remuda_proto.remuda.v1 import log_pb2
 
 RM = "rm:1"

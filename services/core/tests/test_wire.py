@@ -22,8 +22,11 @@ from remuda_core.settings import (
     QueueSettings,
     Timing,
 )
-from remuda_core.shell import schema
-from remuda_core.wire import Scribe, Shared, read_fact, write_ask
+from remuda_core.wire import schema
+from remuda_core.wire.allocations import write_ask
+from remuda_core.wire.codec import Scribe
+from remuda_core.wire.facts import read_fact
+from remuda_core.wire.resources import Shared
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
 names = st.one_of(st.sampled_from(("", "a", "root.a", "[rm-1]default")), st.text(max_size=12))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from remuda_core.wire import read_resource
+from remuda_core.wire.resources import read_resource
 
 from ..case import Case, event_in, queue_configs, queues_of
 from ..compare import amounts

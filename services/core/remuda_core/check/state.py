@@ -2,7 +2,8 @@
 
 Tests check them after every command; an operator may check them at any time. Sums, counts and the scheduling index are
 computed from the facts' own fields and compared with what is kept. The checks do not depend on commands: they hold
-whatever led to the state."""
+whatever led to the state.
+"""
 
 from __future__ import annotations
 

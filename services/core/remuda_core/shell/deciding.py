@@ -21,7 +21,7 @@ from .. import commands, limits
 from ..core import Core
 from ..facts import Fact
 from ..waking import next_tick_ms
-from ..wire import Scribe
+from ..wire.codec import Scribe
 
 log = structlog.get_logger()
 

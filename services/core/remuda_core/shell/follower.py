@@ -12,7 +12,8 @@ from remuda_bus.log import LogEntry, LogReader, LogWriter, Position
 
 from .. import limits
 from ..core import Core
-from . import replay, schema
+from ..wire import schema
+from . import replay
 
 
 class Follower:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from remuda_proto.remuda.v1 import log_pb2
 
 from ..core import Core
-from ..wire import read_fact
+from ..wire.facts import read_fact
 
 
 def apply(core: Core, commit: log_pb2.Commit) -> int:

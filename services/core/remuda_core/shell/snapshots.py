@@ -17,7 +17,7 @@ from .. import check, limits
 from ..core import Core
 from ..snapshot import restore_one, save
 from ..state import State
-from . import snapshot_format
+from ..wire import snapshot_format
 from .child import Child, ChildFailed, Here, Work
 from .settings import CoreSettings
 from .trimming import trim

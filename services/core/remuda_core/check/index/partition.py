@@ -1,7 +1,8 @@
 """The scheduling index of a partition, compared with what follows from its state.
 
 The checks are slow and plain on purpose: they say what the index has to contain, not how it finds it. Reading the index
-settles work that it has put off, which changes no answer."""
+settles work that it has put off, which changes no answer.
+"""
 
 from __future__ import annotations
 

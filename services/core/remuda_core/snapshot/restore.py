@@ -1,32 +1,25 @@
-"""A state as records, and a state out of records: what a snapshot holds.
+"""A state out of records.
 
-`save` tells what facts have made of the state: their own fields as the facts that say the same, and beside them what
-became of it since. What is counted (sums, priorities, trackers) and the scheduling index are not saved; `restore`
-counts them anew with the functions `evolve` counts with. Records come in an order in which each finds what it names,
-and maps are filled in the order in which they were.
-
-A new field of a record has a default, which is what an older snapshot has there.
+Sums, counts of priorities and trackers are computed with the functions with which `evolve` keeps them. Maps are filled
+in the order of the records, which is the order in which the saved state had them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-import msgspec
-
-from . import facts
-from .alarms import means_something
-from .evolve import BY_FACT
-from .evolve.booking import allocation_comes, book_allocated, book_arriving, book_preempting
-from .evolve.gangs import replacement_begins
-from .evolve.pending import book_pending, prioritise
-from .evolve.preemption import keep_place
-from .evolve.tracking import count_running, track
-from .rules import connection
-from .rules.resource import Resource, items_of
-from .settings import QueueSettings
-from .state import (
+from .. import facts
+from ..alarms import means_something
+from ..evolve import BY_FACT
+from ..evolve.booking import allocation_comes, book_allocated, book_arriving, book_preempting
+from ..evolve.gangs import replacement_begins
+from ..evolve.pending import book_pending, prioritise
+from ..evolve.preemption import keep_place
+from ..evolve.tracking import count_running, track
+from ..rules.resource import items_of
+from ..settings import QueueSettings
+from ..state import (
     NO_NODES,
     NO_RESERVATIONS,
     Alarm,
@@ -43,253 +36,23 @@ from .state import (
     State,
     TaskGroup,
 )
-from .state.placeholders import FreePlaceholders
-
-
-class Record(msgspec.Struct, frozen=True, gc=False):
-    pass
-
-
-class RmRecord(Record):
-    registered: facts.RmRegistered | None = None
-    configuration: facts.ConfigurationApplied | None = None
-    now_ms: int = 0
-    inbox_seq: int = 0
-    request_seq: int = 0
-    request_part: int = 0
-    next_seq: int = 0
-    next_allocation: int = 0
-    next_question: int = 1
-    registration: int = 0
-    rm_state: str = connection.INIT
-    life: int = 0
-
-
-class PartitionRecord(Record):
-    added: facts.PartitionAdded
-    draining: bool = False
-    preemption_refused_ms: int = 0
-
-
-class Refusal(Record):
-    """An entry of `Queue.refusals`."""
-
-    resource: Resource
-    required_node: str
-    priority: int
-    at_ms: int
-
-
-class QueueRecord(Record):
-    added: facts.QueueAdded
-    draining_since_ms: int = 0
-    refusals: tuple[Refusal, ...] = ()
-
-
-class NodeRecord(Record):
-    added: facts.NodeAdded
-
-
-class StateChange(Record):
-    at_ms: int
-    state: str
-
-
-class ApplicationRecord(Record):
-    """`log` ends with the state it is in; see `Application`."""
-
-    accepted: facts.ApplicationAccepted
-    seq: int
-    at_ms: int
-    log: tuple[StateChange, ...]
-    resumed: bool = False
-    runs: bool = False
-    placeholders_until_ms: int = 0
-    states_left_out: int = 0
-
-
-class WaitingSince(Record):
-    """An entry of `PendingAsk.waiting`."""
-
-    constraint: str
-    where: str
-    resource: str
-    at_ms: int
-
-
-class AskRecord(Record):
-    """`kept_by_preemption`: which of the reservations."""
-
-    ask: facts.Ask
-    seq: int
-    at_ms: int
-    pending: int = 0
-    asked: int = 0
-    reservations: tuple[str, ...] = ()
-    kept_by_preemption: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    refusal: str = ""
-    refused_at_ms: int = 0
-    waiting: tuple[WaitingSince, ...] = ()
-    preempted_at_ms: int = 0
-
-
-class AllocationRecord(Record):
-    fact: facts.Allocated
-    at_ms: int
-    asked_seq: int = 0
-    releasing: int = 0
-    releasing_ms: int = 0
-    overdue: bool = False
-    by_preemption: bool = False
-    replaced: str = ""
-    ask_over: bool = False
-
-
-class TaskGroupRecord(Record):
-    partition: str
-    application_id: str
-    name: str
-    min_resource: Resource
-    count: int = 0
-    replaced: int = 0
-    timed_out: int = 0
-    coming: int = 0
-    leaving: int = 0
-    free: tuple[str, ...] = ()
-
-
-class QuestionRecord(Record):
-    fact: facts.PredicateAsked
-
-
-class ReplacementRecord(Record):
-    """`ask`: None where it is still pending with the application, which then has it."""
-
-    fact: facts.Allocated
-    placeholder: str
-    question: int = 0
-    ask: AskRecord | None = None
-    answer_by_ms: int = 0
-
-
-class PreemptionRecord(Record):
-    partition: str
-    application_id: str
-    allocation_key: str
-    node_id: str
-    uuids: tuple[str, ...]
-    at_ms: int
-    question: int = 0
-
-
-class RejectionRecord(Record):
-    fact: facts.ApplicationRejected
-    at_ms: int
-
-
-class AlarmRecord(Record):
-    at_ms: int
-    kind: str
-    partition: str
-    application_id: str
-    key: str = ""
-
-
-# Saving
-
-
-def save(state: State) -> Iterator[Record]:
-    yield RmRecord(
-        state.registered, state.configuration, state.now_ms, state.inbox_seq, state.request_seq, state.request_part,
-        state.next_seq, state.next_allocation, state.next_question, state.registration, state.rm_state,
-        state.life,
-    )  # fmt: skip
-    for partition in state.partitions.values():
-        yield from _save_partition(partition)
-    for alarm in sorted(state.timers):
-        yield AlarmRecord(*alarm)
-
-
-def _save_partition(partition: Partition) -> Iterator[Record]:
-    yield PartitionRecord(
-        facts.PartitionAdded(partition.name, partition.settings), partition.draining, partition.preemption_refused_ms
-    )
-    for queue in partition.queues.values():
-        yield _saved_queue(partition.name, queue)
-    for node in partition.nodes.values():
-        yield NodeRecord(
-            facts.NodeAdded(partition.name, node.id, node.attributes, node.capacity, node.occupied, node.draining)
-        )
-    for application in partition.applications.values():
-        yield _saved_application(partition.name, application)
-    for application in partition.applications.values():
-        for pending in application.asks.values():
-            yield _saved_ask(partition, pending)
-    for a in partition.allocations.values():
-        yield AllocationRecord(
-            a.fact,
-            a.at_ms,
-            a.asked_seq,
-            a.releasing,
-            a.releasing_ms,
-            a.overdue,
-            a.by_preemption,
-            a.replaced,
-            a.ask_over,
-        )
-    for application in partition.applications.values():
-        for g in application.task_groups.values():
-            yield TaskGroupRecord(
-                partition.name, application.id, g.name, g.min_resource, g.count, g.replaced, g.timed_out, g.coming,
-                g.leaving, g.free.uuids(),
-            )  # fmt: skip
-    yield from _save_what_is_under_way(partition)
-    for rejected in partition.rejected.values():
-        yield RejectionRecord(rejected.fact, rejected.at_ms)
-
-
-def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
-    for question in partition.questions.values():
-        yield QuestionRecord(question.fact)
-    replacements = [r for a in partition.applications.values() for r in a.replacements.values()]
-    for r in sorted(replacements, key=lambda r: r.fact.uuid):  # in the order in which they were started
-        there = r.placeholder.application.asks.get(r.fact.allocation_key) is r.pending
-        was = None if there else _saved_ask(partition, r.pending)
-        yield ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was, r.answer_by_ms)
-    for (application_id, key), p in partition.preemptions.items():
-        yield PreemptionRecord(partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question)
-
-
-def _saved_queue(partition: str, queue: Queue) -> QueueRecord:
-    refusals = (
-        Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items()
-    )
-    added = facts.QueueAdded(partition, queue.path, queue.leaf, queue.managed, queue.settings)
-    return QueueRecord(added, queue.draining_since_ms, tuple(refusals))
-
-
-def _saved_application(partition: str, a: Application) -> ApplicationRecord:
-    accepted = facts.ApplicationAccepted(
-        partition, a.id, a.queue.path, a.user, a.groups, a.tags, a.execution_timeout_ms, a.placeholder_ask,
-        a.gang_scheduling_style,
-    )  # fmt: skip
-    log = tuple(StateChange(at_ms, state) for at_ms, state in a.log)
-    return ApplicationRecord(
-        accepted, a.seq, a.at_ms, log, a.resumed, a.runs, a.placeholders_until_ms, a.states_left_out
-    )
-
-
-def _saved_ask(partition: Partition, a: PendingAsk) -> AskRecord:
-    kept = tuple(node_id for node_id in a.reservations if partition.nodes[node_id].kept_by_preemption)
-    waiting = tuple(WaitingSince(*key, at_ms) for key, at_ms in (a.waiting or {}).items())
-    return AskRecord(
-        a.ask, a.seq, a.at_ms, a.pending, a.asked, tuple(a.reservations), kept, tuple(sorted(a.refused)), a.refusal,
-        a.refused_at_ms, waiting, a.preempted_at_ms,
-    )  # fmt: skip
-
-
-# Restoring
+from ..state.placeholders import FreePlaceholders
+from .records import (
+    AlarmRecord,
+    AllocationRecord,
+    ApplicationRecord,
+    AskRecord,
+    NodeRecord,
+    PartitionRecord,
+    PreemptionRecord,
+    QuestionRecord,
+    QueueRecord,
+    Record,
+    RejectionRecord,
+    ReplacementRecord,
+    RmRecord,
+    TaskGroupRecord,
+)
 
 
 def restore(rm_id: str, records: Iterable[Record]) -> State:

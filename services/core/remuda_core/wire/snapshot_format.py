@@ -15,11 +15,13 @@ from remuda_bus.log import Position
 from remuda_proto.remuda.v1 import log_pb2, snapshot_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
-from .. import facts, snapshot
+from .. import facts
 from ..limits import SNAPSHOT_RECORDS_PER_PIECE
-from ..snapshot import RESTORERS, Record
-from ..wire import RESOURCES, WRITERS, read_fact, read_logged_ask, snake, write_ask, write_resource
+from ..snapshot import RESTORERS, Record, records
 from . import schema
+from .allocations import read_logged_ask, write_ask
+from .facts import WRITERS, read_fact, snake
+from .resources import RESOURCES, write_resource
 
 FORMAT: Final = 1
 
@@ -28,12 +30,12 @@ class Unreadable(Exception):
     """It is not a whole snapshot of this RM in a format that this version knows."""
 
 
-def write(rm_id: str, position: Position, records: Iterable[Record]) -> Iterator[bytes]:
+def write(rm_id: str, position: Position, saved: Iterable[Record]) -> Iterator[bytes]:
     """In pieces; together they are one `Snapshot`."""
     yield snapshot_pb2.Snapshot(
         format=FORMAT, rm_id=rm_id, log_seq=position.seq, log_hash=position.hash
     ).SerializeToString()
-    count, left = 0, iter(records)
+    count, left = 0, iter(saved)
     while some := list(islice(left, SNAPSHOT_RECORDS_PER_PIECE)):
         piece = snapshot_pb2.Snapshot()
         for record in some:
@@ -99,8 +101,8 @@ def _conversion(type_name: str) -> tuple[ToMessage, FromMessage] | None:
     if type_name == "tuple[str, ...]":
         return list, tuple
     if type_name.startswith("tuple["):
-        return _many(*_of_record(getattr(snapshot, type_name.removeprefix("tuple[").removesuffix(", ...]"))))
-    kind = getattr(snapshot, type_name, None)
+        return _many(*_of_record(getattr(records, type_name.removeprefix("tuple[").removesuffix(", ...]"))))
+    kind = getattr(records, type_name, None)
     return None if kind is None else _of_record(kind)
 
 

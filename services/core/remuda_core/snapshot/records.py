@@ -1,0 +1,163 @@
+"""The records of a snapshot: one for the RM, and one for each partition, queue, node, application, ask, allocation …
+
+A record holds the fact that says the same, and beside it what later facts made of that. Each record comes behind those
+that it refers to. A new field of a record has a default, which is its value in older snapshots.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .. import facts
+from ..rules import connection
+from ..rules.resource import Resource
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    pass
+
+
+class RmRecord(Record):
+    registered: facts.RmRegistered | None = None
+    configuration: facts.ConfigurationApplied | None = None
+    now_ms: int = 0
+    inbox_seq: int = 0
+    request_seq: int = 0
+    request_part: int = 0
+    next_seq: int = 0
+    next_allocation: int = 0
+    next_question: int = 1
+    registration: int = 0
+    rm_state: str = connection.INIT
+    life: int = 0
+
+
+class PartitionRecord(Record):
+    added: facts.PartitionAdded
+    draining: bool = False
+    preemption_refused_ms: int = 0
+
+
+class Refusal(Record):
+    """An entry of `Queue.refusals`."""
+
+    resource: Resource
+    required_node: str
+    priority: int
+    at_ms: int
+
+
+class QueueRecord(Record):
+    added: facts.QueueAdded
+    draining_since_ms: int = 0
+    refusals: tuple[Refusal, ...] = ()
+
+
+class NodeRecord(Record):
+    added: facts.NodeAdded
+
+
+class StateChange(Record):
+    at_ms: int
+    state: str
+
+
+class ApplicationRecord(Record):
+    """`log` ends with the state it is in; see `Application`."""
+
+    accepted: facts.ApplicationAccepted
+    seq: int
+    at_ms: int
+    log: tuple[StateChange, ...]
+    resumed: bool = False
+    runs: bool = False
+    placeholders_until_ms: int = 0
+    states_left_out: int = 0
+
+
+class WaitingSince(Record):
+    """An entry of `PendingAsk.waiting`."""
+
+    constraint: str
+    where: str
+    resource: str
+    at_ms: int
+
+
+class AskRecord(Record):
+    """`kept_by_preemption`: which of the reservations."""
+
+    ask: facts.Ask
+    seq: int
+    at_ms: int
+    pending: int = 0
+    asked: int = 0
+    reservations: tuple[str, ...] = ()
+    kept_by_preemption: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    refusal: str = ""
+    refused_at_ms: int = 0
+    waiting: tuple[WaitingSince, ...] = ()
+    preempted_at_ms: int = 0
+
+
+class AllocationRecord(Record):
+    fact: facts.Allocated
+    at_ms: int
+    asked_seq: int = 0
+    releasing: int = 0
+    releasing_ms: int = 0
+    overdue: bool = False
+    by_preemption: bool = False
+    replaced: str = ""
+    ask_over: bool = False
+
+
+class TaskGroupRecord(Record):
+    partition: str
+    application_id: str
+    name: str
+    min_resource: Resource
+    count: int = 0
+    replaced: int = 0
+    timed_out: int = 0
+    coming: int = 0
+    leaving: int = 0
+    free: tuple[str, ...] = ()
+
+
+class QuestionRecord(Record):
+    fact: facts.PredicateAsked
+
+
+class ReplacementRecord(Record):
+    """`ask`: None where it is still pending with the application, which then has it."""
+
+    fact: facts.Allocated
+    placeholder: str
+    question: int = 0
+    ask: AskRecord | None = None
+    answer_by_ms: int = 0
+
+
+class PreemptionRecord(Record):
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    uuids: tuple[str, ...]
+    at_ms: int
+    question: int = 0
+
+
+class RejectionRecord(Record):
+    fact: facts.ApplicationRejected
+    at_ms: int
+
+
+class AlarmRecord(Record):
+    at_ms: int
+    kind: str
+    partition: str
+    application_id: str
+    key: str = ""

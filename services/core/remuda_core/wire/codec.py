@@ -1,0 +1,47 @@
+"""The commands of one commit, read; and its facts, written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+from .. import commands, facts
+from .commands import READERS
+from .facts import WRITERS
+
+
+class Scribe:
+    """Reads the commands of one commit and writes its facts. Remembers in which message an ask came: when it is
+    accepted, copying that is cheaper than writing it anew."""
+
+    def __init__(self) -> None:
+        self._asks: dict[int, tuple[facts.Ask, si.AllocationAsk]] = {}
+
+    def read(self, message: inbox_pb2.Command) -> tuple[str, Iterable[commands.Command]]:
+        """The name of what was asked, and one command per thing asked, in the order in which they are to be handled.
+        They are read one by one as they are taken: a message may hold tens of thousands."""
+        kind = message.WhichOneof("command")
+        if kind is None:
+            return "Nothing", []
+        name, read = READERS[kind]
+        asked = read(getattr(message, kind))
+        return name, self._remember(asked, message.allocation) if kind == "allocation" else asked
+
+    def _remember(self, asked: Iterable[commands.Command], request: si.AllocationRequest) -> Iterable[commands.Command]:
+        """The same; of each ask the message that it came in."""
+        original = iter(request.asks)
+        for command in asked:
+            if type(command) is commands.SubmitAsk:
+                self._asks[id(command.ask)] = (command.ask, next(original))
+            yield command
+
+    def write(self, decided: Iterable[facts.Fact], decision: log_pb2.Decision) -> None:
+        """Behind what the decision has."""
+        add, asks = decision.facts.add, self._asks
+        for fact in decided:
+            if type(fact) is facts.AskAccepted and (original := asks.get(id(fact.ask))) is not None:
+                add().ask_accepted.ask.CopyFrom(original[1])
+            else:
+                WRITERS[type(fact)](fact, add())

@@ -1,0 +1,102 @@
+"""Commands, out of the messages of the inbox.
+
+Reading never judges: every message that could be parsed becomes commands, and `decide` refuses those that are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from remuda_proto.constants import NODE_PARTITION
+from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+from .. import commands
+from .allocations import read_ask, read_reported
+from .configuration import read_configuration
+from .resources import read_resource, read_tags
+
+
+def read_register(message: inbox_pb2.Register) -> Iterable[commands.Command]:
+    yield commands.Register(
+        message.rm_id, read_configuration(message.configuration), message.version, message.policy_group,
+        dict(message.build_info), dict(message.extra_config), message.life, message.registration,
+    )  # fmt: skip
+
+
+def read_configure(message: inbox_pb2.Configure) -> Iterable[commands.Command]:
+    yield commands.Configure(read_configuration(message.configuration))
+
+
+def read_rm_connection(message: inbox_pb2.RmConnection) -> Iterable[commands.Command]:
+    yield commands.RmConnection(message.state, message.reason, message.registration)
+
+
+def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
+    for node in message.nodes:
+        existing = tuple(read_reported(allocation) for allocation in node.existingAllocations)
+        partition = node.attributes.get(NODE_PARTITION, "")
+        try:
+            action = si.NodeInfo.ActionFromRM.Name(node.action)
+        except ValueError:
+            action = str(node.action)
+        attributes = dict(node.attributes)
+        if node.action == si.NodeInfo.UPDATE and attributes.keys() == {NODE_PARTITION}:
+            attributes = {}  # every node comes with its partition: alone it is no new attribute
+        yield commands.UpdateNode(
+            partition, node.nodeID, action, attributes,
+            read_resource(node.schedulableResource) if node.HasField("schedulableResource") else None,
+            read_resource(node.occupiedResource) if node.HasField("occupiedResource") else None, existing,
+        )  # fmt: skip
+
+
+def read_application_request(message: si.ApplicationRequest) -> Iterable[commands.Command]:
+    for removed in message.remove:
+        yield commands.RemoveApplication(removed.partitionName, removed.applicationID)
+    for new in message.new:
+        yield commands.SubmitApplication(
+            new.partitionName, new.applicationID, new.queueName, new.ugi.user, tuple(new.ugi.groups), dict(new.tags),
+            new.executionTimeoutMilliSeconds, read_resource(new.placeholderAsk), new.gangSchedulingStyle,
+        )  # fmt: skip
+
+
+def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
+    """In the order in which the parts of one request take effect: what is reported, what is asked, what is released."""
+    for allocation in message.allocations:
+        yield commands.RecoverAllocation(read_reported(allocation))
+    for ask in message.asks:
+        yield commands.SubmitAsk(read_ask(ask, read_resource(ask.resourceAsk), read_tags(ask.tags)))
+    for release in message.releases.allocationsToRelease:
+        yield commands.ReleaseAllocation(
+            release.partitionName,
+            release.applicationID,
+            release.UUID,
+            release.terminationType,
+            release.message,
+            release.allocationKey,
+        )
+    for withdrawn in message.releases.allocationAsksToRelease:
+        yield commands.ReleaseAsk(
+            withdrawn.partitionName,
+            withdrawn.applicationID,
+            withdrawn.allocationKey,
+            withdrawn.terminationType,
+            withdrawn.message,
+        )
+
+
+def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[commands.Command]:
+    for answer in message.answers:
+        yield commands.AnswerPredicate(answer.partition, answer.question, answer.success, answer.reason)
+
+
+READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]]] = {
+    "register": ("Register", read_register),
+    "configure": ("Configure", read_configure),
+    "rm_connection": ("RmConnection", read_rm_connection),
+    "node": ("UpdateNode", read_node_request),
+    "application": ("UpdateApplication", read_application_request),
+    "allocation": ("UpdateAllocation", read_allocation_request),
+    "predicate_answers": ("AnswerPredicates", read_predicate_answers),
+}

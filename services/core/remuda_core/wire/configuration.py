@@ -1,0 +1,139 @@
+"""Configurations, both ways: remuda.v1.Configuration and the values of `settings`."""
+
+from __future__ import annotations
+
+from remuda_proto.remuda.v1 import config_pb2
+
+from .. import settings
+from .resources import read_resource, write_resource
+
+
+def read_configuration(message: config_pb2.Configuration) -> settings.Configuration:
+    partitions = tuple(read_partition(partition) for partition in message.partitions)
+    return settings.Configuration(
+        message.checksum, partitions, message.compatibility or "none", message.source,
+        read_timing(message.timing),
+    )  # fmt: skip
+
+
+def read_timing(message: config_pb2.Timing) -> settings.Timing:
+    """What the message leaves out lasts as long as usual."""
+    return settings.Timing(**{field.name: value for field, value in message.ListFields()})
+
+
+def write_timing(timing: settings.Timing) -> config_pb2.Timing:
+    return config_pb2.Timing(**{name: getattr(timing, name) for name in timing.__struct_fields__})
+
+
+def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSettings:
+    sort = message.node_sort_policy
+    weights = dict(sort.resource_weights) or {"vcore": 1.0, "memory": 1.0}
+    rules = tuple(read_rule(rule) for rule in message.placement_rules)
+    return settings.PartitionSettings(
+        message.name, read_queue(message.root), sort.type or "fair", weights, message.preemption_enabled, rules,
+        tuple(read_limit(limit) for limit in message.limits), message.preemption_threshold,
+        message.preemption_interval_ms,
+    )  # fmt: skip
+
+
+def write_partition(partition: settings.PartitionSettings) -> config_pb2.PartitionConfig:
+    return config_pb2.PartitionConfig(
+        name=partition.name,
+        root=write_queue(partition.root),
+        preemption_enabled=partition.preemption_enabled,
+        preemption_threshold=partition.preemption_threshold,
+        preemption_interval_ms=partition.preemption_interval_ms,
+        node_sort_policy=config_pb2.NodeSortPolicy(
+            type=partition.node_sort, resource_weights=partition.resource_weights
+        ),
+        placement_rules=[write_rule(rule) for rule in partition.placement_rules],
+        limits=[write_limit(limit) for limit in partition.limits],
+    )
+
+
+def read_queue(message: config_pb2.QueueConfig) -> settings.QueueSettings:
+    template = message.child_template if message.HasField("child_template") else None
+    return settings.QueueSettings(
+        message.name,
+        message.parent,
+        read_resource(message.guaranteed),
+        read_resource(message.max),
+        message.max_applications,
+        dict(message.properties),
+        message.admin_acl,
+        message.submit_acl,
+        None
+        if template is None
+        else settings.ChildTemplate(
+            template.max_applications,
+            dict(template.properties),
+            read_resource(template.guaranteed),
+            read_resource(template.max),
+        ),
+        tuple(read_limit(limit) for limit in message.limits),
+        tuple(read_queue(queue) for queue in message.queues),
+    )
+
+
+def write_queue(queue: settings.QueueSettings) -> config_pb2.QueueConfig:
+    template = queue.child_template
+    return config_pb2.QueueConfig(
+        name=queue.name,
+        parent=queue.parent,
+        guaranteed=write_resource(queue.guaranteed),
+        max=write_resource(queue.max),
+        max_applications=queue.max_applications,
+        properties=queue.properties,
+        admin_acl=queue.admin_acl,
+        submit_acl=queue.submit_acl,
+        child_template=None
+        if template is None
+        else config_pb2.ChildTemplate(
+            max_applications=template.max_applications,
+            properties=template.properties,
+            guaranteed=write_resource(template.guaranteed),
+            max=write_resource(template.max),
+        ),
+        limits=[write_limit(limit) for limit in queue.limits],
+        queues=[write_queue(child) for child in queue.queues],
+    )
+
+
+def read_limit(message: config_pb2.Limit) -> settings.Limit:
+    users, groups = tuple(message.users), tuple(message.groups)
+    return settings.Limit(
+        users, groups, read_resource(message.max_resources), message.max_applications, message.description
+    )
+
+
+def write_limit(limit: settings.Limit) -> config_pb2.Limit:
+    return config_pb2.Limit(
+        users=limit.users, groups=limit.groups, max_resources=write_resource(limit.max_resources),
+        max_applications=limit.max_applications, description=limit.description,
+    )  # fmt: skip
+
+
+def read_rule(message: config_pb2.PlacementRule) -> settings.PlacementRule:
+    chosen = message.filter if message.HasField("filter") else None
+    return settings.PlacementRule(
+        message.name,
+        message.create,
+        message.value,
+        None
+        if chosen is None
+        else settings.PlacementFilter(chosen.type or "allow", tuple(chosen.users), tuple(chosen.groups)),
+        read_rule(message.parent) if message.HasField("parent") else None,
+    )
+
+
+def write_rule(rule: settings.PlacementRule) -> config_pb2.PlacementRule:
+    chosen = rule.filter
+    return config_pb2.PlacementRule(
+        name=rule.name,
+        create=rule.create,
+        value=rule.value,
+        filter=None
+        if chosen is None
+        else config_pb2.PlacementFilter(type=chosen.type, users=chosen.users, groups=chosen.groups),
+        parent=None if rule.parent is None else write_rule(rule.parent),
+    )
