@@ -11,7 +11,6 @@ MAX_LINES = 400
 STILL_LONGER = {
     "services/core/remuda_core/index/queues.py": 787,
     "bus/tests/test_contract.py": 695,
-    "services/core/remuda_core/facts.py": 613,
     "tests/golden/language.py": 497,
     "tests/property/storm.py": 493,
     "services/core/remuda_core/index/nodes.py": 473,

@@ -1,0 +1,53 @@
+"""Facts about applications."""
+
+from __future__ import annotations
+
+from ..rules.resource import Resource
+from .fact import Fact, Tags
+
+
+class ApplicationAccepted(Fact):
+    partition: str
+    application_id: str
+    queue: str
+    user: str
+    groups: tuple[str, ...]
+    tags: Tags
+    execution_timeout_ms: int
+    placeholder_ask: Resource
+    gang_scheduling_style: str
+
+
+class ApplicationRejected(Fact):
+    """`recorded`: a record of it is kept."""
+
+    partition: str
+    application_id: str
+    reason: str
+    recorded: bool = False
+    queue: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class RejectionForgotten(Fact):
+    """The record of a rejected application is no longer kept."""
+
+    partition: str
+    application_id: str
+
+
+class ApplicationStateChanged(Fact):
+    partition: str
+    application_id: str
+    state: str
+    reason: str
+    at_ms: int
+    queue: str
+    allocated: Resource
+
+
+class ApplicationRemoved(Fact):
+    partition: str
+    application_id: str
+    queue: str
