@@ -41,7 +41,7 @@ NUMBERS = {
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
     "core/index/nodes.py": {"WORTH_LOOKING_BACK"},
     "core/index/queues.py": {"UNLIMITED"},
-    "core/facts.py": {"STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"},
+    "core/facts/allocations.py": {"STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"},
     "core/rules/properties.py": {"PREEMPTION_DELAY_MS"},  # what a queue has that says nothing: a setting
     "core/rules/resource.py": {"INT64_MAX", "INT64_MIN"},
     "core/rules/share.py": {"ONE"},

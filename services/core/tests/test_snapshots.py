@@ -1,5 +1,4 @@
-"""A snapshot and the rest of the log give the state there was; what cannot be read is passed over; what nobody needs
-goes."""
+"""Snapshots and the log behind them give the same state; unreadable snapshots are skipped; old ones are deleted."""
 
 from __future__ import annotations
 
