@@ -11,8 +11,17 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, Full, HistoryChanged, NoResponders, Unanswered, Unreadable
-from remuda_bus.log import LogEntry, LogReader, LogWriter, LostLeadership, Position, check_commit, check_published
+from remuda_bus.bus import Bus, Full, HistoryChanged, LogTrimmed, NoResponders, Unanswered, Unreadable
+from remuda_bus.log import (
+    LogEntry,
+    LogReader,
+    LogWriter,
+    LostLeadership,
+    Position,
+    check_commit,
+    check_published,
+    first_part,
+)
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
 from remuda_bus.streams.history_check import digest_of
@@ -160,6 +169,18 @@ async def test_a_trimmed_log(bus: Bus) -> None:
         three
     ]
     await behind.close()
+
+
+async def test_the_first_part_of_a_commit_by_any_of_its_parts(bus: Bus) -> None:
+    writer = LogWriter(bus, "a", Position())
+    one = await writer.append(commit("one"))
+    large = await writer.append(commit("large", facts=5_000))
+    for seq in range(one.seq + 1, large.seq + 1):
+        first, part = await first_part(bus, "a", seq)
+        assert (first, part.part, part.parent) == (one.seq + 1, 0, one.seq)
+    await bus.trim(subjects.LOG.name, subjects.log("a"), large.seq)
+    with pytest.raises(LogTrimmed, match=f"trimmed beyond {large.seq - 1}"):
+        await first_part(bus, "a", large.seq)
 
 
 async def test_another_trimmed_log(bus: Bus) -> None:

@@ -14,7 +14,7 @@ raises HistoryChanged, and no service goes on with that RM (ADR 0003, ADR 0024).
 """
 
 from remuda_bus.log.chain import START, Chain, LogEntry, Position
-from remuda_bus.log.checks import check_commit, check_published, check_retained, first_parent
+from remuda_bus.log.checks import check_commit, check_published, check_retained, first_parent, first_part
 from remuda_bus.log.parts import FactTooLarge, join_parts, split_commit
 from remuda_bus.log.reader import LogReader
 from remuda_bus.log.writer import LogWriter, LostLeadership
@@ -32,6 +32,7 @@ __all__ = [
     "check_published",
     "check_retained",
     "first_parent",
+    "first_part",
     "join_parts",
     "split_commit",
 ]

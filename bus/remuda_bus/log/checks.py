@@ -48,6 +48,19 @@ async def check_retained(bus: Bus, rm_id: str, position: Position) -> None:
         )
 
 
+async def first_part(bus: Bus, rm_id: str, seq: int) -> tuple[int, log_pb2.Commit]:
+    """The stream sequence of the first part of the commit that has a part at `seq`, and that part. Raises LogTrimmed
+    when the log no longer holds one of the parts up to `seq`."""
+    while True:
+        message = await bus.message_at(subjects.LOG.name, seq)
+        if message is None:
+            raise LogTrimmed(f"{subjects.log(rm_id)} has been trimmed beyond {seq}, which is part of a commit it holds")
+        part = log_pb2.Commit.FromString(message.payload)
+        if part.part == 0:
+            return seq, part
+        seq = part.parent
+
+
 async def check_published(bus: Bus, rm_id: str) -> None:
     """Check that the log holds the commits of the newest callbacks and of the newest event. Raises HistoryChanged."""
     published = [(subjects.CALLBACKS.name, subjects.callback(rm_id, kind)) for kind in subjects.CALLBACK_KINDS]

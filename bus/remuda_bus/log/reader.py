@@ -10,7 +10,7 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Reader
 from remuda_bus.log.chain import START, Chain, LogEntry, Position
-from remuda_bus.log.checks import check_commit, check_retained, first_parent
+from remuda_bus.log.checks import check_commit, check_retained, first_parent, first_part
 from remuda_proto.remuda.v1 import log_pb2
 
 log = structlog.get_logger()
@@ -45,7 +45,9 @@ class LogReader:
         the log does not hold that commit, and with `inclusive` LogTrimmed when the log was trimmed beyond it."""
         stream, subject = subjects.LOG.name, subjects.log(rm_id)
         if inclusive and after is not None and after.seq:
-            before = await _before(bus, rm_id, after)
+            await check_retained(bus, rm_id, after)
+            _, commit = await first_part(bus, rm_id, after.seq)
+            before = Position(commit.parent, commit.parent_hash)
             return cls(bus, rm_id, await bus.read(stream, subject, before.seq), before, commit_class)
         known = after or START
         return cls(bus, rm_id, await bus.read(stream, subject, known.seq, known.hash), after, commit_class)
@@ -101,17 +103,3 @@ class LogReader:
         await check_commit(self._bus, self._rm_id, head)
         if head.seq and await first_parent(self._bus, self._rm_id) > head.seq:
             raise LogTrimmed(f"{self._subject} has been trimmed beyond {head.seq}, up to which it was read")
-
-
-async def _before(bus: Bus, rm_id: str, position: Position) -> Position:
-    """The parent of a commit. Raises HistoryChanged, LogTrimmed."""
-    await check_retained(bus, rm_id, position)
-    seq = position.seq
-    while True:
-        message = await bus.message_at(subjects.LOG.name, seq)
-        if message is None:
-            raise LogTrimmed(f"{subjects.log(rm_id)} has been trimmed beyond {seq}, from which it was to be read on")
-        part = log_pb2.Commit.FromString(message.payload)
-        if part.part == 0:
-            return Position(part.parent, part.parent_hash)
-        seq = part.parent
