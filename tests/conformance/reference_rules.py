@@ -28,10 +28,12 @@ from remuda_core.decide import BY_COMMAND, allocation, ask, expire, names, node,
 from remuda_core.facts import Ask, NodeReserved, NodeUnreserved
 from remuda_core.index import nodes
 from remuda_core.index.admission import full_queue, limit_of
+from remuda_core.index.ask_classes import AskClass
 from remuda_core.index.gang_changes import change_task_group
 from remuda_core.index.index import Index
+from remuda_core.index.leaf_order import LeafOrder
 from remuda_core.index.partition import PartitionIndex
-from remuda_core.index.queues import AskClass, LeafOrder, ParentOrder, QueueOrder
+from remuda_core.index.queue_order import ParentOrder, QueueOrder
 from remuda_core.rules import placement
 from remuda_core.rules.lifecycle import COMPLETE, COMPLETING
 from remuda_core.rules.placement import Applicant, NotPlaced, Placed, Queues

@@ -40,7 +40,7 @@ NUMBERS = {
     # How far structures of the index grow before they are put in order: any number would do.
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
     "core/index/nodes.py": {"WORTH_LOOKING_BACK"},
-    "core/index/queues.py": {"UNLIMITED"},
+    "core/index/queue_order.py": {"UNLIMITED"},
     "core/facts/allocations.py": {"STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"},
     "core/rules/properties.py": {"PREEMPTION_DELAY_MS"},  # what a queue has that says nothing: a setting
     "core/rules/resource.py": {"INT64_MAX", "INT64_MIN"},
@@ -74,7 +74,7 @@ BOUNDED_BY = {
     "bus/nats/message_buffer.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},
     "sdk/callback_consumer.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
     "core/index/lazy_ranking.py": {"self._line": "cut where it is some times longer than members are many"},
-    "core/index/queues.py": {"self.best": "the asks of an application"},
+    "core/index/asks_by_turn.py": {"self.best": "the asks of an application"},
     "core/shell/leader.py": {
         "self._questions": "REQUESTS_AT_ONCE of the process, in limits.py of the bus",
         "messages": "one batch: the next is taken when it is empty",

@@ -9,7 +9,6 @@ ROOMS = ("proto", "bus", "sdk", "services", "cli", "tests", "docs", "bench", "de
 MAX_LINES = 400
 
 STILL_LONGER = {
-    "services/core/remuda_core/index/queues.py": 787,
     "bus/tests/test_contract.py": 695,
     "tests/golden/language.py": 497,
     "tests/property/storm.py": 493,

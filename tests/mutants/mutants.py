@@ -169,12 +169,15 @@ PASS: Final = (
         ("scheduling_while_paused", "14: nothing new while the RM is away", "    if state.rm_state != RUNNING:\n        return\n", ""),
     ),
     *_of(
-        "index.queues",
+        "index.queue_order",
         ("queues_not_by_priority", "9: priority first", "return (-queue.priority, share, -self.weight, queue.path)", "return (share, -queue.priority, -self.weight, queue.path)"),
         ("smaller_pending_first", "9: the larger pending amount first", "return (-queue.priority, share, -self.weight, queue.path)", "return (-queue.priority, share, self.weight, queue.path)"),
+        ("held_quota_is_taken", "13: what is kept under a maximum for a preempting ask is left to no other", "            if held:\n                over += held.get(name, 0)\n", ""),
+    ),
+    *_of(
+        "index.leaf_order",
         ("fifo_not_by_priority", "9: fifo is by priority, then age", "return (-application.priority, application.seq)", "return (application.seq, -application.priority)"),
         ("fair_not_by_priority", "9: fair is by priority, then share", "return (-application.priority, shares, application.id)", "return (shares, -application.priority, application.id)"),
-        ("held_quota_is_taken", "13: what is kept under a maximum for a preempting ask is left to no other", "            if held:\n                over += held.get(name, 0)\n", ""),
     ),
     *_of(
         "index.scores",

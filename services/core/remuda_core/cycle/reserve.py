@@ -7,10 +7,10 @@ from collections.abc import Generator
 from .. import facts
 from ..facts import Fact
 from ..index.admission import exceeds, full_queue
+from ..index.ask_classes import AskClass
 from ..index.fit_list import covers
 from ..index.nodes import Demand
 from ..index.partition import PartitionIndex
-from ..index.queues import AskClass
 from ..state import Node, Partition, PendingAsk, State
 from .place import placed
 

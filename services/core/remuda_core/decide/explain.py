@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from .. import facts
 from ..explain.constraints import OF_NODES, node_constraints, pieces_allowed, room_constraints, standing_constraints
 from ..facts import Constraint, Fact
+from ..index.ask_classes import ApplicationAsks
 from ..index.nodes import Demand
 from ..index.partition import PartitionIndex
-from ..index.queues import ApplicationAsks
 from ..limits import (
     EXPLAIN_AFTER_MS,
     EXPLAIN_AGAIN_MS,

@@ -27,8 +27,8 @@ from typing import Final
 from ..cycle.preemption_plan import obstacle
 from ..facts import Constraint
 from ..index.admission import NOTHING_HELD
+from ..index.leaf_order import LeafOrder
 from ..index.partition import PartitionIndex
-from ..index.queues import LeafOrder
 from ..limits import ALLOCATIONS_PER_RM
 from ..rules import lifecycle
 from ..rules.properties import is_state_aware

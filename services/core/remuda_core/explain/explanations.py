@@ -5,8 +5,8 @@ others that are like it. Nothing may change meanwhile.
 from __future__ import annotations
 
 from ..facts import Constraint
+from ..index.ask_classes import ApplicationAsks
 from ..index.index import Index
-from ..index.queues import ApplicationAsks
 from ..rules.connection import RUNNING
 from ..rules.required_node import required_node
 from ..rules.resource import items_of

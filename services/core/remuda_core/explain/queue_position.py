@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from ..index.index import Index
+from ..index.leaf_order import LeafOrder
 from ..index.partition import PartitionIndex
-from ..index.queues import LeafOrder
 from ..state import Application, PendingAsk, Queue
 
 

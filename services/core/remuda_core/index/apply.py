@@ -15,6 +15,7 @@ from ..evolve.asks import AskGone
 from ..evolve.nodes import NodeGone
 from ..rules import lifecycle
 from ..state import Allocation, Application, Node, PendingAsk, Question, Queue, Replacement
+from .ask_classes import ApplicationAsks
 from .asks import add_ask, asks_less, left_queue, move_ask, priority_fell, priority_rose, remove_ask, state_changed
 from .gang_changes import change_task_group, start_replacement
 from .limit_changes import settle_slots
@@ -23,7 +24,6 @@ from .partition import PartitionIndex
 from .placements import place_ask
 from .preemption_changes import settle_preemption
 from .queue_changes import EVERYWHERE, add_queue, queue_reordered, remove_queue
-from .queues import ApplicationAsks
 from .reserved_nodes import reserve_node, unreserve_node
 
 # Queues

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..state import Application, PendingAsk
+from .ask_classes import ApplicationAsks
 from .gangs import Awaiting
+from .leaf_order import LeafOrder
 from .limit_changes import settle_slots
 from .partition import PartitionIndex
 from .preemption_changes import add_preemptor, preemptor_over
-from .queues import ApplicationAsks, LeafOrder
 
 
 def add_ask(index: PartitionIndex, ask: PendingAsk) -> None:

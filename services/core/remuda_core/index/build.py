@@ -9,9 +9,9 @@ from ..state import Application, Partition
 from . import gangs
 from .asks import add_ask, state_changed
 from .gang_changes import gang_for
+from .leaf_order import LeafOrder
 from .limit_changes import note_slots
 from .partition import PartitionIndex
-from .queues import LeafOrder
 
 
 def build(partition: Partition, timing: Timing) -> PartitionIndex:
@@ -52,7 +52,7 @@ def empty(index: PartitionIndex, leaf: LeafOrder) -> None:
     for ask_class in ask_classes.values():
         ask_class.ranking.members.clear()  # one that grows old is not looked at any more
         ask_class.wait_no_more()
-        index.ask_class_gone(ask_class)
+        index.ask_class_gone(leaf, ask_class)
     for application in leaf.queue.applications.values():
         if (gang := index.gangs.get(application)) is not None:
             index.blocked.pop(gang, None)

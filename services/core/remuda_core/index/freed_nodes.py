@@ -13,9 +13,10 @@ from typing import Protocol
 
 from ..limits import GAPS
 from ..state import Node, PendingAsk
+from .ask_classes import AskClass
 from .fit_list import Rank, Vector, covers
+from .leaf_order import LeafOrder
 from .nodes import Demand, NodeIndex
-from .queues import AskClass, LeafOrder
 
 
 class Index(Protocol):

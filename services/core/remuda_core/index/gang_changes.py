@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..state import Application, PendingAsk, TaskGroup
+from .ask_classes import ApplicationAsks
 from .asks import add_ask, leave_line, remove_ask
 from .gangs import Awaiting, Gang
 from .partition import PartitionIndex
 from .preemption_changes import may_preempt, preemptor_over
-from .queues import ApplicationAsks
 
 
 def gang_for(index: PartitionIndex, application: Application) -> Gang:

@@ -10,11 +10,14 @@ from __future__ import annotations
 from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of
 from ..state import Application, PendingAsk, TaskGroup
+from .asks_by_turn import AsksByTurn
+from .fit_list import Rank
 from .lazy_ranking import Entry
-from .queues import Asks, LeafOrder, ParentOrder, Rank, Serving
+from .leaf_order import LeafOrder
+from .queue_order import ParentOrder, QueueOrder, Serving
 
 
-class Awaiting(Asks):
+class Awaiting(AsksByTurn):
     """The asks of an application that wait for places of one task group, and want the same."""
 
     __slots__ = ("gang", "group")
@@ -60,7 +63,7 @@ class Gang:
         self.leaf.index.lines[ask] = line
 
     def settle(self, name: str) -> None:
-        """Asks or places of a task group came or went: find out whether it is ready, and take part or not."""
+        """AsksByTurn or places of a task group came or went: find out whether it is ready, and take part or not."""
         lines = self.waiting.get(name, {})
         for want in [want for want, line in lines.items() if line.head() is None]:
             del lines[want]
@@ -105,11 +108,12 @@ def leave(gang: Gang) -> None:
 
 
 def first(root: ParentOrder | LeafOrder) -> Gang | None:
-    order = root
+    order: QueueOrder = root
     while isinstance(order, ParentOrder):
         serving = order.gangs.first()
         if serving is None:
             return None
         order = serving.order
+    assert isinstance(order, LeafOrder), "queues are parents or leaves"
     found = order.gangs.first()
     return found if isinstance(found, Gang) else None

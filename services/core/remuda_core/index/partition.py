@@ -18,15 +18,17 @@ from ..rules.share import weight
 from ..settings import Timing
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import gangs
+from .ask_classes import ApplicationAsks, AskClass
 from .blocked import BlockedBy
 from .bound_preemptors import BoundPreemptors
 from .demands import Demands, fitting, key_of
 from .fit_list import HIDDEN, Rank, Vector
 from .freed_nodes import FreedNodes
 from .gangs import Awaiting, Gang
+from .leaf_order import LeafOrder
 from .nodes import Demand, NodeIndex
 from .preemptors import Preemptors
-from .queues import UNLIMITED, ApplicationAsks, AskClass, LeafOrder, ParentOrder
+from .queue_order import UNLIMITED, ParentOrder
 from .reservations import Reservations
 from .reserving_demands import ReservingDemands
 
@@ -247,15 +249,15 @@ class PartitionIndex:
         """The ask it is reserved for may preempt there by now."""
         self.bound.node_changed(node)
 
-    def ask_class_opened(self, ask_class: AskClass) -> None:
-        self.leaves[ask_class.leaf] = None
+    def ask_class_opened(self, leaf: LeafOrder, ask_class: AskClass) -> None:
+        self.leaves[leaf] = None
         self.demands.count_ask_class(ask_class.demand)
 
-    def ask_class_gone(self, ask_class: AskClass) -> None:
+    def ask_class_gone(self, leaf: LeafOrder, ask_class: AskClass) -> None:
         demand = ask_class.demand
         self.parked.leave(ask_class)
-        if not ask_class.leaf.ask_classes:
-            self.leaves.pop(ask_class.leaf, None)
+        if not leaf.ask_classes:
+            self.leaves.pop(leaf, None)
         demand.closed_ask_classes.pop(ask_class, None)
         demand.aged -= ask_class.aged
         self.demands.uncount_ask_class(demand)

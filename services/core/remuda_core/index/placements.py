@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..facts import Allocated, PredicateAsked
 from ..state import Node, PendingAsk
+from .ask_classes import ApplicationAsks
 from .asks import asks_less, priority_fell
 from .gang_changes import change_task_group
 from .gangs import Awaiting
@@ -11,7 +12,6 @@ from .limit_changes import settle_slots
 from .node_changes import shares_changed
 from .partition import PartitionIndex
 from .preemption_changes import preemptor_over, settle_preemption
-from .queues import ApplicationAsks
 
 
 def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: PendingAsk) -> None:

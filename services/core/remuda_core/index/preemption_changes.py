@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..rules.required_node import required_node
 from ..state import PendingAsk
+from .leaf_order import LeafOrder
 from .limit_changes import place_given_up
 from .partition import PartitionIndex
-from .queues import LeafOrder
 
 
 def add_preemptor(index: PartitionIndex, ask: PendingAsk) -> None:

@@ -16,10 +16,11 @@ from ..rules.properties import preemption_delay_ms, sort_policy, sorts_by_priori
 from ..settings import QueueSettings
 from ..state import Queue
 from .build import empty, fill
+from .leaf_order import LeafOrder
 from .limit_changes import note_slots, wake_all_stalled, wake_at
 from .partition import PartitionIndex
 from .preemption_changes import add_preemptors_again
-from .queues import LeafOrder, ParentOrder, QueueOrder
+from .queue_order import ParentOrder, QueueOrder
 
 # What of a partition's settings changes the score of every node, or the turn of every ask that may preempt.
 EVERYWHERE: Final = ("node_sort", "resource_weights", "preemption_enabled", "preemption_interval_ms")

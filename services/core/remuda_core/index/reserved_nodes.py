@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..state import Node, PendingAsk
+from .ask_classes import ApplicationAsks
 from .asks import leave_line, line_up
 from .node_changes import change_node
 from .partition import PartitionIndex
-from .queues import ApplicationAsks
 
 
 def reserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:

@@ -12,10 +12,10 @@ from itertools import islice
 
 from ..limits import LEFTOVERS, RESERVATION_WAKES, RESERVATION_WORK_PER_PASS
 from ..state import Node, Partition, PendingAsk
+from .ask_classes import AskClass
 from .demands import Demands
 from .fit_list import Vector, covers
 from .nodes import Demand, NodeIndex
-from .queues import AskClass
 
 
 class ReservingDemands:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ...index.ask_classes import Admission, AskClass
+from ...index.asks_by_turn import AsksByTurn
+from ...index.leaf_order import LeafOrder
 from ...index.partition import PartitionIndex
-from ...index.queues import Admission, AskClass, Asks, LeafOrder
 from ...rules import lifecycle
 from ...rules.properties import is_state_aware
 from ...rules.required_node import required_node
@@ -73,7 +75,7 @@ def _lines(ask_class: AskClass, index: PartitionIndex) -> dict[str, list[Pending
     return {line.application.id: list(asks_of(line, index)) for line in ask_class.ranking.members}
 
 
-def asks_of(line: Asks, index: PartitionIndex) -> Iterator[PendingAsk]:
+def asks_of(line: AsksByTurn, index: PartitionIndex) -> Iterator[PendingAsk]:
     """In the order in which the line gives them out."""
     seen: set[int] = set()
     head = line.head()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from ...index.ask_classes import AskClass
 from ...index.fit_list import covers
 from ...index.nodes import Demand
 from ...index.partition import PartitionIndex
 from ...index.preemptors import can_preempt
-from ...index.queues import AskClass
 from ...rules.required_node import required_node
 from ...state import Node, Partition
 from .reservations import check_reservation

@@ -1,12 +1,13 @@
-"""Asks that wait for the place of a placeholder, compared with the task groups."""
+"""AsksByTurn that wait for the place of a placeholder, compared with the task groups."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
 
+from ...index.leaf_order import LeafOrder
 from ...index.partition import PartitionIndex
-from ...index.queues import LeafOrder, ParentOrder
+from ...index.queue_order import ParentOrder
 from ...rules.required_node import required_node
 from ...rules.resource import Items, items_of
 from ...state import PendingAsk, Queue

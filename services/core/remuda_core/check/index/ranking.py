@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...index.fit_list import covers
 from ...index.lazy_ranking import LazyRanking
+from ...index.leaf_order import LeafOrder
 from ...index.partition import PartitionIndex
-from ...index.queues import LeafOrder, ParentOrder
+from ...index.queue_order import ParentOrder
 from ...rules.share import weight
 from ...state import Queue
 

@@ -1,0 +1,109 @@
+"""Asks by priority, then by age (semantics section 9)."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterator
+
+from ..limits import LEFTOVERS
+from ..state import PendingAsk
+
+
+class AsksByTurn:
+    """By priority, then by age. Asks mostly come in the order of their age, and all have one priority; those that were
+    withdrawn stay until they come to the front, or outnumber the others."""
+
+    __slots__ = ("best", "lower", "priority", "tidy_at", "withdrawn")
+
+    def __init__(self) -> None:
+        self.best: deque[PendingAsk] = deque()  # the ones of the highest priority, and which that is
+        self.priority = 0
+        self.lower: dict[int, deque[PendingAsk]] | None = None
+        self.withdrawn = 0
+        self.tidy_at = LEFTOVERS  # at how many withdrawn ones to look whether they are too many
+
+    def add(self, ask: PendingAsk) -> None:
+        asks = self.best if ask.ask.priority == self.priority else self._another(ask.ask.priority)
+        if asks and asks[-1].seq > ask.seq:
+            insort(asks, ask, key=lambda pending: pending.seq)
+        else:
+            asks.append(ask)
+
+    def _another(self, priority: int) -> deque[PendingAsk]:
+        """Those of another priority than the best had so far."""
+        lower = self.lower = self.lower or {}
+        if priority < self.priority and (self.best or lower):
+            return lower.setdefault(priority, deque())
+        if self.best:
+            lower[self.priority] = self.best
+            self.best = deque()
+        self.priority = priority
+        return self.best
+
+    def remove(self, ask: PendingAsk) -> None:
+        """It waits no more, or elsewhere. Mostly it is the first."""
+        best = self.best
+        if best and best[0] is ask:
+            best.popleft()
+        elif ask.ask.priority == self.priority or self.lower is None:
+            best.remove(ask)
+        else:
+            asks = self.lower[ask.ask.priority]
+            asks.remove(ask)
+            if not asks:
+                del self.lower[ask.ask.priority]
+
+    def withdraw(self) -> None:
+        """One of them is not asked any more: its `free` is 0."""
+        self.withdrawn += 1
+        if self.withdrawn >= self.tidy_at:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        lower = self.lower or {}
+        there = len(self.best) + sum(map(len, lower.values()))
+        if 2 * self.withdrawn > there:
+            self.best = deque(ask for ask in self.best if ask.free)
+            kept = {priority: deque(ask for ask in asks if ask.free) for priority, asks in lower.items()}
+            self.lower = {priority: asks for priority, asks in kept.items() if asks} or None
+            there -= self.withdrawn
+            self.withdrawn = 0
+        self.tidy_at = max(LEFTOVERS, there // 2 + 1)
+
+    def leave(self, moving: set[str]) -> None:
+        """Those with these keys wait elsewhere from now on."""
+        waiting = [ask for _, asks in self.by_turn() for ask in asks if ask.free]
+        self.best = deque()
+        self.lower = None
+        self.withdrawn = 0
+        for ask in waiting:
+            if ask.ask.allocation_key not in moving:
+                self.add(ask)
+
+    def by_turn(self) -> Iterator[tuple[int, deque[PendingAsk]]]:
+        """The asks of each priority, from high to low."""
+        yield self.priority, self.best
+        if self.lower:
+            yield from sorted(self.lower.items(), reverse=True)
+
+    def count(self) -> int:
+        """How many asks wait in it."""
+        return sum(1 for _, asks in self.by_turn() for ask in asks if ask.free)
+
+    def oldest(self) -> PendingAsk | None:
+        first = (next((ask for ask in asks if ask.free), None) for _, asks in self.by_turn())
+        return min((ask for ask in first if ask is not None), key=lambda ask: ask.at_ms, default=None)
+
+    def head(self) -> PendingAsk | None:
+        asks = self.best
+        while True:
+            while asks:
+                if asks[0].free:
+                    return asks[0]
+                asks.popleft()
+                self.withdrawn -= 1
+            if not self.lower:
+                return None
+            self.priority = max(self.lower)
+            self.best = asks = self.lower.pop(self.priority)

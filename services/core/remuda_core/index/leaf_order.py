@@ -1,0 +1,314 @@
+"""Keep the asks of a leaf queue in scheduling order (semantics section 9) as facts change them.
+
+    LeafOrder                its ask classes, in a FitList: the best one that fits the headroom
+      AskClass               its applications' asks, in a ranking, see `ask_classes`
+
+An ask class that a limit stands in the way of is parked there by the index until the limit gives way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from operator import neg
+from typing import Any, Protocol
+
+from ..limits import LEFTOVERS
+from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
+from ..rules.share import raw_shares, share_list, weight
+from ..state import Application, PendingAsk, Queue, Tracker
+from .ask_classes import Admission, ApplicationAsks, AskClass
+from .blocked import BlockedBy
+from .fit_list import FitList, Rank, Vector, covers
+from .lazy_ranking import LazyRanking, Member
+from .nodes import Demand
+from .preemptors import Preemptors
+from .queue_order import ParentOrder, QueueIndex, QueueOrder
+from .stateaware_turn import StateawareTurn
+
+
+class LeafQueueIndex(QueueIndex, Protocol):
+    """The index, as the orders of leaf queues see it."""
+
+    @property
+    def lines(self) -> MutableMapping[PendingAsk, Any]: ...
+    @property
+    def gangs(self) -> Mapping[Application, Member]: ...
+    @property
+    def blocked(self) -> MutableMapping[Any, None]: ...
+    @property
+    def unexplained(self) -> dict[ApplicationAsks, None]: ...
+    @property
+    def parked(self) -> BlockedBy[AskClass]: ...
+    @property
+    def preemptors(self) -> Preemptors | None: ...
+    def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None: ...
+    def age(self, ask_class: AskClass, ask: PendingAsk) -> None: ...
+    def look_again(self, ask_class: AskClass) -> None: ...
+    def ask_class_opened(self, leaf: LeafOrder, ask_class: AskClass) -> None: ...
+    def ask_class_gone(self, leaf: LeafOrder, ask_class: AskClass) -> None: ...
+
+
+class LeafOrder(QueueOrder):
+    __slots__ = (
+        "ask_classes",
+        "by_priority",
+        "closed",
+        "dirty_ask_classes",
+        "fair",
+        "found",
+        "found_under",
+        "gangs",
+        "lines",
+        "numbers",
+        "only",
+        "order",
+        "stateaware_turn",
+    )
+
+    index: LeafQueueIndex
+
+    def __init__(self, queue: Queue, above: ParentOrder | None, index: LeafQueueIndex) -> None:
+        super().__init__(queue, above, index)
+        policy = sort_policy(queue.settings.properties)
+        self.fair = policy == FAIR
+        self.stateaware_turn = StateawareTurn() if policy == STATE_AWARE else None
+        self.by_priority = sorts_by_priority(queue.settings.properties)
+        self.ask_classes: dict[tuple[Demand, Admission], AskClass] = {}
+        self.only: AskClass | None = None  # the ask class, when there is one
+        self.lines: dict[Application, dict[Demand, ApplicationAsks]] = {}
+        self.order: FitList[AskClass] = FitList(len(index.names))
+        self.closed: FitList[AskClass] = FitList(len(index.names))  # ask classes that wait for a gap
+        # Applications with placeholders that can be replaced now.
+        self.gangs: LazyRanking[Member] = LazyRanking()
+        # The ask class found last, and under which headroom: as long as there is no more room, no ask class before it
+        # fits. None: another may have come before it.
+        self.found: AskClass | None = None
+        self.found_under: Vector = index.no_limits
+        self.dirty_ask_classes: list[AskClass] = []
+        self.numbers = 0
+
+    def total_changed(self) -> None:
+        super().total_changed()
+        if self.fair:
+            self.rank_applications()
+
+    def rank_applications(self) -> None:
+        """Their shares are measured by something else."""
+        for application in self.lines:
+            self.application_changed(application)
+        for gang in self.gangs.members:
+            self.gangs.touch(gang)
+
+    def _weight(self) -> int:
+        return weight(self.queue.asked, self.index.scales)
+
+    def first(self, negated_headroom: Vector | None) -> AskClass | None:
+        """The best ask class that fits the headroom and may fit a node."""
+        if self.dirty_ask_classes:
+            self._settle()
+        only = self.only
+        if only is not None:
+            if not only.open or (negated_headroom is not None and not covers(only.room, negated_headroom)):
+                return None
+            if not only.demand.live:
+                only.close()
+            elif not only.limited or self._passes(only):
+                return only
+            return None
+        negated_headroom = negated_headroom or self.index.no_limits
+        ask_class = self.found
+        if (
+            ask_class is None
+            or not covers(ask_class.room, negated_headroom)
+            or not covers(negated_headroom, self.found_under)
+        ):
+            ask_class = self.order.first(negated_headroom)
+        while ask_class is not None:
+            if not ask_class.demand.live:
+                ask_class.close()
+            elif not ask_class.limited or self._passes(ask_class):
+                self.found, self.found_under = ask_class, negated_headroom
+                return ask_class
+            ask_class = self.order.first(negated_headroom)
+        return None
+
+    def first_closed(self, room: Vector) -> AskClass | None:
+        """The best ask class that waits for a gap and fits this one, `room`, and the headroom."""
+        negated_headroom: Vector = tuple(map(neg, room))
+        for queue in self.queue.path_to_root:
+            if (order := self.index.order_of(queue)) is not None and order.limited:
+                negated_headroom = order.negated_headroom(negated_headroom)
+        if self.dirty_ask_classes:
+            self._settle()
+        only = self.only
+        if only is not None:
+            if only.open and not only.demand.live:
+                only.close()
+            fits = only.waits and covers(only.demand.negated, negated_headroom)
+            return only if fits and (not only.limited or self._passes(only)) else None
+        while (ask_class := self.order.first(negated_headroom)) is not None and not ask_class.demand.live:
+            ask_class.close()  # it was not looked at since its demand closed
+        while (ask_class := self.closed.first(negated_headroom)) is not None:
+            if not ask_class.limited or self._passes(ask_class):
+                return ask_class
+        return None
+
+    def _passes(self, ask_class: AskClass) -> bool:
+        """The ask class's limits let its asks pass; if not, it is parked at one that does not."""
+        limit = ask_class.in_the_way()
+        if limit is not None:
+            self.index.park(ask_class, limit)
+        return limit is None
+
+    def _settle(self) -> None:
+        for ask_class in self.dirty_ask_classes:
+            ask_class.dirty = False
+            if ask_class.ranking.members and (ask_class.open or ask_class.waits) and ask_class is not self.only:
+                rank = ask_class.rank_now()
+                if rank != ask_class.rank and not (self.closed if ask_class.waits else self.order).move(
+                    ask_class, rank
+                ):
+                    self.found = None
+        self.dirty_ask_classes.clear()
+
+    # What happens to asks
+
+    def add(self, ask: PendingAsk, demand: Demand, more: int) -> None:
+        """`more`: the weight of what is asked in addition."""
+        application = ask.application
+        lines = self.lines.setdefault(application, {})
+        line = lines.get(demand)
+        if line is None:
+            ask_class = self._ask_class(demand, self._admission(application))
+            line = lines[demand] = ApplicationAsks(application, ask_class)
+            self.index.unexplained[line] = None
+            ask_class.ranking.enter(line)
+            if len(lines) == 1:
+                self.asks(application)
+        line.add(ask)
+        self.index.lines[ask] = line
+        self._waits_since(line.ask_class, ask)
+        if self.only is None:
+            line.ask_class.touch()
+        self.enter(more)
+
+    def _waits_since(self, ask_class: AskClass, ask: PendingAsk | None) -> None:
+        """One more ask in an ask class: it may be the oldest."""
+        if ask is not None and ask.at_ms < ask_class.since_ms:
+            self.index.age(ask_class, ask)
+        if not ask_class.open:
+            self.index.look_again(ask_class)
+
+    def taken(self, line: ApplicationAsks) -> None:
+        """An allocation was made for the first ask of a line, or an ask went: what is first may be another."""
+        ask_class = line.ask_class
+        if line.head() is None:
+            self._drop(line)
+        if not ask_class.open:
+            self.index.look_again(ask_class)
+        if self.fair:
+            self.application_changed(line.application)
+        if self.only is None:
+            ask_class.touch()
+
+    def application_rank(self, application: Application) -> Rank:
+        if self.fair:
+            if self.index.raw_shares:
+                shares = raw_shares(application.allocated, self.queue.settings.guaranteed)
+            else:
+                shares = share_list(application.allocated, self.index.partition.total)
+            if self.by_priority:
+                return (-application.priority, shares, application.id)
+            return (shares, -application.priority, application.id)
+        if self.by_priority:
+            return (-application.priority, application.seq)
+        return (application.seq, -application.priority)
+
+    def application_changed(self, application: Application) -> None:
+        """Its share or priority changed: another ask may be first in its ask classes."""
+        gangs = self.index.gangs
+        if gangs and application in gangs:
+            self.gangs.touch(gangs[application])
+        for line in self.lines.get(application, {}).values():
+            line.ask_class.ranking.touch(line)
+            line.ask_class.touch()
+            if not line.ask_class.open:
+                self.index.look_again(line.ask_class)
+
+    # What stands in an application's way
+
+    def regroup(self, application: Application) -> None:
+        """Its standing is another: so are the ask classes of its lines."""
+        if self.index.preemptors is not None:
+            self.index.preemptors.wake_application(application)
+        lines = self.lines.get(application)
+        if not lines:
+            return
+        admission = self._admission(application)
+        for demand, line in lines.items():
+            old, new = line.ask_class, self._ask_class(demand, admission)
+            if old is new:
+                continue
+            self._leave(old, line)
+            line.ask_class = new
+            new.ranking.enter(line)
+            self._waits_since(new, line.oldest())
+            if self.only is None:
+                new.touch()
+                old.touch()
+        self.enter()
+
+    def asks(self, application: Application) -> None:
+        """It asks for something, maybe for the first time or again."""
+        if self.stateaware_turn is not None:
+            self.stateaware_turn.asks(application)
+            self.take_stateaware_turn(self.stateaware_turn)
+
+    def take_stateaware_turn(self, stateaware_turn: StateawareTurn) -> None:
+        """It may be another's turn to start."""
+        for application in stateaware_turn.settle():
+            self.regroup(application)
+
+    def holds_back(self, application: Application) -> bool:
+        """It is another's turn to start."""
+        return self.stateaware_turn is not None and self.stateaware_turn.hold_back(application)
+
+    def _admission(self, application: Application) -> Admission:
+        held_back = self.holds_back(application)
+        if not application.trackers and not application.application_limits:
+            return (held_back, (), ())
+        trackers = tuple(tracker for tracker in application.trackers if tracker.limit.max_resources)
+        return (held_back, () if application.runs else application.application_limits, trackers)
+
+    def _ask_class(self, demand: Demand, admission: Admission) -> AskClass:
+        return self.ask_classes.get((demand, admission)) or self._open_ask_class(demand, admission)
+
+    def _open_ask_class(self, demand: Demand, admission: Admission) -> AskClass:
+        ask_class = AskClass(self, demand, admission)
+        self.ask_classes[demand, admission] = ask_class
+        if self.only is not None:  # alone it was not ranked
+            self.only.touch()
+        self.only = ask_class if len(self.ask_classes) == 1 else None
+        self.index.ask_class_opened(self, ask_class)
+        return ask_class
+
+    def _drop(self, line: ApplicationAsks) -> None:
+        ask_class = line.ask_class
+        lines = self.lines[line.application]
+        del lines[ask_class.demand]
+        self.index.unexplained.pop(line, None)  # not while it is looked at
+        if not lines:
+            del self.lines[line.application]
+        self._leave(ask_class, line)
+
+    def _leave(self, ask_class: AskClass, line: ApplicationAsks) -> None:
+        """An ask class without lines is gone."""
+        ask_class.ranking.leave(line)
+        if not ask_class.ranking.members:
+            (self.closed if ask_class.waits else self.order).remove(ask_class)
+            self.found = None
+            del self.ask_classes[ask_class.demand, ask_class.admission]
+            self.only = next(iter(self.ask_classes.values())) if len(self.ask_classes) == 1 else None
+            if len(self.dirty_ask_classes) > 2 * len(self.ask_classes) + LEFTOVERS:
+                self.dirty_ask_classes = [each for each in self.dirty_ask_classes if each.ranking.members]
+            self.index.ask_class_gone(self, ask_class)

@@ -1,0 +1,249 @@
+"""Keep queues in scheduling order (semantics section 9) as facts change them.
+
+    ParentOrder     children with pending asks, in a ranking by (priority, share, pending, name)
+      LeafOrder     the ask classes of a leaf queue, see `leaf_order`
+
+A queue with nothing schedulable leaves its parent's ranking. It re-enters when an event may have unblocked it: an ask,
+a release, room under a maximum, room on a node. So blocked queues cost nothing. Looking for the next ask may tidy these
+structures but never changes what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ..rules.properties import sorts_by_priority
+from ..rules.share import dominant_share, due_to_queue, raw_shares
+from ..state import Node, Partition, Queue
+from .ask_classes import AskClass
+from .fit_list import Rank, Vector
+from .lazy_ranking import Entry, LazyRanking
+from .reservations import Reservations
+
+# More than any sum of amounts, and yet less than FitList's infinities.
+UNLIMITED = 2.0**200
+
+
+class QueueIndex(Protocol):
+    """The index, as the orders of queues see it."""
+
+    @property
+    def partition(self) -> Partition: ...
+    @property
+    def raw_shares(self) -> bool: ...
+    @property
+    def names(self) -> Mapping[str, int]: ...
+    @property
+    def scales(self) -> Mapping[str, int]: ...
+    @property
+    def no_limits(self) -> Vector: ...
+    @property
+    def reservations(self) -> Reservations: ...
+    def order_of(self, queue: Queue) -> QueueOrder | None: ...
+    def anything_fits(self, negated_headroom: Vector) -> bool: ...
+
+
+class QueueOrder:
+    """What parents and leaves have in common: a place in the ranking above, and a headroom. `serving`: a place among
+    those above that have gangs whose placeholders can be replaced, while there are any below."""
+
+    __slots__ = (
+        "above",
+        "by_parents_priority",
+        "dirty",
+        "due",
+        "entry",
+        "index",
+        "limited",
+        "maxima",
+        "parked",
+        "queue",
+        "serving",
+        "settings",
+        "stalled",
+        "weight",
+    )
+
+    def __init__(self, queue: Queue, above: ParentOrder | None, index: QueueIndex) -> None:
+        self.queue = queue
+        self.settings = queue.settings  # those that all here follows from
+        self.above = above
+        self.index = index
+        self.by_parents_priority = above is not None and above.by_priority
+        self.weight = 0  # of all that is pending below
+        self.entry: Entry | None = None
+        self.dirty = False
+        # (place in a vector, name, amount)
+        self.maxima: tuple[tuple[int, str, int], ...] = ()
+        self.limited = False
+        self.read_maxima()
+        self.serving: Serving | None = None
+        # Who below here gave up under a headroom that this queue's maximum may have made.
+        self.parked: dict[QueueOrder, None] = {}
+        # Reserved nodes whose asks its maximum leaves no room for.
+        self.stalled: dict[Node, None] = {}
+        self.due = self._due()
+
+    def read_maxima(self) -> None:
+        """Of what no node has, nothing is used that could be too much."""
+        names = self.index.names
+        found = self.queue.settings.max.items()
+        self.maxima = tuple((names[name], name, most) for name, most in found if name in names)
+        self.limited = bool(self.maxima)
+
+    def due_changed(self) -> bool:
+        """What it is due is worked out again; whether that is something else."""
+        was, self.due = self.due, self._due()
+        return was != self.due
+
+    def _due(self) -> dict[str, int]:
+        return due_to_queue(self.queue.settings.guaranteed, self._fair_max(), self.index.partition.total)
+
+    def _fair_max(self) -> dict[str, int]:
+        """Per resource, the nearest maximum from here up."""
+        nearest: dict[str, int] = {}
+        for queue in self.queue.path_to_root:
+            nearest = {**queue.settings.max, **nearest}
+        return nearest
+
+    def rank(self) -> Rank:
+        queue = self.queue
+        share: Any
+        if self.index.raw_shares:
+            share = raw_shares(queue.allocated, queue.settings.guaranteed)
+        else:
+            share = dominant_share(queue.allocated, self.due)
+        if self.by_parents_priority:
+            return (-queue.priority, share, -self.weight, queue.path)
+        return (share, -queue.priority, -self.weight, queue.path)
+
+    def total_changed(self) -> None:
+        """The partition's total, by which shares are measured, is another."""
+        self.due = self._due()
+        self.weight = self._weight()
+        if self.above is not None:
+            self.above.ranking.touch(self)
+            if self.serving is not None:
+                self.above.gangs.touch(self.serving)
+
+    def _weight(self) -> int:
+        """Of all that is pending below, by what the partition's total is now."""
+        raise NotImplementedError
+
+    def first(self, negated_headroom: Vector | None) -> AskClass | None:
+        """The ask class whose first ask is next, of those that fit the headroom and that some node may fit.
+        `negated_headroom`: what the queues above and this one leave; None: there is no maximum on the way."""
+        raise NotImplementedError
+
+    def negated_headroom(self, outer: Vector | None) -> Vector:
+        """Its headroom, max - allocated - held, no more than what the queues above leave; negated, as demands are in a
+        FitList."""
+        allocated, held = self.queue.allocated, self.queue.held
+        negated_headroom = list(self.index.no_limits if outer is None else outer)
+        for place, name, most in self.maxima:
+            over = allocated.get(name, 0) - most
+            if held:
+                over += held.get(name, 0)
+            if over > negated_headroom[place]:
+                negated_headroom[place] = over
+        return tuple(negated_headroom)
+
+    def enter(self, more: int = 0) -> None:
+        """There may be something to do here again: take part, all the way up. `more`: what is asked in addition."""
+        order = self
+        while (above := order.above) is not None:
+            order.weight += more
+            above.ranking.enter(order)
+            if order.serving is not None:
+                above.gangs.touch(order.serving)
+            order = above
+
+    def changed(self, less: int = 0) -> None:
+        """Its rank changed, and that of all above. `less`: the weight of what is not asked any more."""
+        order = self
+        while (above := order.above) is not None:
+            order.weight -= less
+            above.ranking.touch(order)
+            if order.serving is not None:
+                above.gangs.touch(order.serving)
+            order = above
+
+    def weigh(self) -> None:
+        """Other things are asked for: work the weight out anew."""
+        self.changed(self.weight - self._weight())
+
+    def released(self) -> None:
+        """Something below was released: it, and whoever gave up under its maximum, may try again."""
+        order: QueueOrder | None = self
+        while order is not None:
+            order.look_again()
+            order = order.above
+        self.enter()
+
+    def look_again(self) -> None:
+        """There may be more room under its maximum."""
+        for gave_up in self.parked:
+            gave_up.enter()
+        self.parked.clear()
+        if self.stalled:
+            self.index.reservations.wake(self.stalled)
+            self.stalled.clear()
+
+    def park(self) -> None:
+        """Gave up while some maximum on the way down limited it."""
+        order: QueueOrder | None = self
+        while order is not None:
+            if order.limited:
+                order.parked[self] = None
+            order = order.above
+
+
+class Serving:
+    """The part of a queue in the ranking of those with gangs to serve."""
+
+    __slots__ = ("dirty", "entry", "order")
+
+    def __init__(self, order: QueueOrder) -> None:
+        self.order = order
+        self.entry: Entry | None = None
+        self.dirty = False
+
+    def rank(self) -> Rank:
+        return self.order.rank()
+
+
+class ParentOrder(QueueOrder):
+    __slots__ = ("by_priority", "gangs", "ranking")
+
+    def __init__(self, queue: Queue, above: ParentOrder | None, index: QueueIndex) -> None:
+        super().__init__(queue, above, index)
+        self.by_priority = sorts_by_priority(queue.settings.properties)
+        self.ranking: LazyRanking[QueueOrder] = LazyRanking()
+        self.gangs: LazyRanking[Serving] = LazyRanking()
+
+    def total_changed(self) -> None:
+        for child in self.queue.children.values():
+            if (order := self.index.order_of(child)) is not None:
+                order.total_changed()
+        super().total_changed()
+
+    def _weight(self) -> int:
+        children = (self.index.order_of(child) for child in self.queue.children.values())
+        return sum(order.weight for order in children if order is not None)
+
+    def first(self, negated_headroom: Vector | None) -> AskClass | None:
+        """The ask class below whose first ask is next, of those that fit the headroom (None: there is no maximum on the
+        way)."""
+        if negated_headroom is not None and not self.index.anything_fits(negated_headroom):
+            return None
+        ranking = self.ranking
+        while (child := ranking.leader or ranking.first()) is not None:
+            inner = child.negated_headroom(negated_headroom) if child.limited else negated_headroom
+            found = child.first(inner)
+            if found is not None:
+                return found
+            ranking.leave(child)
+            if inner is not None:
+                child.park()
+        return None
