@@ -32,6 +32,7 @@ from remuda_core.index.ask_classes import AskClass
 from remuda_core.index.gang_changes import change_task_group
 from remuda_core.index.index import Index
 from remuda_core.index.leaf_order import LeafOrder
+from remuda_core.index.node_groups import Demand
 from remuda_core.index.partition import PartitionIndex
 from remuda_core.index.queue_order import ParentOrder, QueueOrder
 from remuda_core.rules import placement
@@ -161,13 +162,13 @@ def accept_nonsense() -> Iterator[None]:
     def problem(partition: Partition | None, application: Application | None, asked: Ask) -> str | None:
         return problem_of_ask(partition, application, replace(asked, max_allocations=abs(asked.max_allocations)))
 
-    def fits_nowhere(nodes_of: nodes.NodeIndex, demand: nodes.Demand) -> bool:
+    def fits_nowhere(nodes_of: nodes.NodeIndex, demand: Demand) -> bool:
         return min(demand.need, default=0) < 0 or "" in nodes_of._nodes
 
-    def best(nodes_of: nodes.NodeIndex, demand: nodes.Demand) -> Node | None:
+    def best(nodes_of: nodes.NodeIndex, demand: Demand) -> Node | None:
         return None if fits_nowhere(nodes_of, demand) else best_of(nodes_of, demand)
 
-    def closest(nodes_of: nodes.NodeIndex, demand: nodes.Demand) -> tuple[Node | None, int]:
+    def closest(nodes_of: nodes.NodeIndex, demand: Demand) -> tuple[Node | None, int]:
         return (None, 0) if fits_nowhere(nodes_of, demand) else closest_of(nodes_of, demand)
 
     problem_of_ask, best_of, closest_of = ask.problem_of_ask, nodes.NodeIndex.best, nodes.NodeIndex.closest

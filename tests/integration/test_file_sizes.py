@@ -12,7 +12,6 @@ STILL_LONGER = {
     "bus/tests/test_contract.py": 695,
     "tests/golden/language.py": 497,
     "tests/property/storm.py": 493,
-    "services/core/remuda_core/index/nodes.py": 473,
     "services/core/tests/test_snapshots.py": 479,
     "bus/tests/test_nats.py": 460,
     "tests/conformance/configurations.py": 426,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from .commands import Command
+from .commands import Command, Schedule
 from .decide import decide
 from .evolve import BY_FACT
 from .facts import Fact
@@ -46,13 +46,16 @@ class Core:
         return facts
 
     def handle_in_steps(self, commands: Iterable[Command], now_ms: int, facts: list[Fact]) -> Iterator[None]:
-        """The same, with a pause after every command and every FACTS_PER_STEP facts, in which the host may do
-        something else, but nothing with this state. Appends to `facts`, which the host may clear meanwhile."""
+        """The same, with a pause after every command, every FACTS_PER_STEP facts and every INDEXED_PER_STEP items of an
+        index that is built, in which the host may do something else, but nothing with this state. Appends to `facts`,
+        which the host may clear meanwhile."""
         state, index = self.state, self.index
         write, apply = BY_FACT, index.apply
         state.now_ms = now_ms = max(now_ms, state.now_ms)
         decided = 0
         for command in commands:
+            if type(command) is Schedule:
+                yield from index.build_in_steps(state)
             for fact in decide(state, index, command, now_ms):
                 touched = write[type(fact)](state, fact)  # evolve: when decide resumes, it has happened
                 apply(state, fact, touched)

@@ -26,6 +26,9 @@ INBOX_BYTES_PER_COMMIT: Final = 256_000
 # After so many facts, or a command, the leader looks at a clock, and after TURN_S it lets others of its process go on:
 # an RM with large messages costs the others no more than that at a time.
 FACTS_PER_STEP: Final = 64
+# The same after so many nodes, queues, applications and asks of a scheduling index that is built: some 5 ms where nodes
+# have many resource names.
+INDEXED_PER_STEP: Final = 64
 TURN_S: Final = 0.010
 # A commit of so many facts, or one that has taken so long, takes in no further message: it is written and read as a
 # whole, and the RM receives nothing of it before all of it is durable.

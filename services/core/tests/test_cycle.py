@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from remuda_core.index.fit_list import HIDDEN, FitList, Rank, Vector, covers
 from remuda_core.index.lazy_ranking import Entry, LazyRanking
-from remuda_core.index.nodes import Demand, NodeEntry, NodeGroup, NodeIndex
+from remuda_core.index.node_groups import Demand, NodeEntry, NodeGroup
+from remuda_core.index.nodes import NodeIndex
 from remuda_core.rules.resource import items_of
 from remuda_core.settings import PartitionSettings, QueueSettings
 from remuda_core.state import Node, Partition, Queue
@@ -170,6 +171,8 @@ class Park:
         for node_id, capacity in nodes:
             self.partition.nodes[node_id] = Node(node_id, {}, capacity, {})
         self.index = NodeIndex(self.partition, {"memory": 0, "vcore": 1})
+        for node in self.partition.nodes.values():
+            self.index.place(node)
         self.sign = -1.0 if node_sort == "binpacking" else 1.0
 
     def demand(self, need: dict[str, int]) -> Demand:

@@ -9,7 +9,7 @@ from ..facts import Fact
 from ..index.admission import exceeds, full_queue
 from ..index.ask_classes import AskClass
 from ..index.fit_list import covers
-from ..index.nodes import Demand
+from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
 from ..state import Node, Partition, PendingAsk, State
 from .place import placed

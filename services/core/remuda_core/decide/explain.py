@@ -9,7 +9,7 @@ from .. import facts
 from ..explain.constraints import OF_NODES, node_constraints, pieces_allowed, room_constraints, standing_constraints
 from ..facts import Constraint, Fact
 from ..index.ask_classes import ApplicationAsks
-from ..index.nodes import Demand
+from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
 from ..limits import (
     EXPLAIN_AFTER_MS,

@@ -15,7 +15,7 @@ from .asks_by_turn import AsksByTurn
 from .blocked import BlockedBy
 from .fit_list import HIDDEN, FitList, Rank, Vector
 from .lazy_ranking import Entry, LazyRanking
-from .nodes import Demand
+from .node_groups import Demand
 
 # Shared empty mapping. Never mutated.
 NOTHING: Final[Mapping[Any, int]] = {}

@@ -16,7 +16,8 @@ from ..rules.required_node import required_node
 from ..rules.resource import items_of
 from ..state import Node, Partition, PendingAsk
 from .fit_list import covers
-from .nodes import Demand, NodeIndex
+from .node_groups import Demand
+from .nodes import NodeIndex
 from .reservations import Reservations
 
 
@@ -88,7 +89,7 @@ class BoundPreemptors:
         demand = self._index.find_demand(ask)
         if not ask.pending or ask.preempted_at_ms or demand is None or not node.ready or node.id in ask.refused:
             return False
-        if covers(self._index.nodes.vector(node.available()), demand.need):
+        if covers(self._index.nodes.available(node), demand.need):
             return False
         if node.reservation is not None and node.reservation is not ask and bound_to(node.reservation):
             return False

@@ -17,7 +17,8 @@ from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
 from ..state import PendingAsk
 from .fit_list import FitList, Rank, Vector, covers
-from .nodes import Demand, NodeIndex
+from .node_groups import Demand
+from .nodes import NodeIndex
 
 # What asks of one demand have in common: amounts, a required node ("": any), nodes that the RM has refused.
 DemandKey = tuple[Items, str, frozenset[str]]

@@ -15,6 +15,7 @@ unlist it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 Vector = tuple[float, ...]
@@ -63,6 +64,20 @@ class FitList(Generic[T]):
         # The tree: the branches, and behind them the blocks. Empty: blocks came or went, the next search builds it.
         self._rooms: list[Vector] = []
         self._size = 1
+
+    def fill(self, ranked: list[tuple[Rank, T]]) -> Iterator[None]:
+        """The empty list, with items in the order of their ranks. Yields after each block."""
+        blocks: list[_Block[T]] = []
+        for start in range(0, len(ranked), MOST_IN_BLOCK // 2):
+            some = ranked[start : start + MOST_IN_BLOCK // 2]
+            for rank, item in some:
+                item.rank = rank
+            block = _Block([rank for rank, _ in some], [item for _, item in some], self._nothing)
+            block.room = self._most(block)
+            blocks.append(block)
+            yield
+        if blocks:
+            self._blocks, self._firsts, self._rooms = blocks, [block.ranks[0] for block in blocks], []
 
     def put(self, item: T, rank: Rank) -> None:
         """Ranks are unique."""

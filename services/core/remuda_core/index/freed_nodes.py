@@ -16,7 +16,8 @@ from ..state import Node, PendingAsk
 from .ask_classes import AskClass
 from .fit_list import Rank, Vector, covers
 from .leaf_order import LeafOrder
-from .nodes import Demand, NodeIndex
+from .node_groups import Demand
+from .nodes import NodeIndex
 
 
 class Index(Protocol):

@@ -7,12 +7,14 @@ which the core calls beside `evolve`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from .. import facts
+from ..rules.connection import RUNNING
 from ..state import Partition, State
 from .apply import BY_FACT
-from .build import build
+from .build import build, build_in_steps
 from .partition import PartitionIndex
 
 # Facts that are about no partition, or end one: the index of a partition that is not there any more goes, and so does
@@ -32,6 +34,13 @@ class Index:
         if found is None:
             found = self.partitions[partition.name] = build(partition, state.timing)
         return found
+
+    def build_in_steps(self, state: State) -> Iterator[None]:
+        """Build what a pass needs and is not there, with pauses in which the host may do something else, but nothing
+        with this state. What is incomplete when the caller gives up is lost."""
+        for partition in list(state.partitions.values()) if state.rm_state == RUNNING else ():
+            if partition.name not in self.partitions:
+                self.partitions[partition.name] = yield from build_in_steps(partition, state.timing)
 
     def find(self, partition: Partition) -> PartitionIndex | None:
         """None: it has not been scheduled here, or not since the index was thrown away."""

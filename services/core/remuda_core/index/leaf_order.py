@@ -20,7 +20,7 @@ from .ask_classes import Admission, ApplicationAsks, AskClass
 from .blocked import BlockedBy
 from .fit_list import FitList, Rank, Vector, covers
 from .lazy_ranking import LazyRanking, Member
-from .nodes import Demand
+from .node_groups import Demand
 from .preemptors import Preemptors
 from .queue_order import ParentOrder, QueueIndex, QueueOrder
 from .stateaware_turn import StateawareTurn

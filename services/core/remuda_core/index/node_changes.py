@@ -41,7 +41,7 @@ def _wake_bound(index: PartitionIndex, node: Node) -> None:
     bound = index.demands.closed_bound.get(node.id)
     if not bound:
         return
-    available = None if node.reservation is not None else index.nodes.vector(node.available())
+    available = None if node.reservation is not None else index.nodes.available(node)
     for demand in list(bound):
         if available is not None and covers(available, demand.need):
             index.open(demand)

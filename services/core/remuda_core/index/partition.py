@@ -8,7 +8,7 @@ which fact changes what. `build` makes an index from a state; `check` compares i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from ..limits import OPEN_AT_ONCE
@@ -26,7 +26,8 @@ from .fit_list import HIDDEN, Rank, Vector
 from .freed_nodes import FreedNodes
 from .gangs import Awaiting, Gang
 from .leaf_order import LeafOrder
-from .nodes import Demand, NodeIndex
+from .node_groups import Demand
+from .nodes import NodeIndex
 from .preemptors import Preemptors
 from .queue_order import UNLIMITED, ParentOrder
 from .reservations import Reservations
@@ -34,8 +35,9 @@ from .reserving_demands import ReservingDemands
 
 
 class PartitionIndex:
-    def __init__(self, partition: Partition, timing: Timing) -> None:
-        """With its queues and nodes, and without asks: `build` adds these."""
+    def __init__(self, partition: Partition, timing: Timing, names: Iterable[str]) -> None:
+        """Empty but for root: `build` adds nodes, queues and asks. `names`: every resource that a node has, the places
+        of a vector in this order. An ask for anything else fits no node, and of anything else nothing is used."""
         self.partition = partition
         # What it was built for. When these change, it is built anew.
         self.timing, self.settings, self.raw_shares = timing, partition.settings, partition.yunikorn_1_4
@@ -49,7 +51,7 @@ class PartitionIndex:
         # is under way, and whether their place is kept.
         self.running_slots: dict[Application, tuple[Queue | Tracker, ...]] = {}
         self.preempting: dict[PendingAsk, bool] = {}
-        self.names = _names(partition)
+        self.names = {name: place for place, name in enumerate(names)}
         self.nodes = NodeIndex(partition, self.names)
         self.demands = Demands(self.nodes, self.names, partition.total)
         # The negated headroom of a queue under no maximum.
@@ -69,18 +71,20 @@ class PartitionIndex:
         self.bound = BoundPreemptors(self)
         # Gangs for which there was no place on any node, until one may have some.
         self.blocked: dict[Gang, None] = {}
-        self.root = self.add_queue(partition.root, None)
+        self.root = self.add_one_queue(partition.root, None)
         self.gangs_to_serve = self.root.gangs.members
 
     def add_queue(self, queue: Queue, above: ParentOrder | None) -> ParentOrder | LeafOrder:
         """With all queues below it, and without asks."""
-        if queue.leaf:
-            leaf = self.orders[queue] = LeafOrder(queue, above, self)
-            return leaf
-        parent = self.orders[queue] = ParentOrder(queue, above, self)
-        for child in queue.children.values():
-            self.add_queue(child, parent)
-        return parent
+        order = self.add_one_queue(queue, above)
+        if isinstance(order, ParentOrder):
+            for child in queue.children.values():
+                self.add_queue(child, order)
+        return order
+
+    def add_one_queue(self, queue: Queue, above: ParentOrder | None) -> ParentOrder | LeafOrder:
+        order = self.orders[queue] = (LeafOrder if queue.leaf else ParentOrder)(queue, above, self)
+        return order
 
     # What the cycle asks
 
@@ -285,12 +289,3 @@ class PartitionIndex:
         ask_class.open = False
         ask_class.room = HIDDEN
         self.parked.wait(ask_class, limit)
-
-
-def _names(partition: Partition) -> dict[str, int]:
-    """Every resource that a node has, in the order of names: the places of a vector. An ask for anything else fits no
-    node, and of anything else nothing is used."""
-    names = set(partition.settings.resource_weights)
-    for node in partition.nodes.values():
-        names.update(node.capacity, node.occupied, node.allocated)
-    return {name: place for place, name in enumerate(sorted(names))}

@@ -16,7 +16,8 @@ from ..state import Node, PendingAsk, Queue
 from .admission import full_queue, limit_of
 from .blocked import BlockedBy
 from .fit_list import Rank, covers
-from .nodes import Demand, NodeIndex
+from .node_groups import Demand
+from .nodes import NodeIndex
 
 
 class Index(Protocol):
@@ -136,7 +137,7 @@ class Reservations:
         demand = self._index.demand_of(ask)
         if not node.takes(demand.required_node) or node.id in ask.refused:
             return False
-        return covers(nodes.vector(node.available()), demand.need)
+        return covers(nodes.available(node), demand.need)
 
     def held_back(self, node: Node) -> bool:
         """A limit or a maximum on the way up leaves no room: it is looked at again when something is released

@@ -15,7 +15,8 @@ from ..state import Node, Partition, PendingAsk
 from .ask_classes import AskClass
 from .demands import Demands
 from .fit_list import Vector, covers
-from .nodes import Demand, NodeIndex
+from .node_groups import Demand
+from .nodes import NodeIndex
 
 
 class ReservingDemands:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from ...index.ask_classes import AskClass
 from ...index.fit_list import covers
-from ...index.nodes import Demand
+from ...index.node_groups import Demand
 from ...index.partition import PartitionIndex
 from ...index.preemptors import can_preempt
 from ...rules.required_node import required_node

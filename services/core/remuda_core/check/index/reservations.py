@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...index.admission import NOTHING_HELD, exceeds, limit_of
 from ...index.fit_list import covers
-from ...index.nodes import Demand
+from ...index.node_groups import Demand
 from ...index.partition import PartitionIndex
 from ...state import Node, PendingAsk
 

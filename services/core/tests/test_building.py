@@ -1,0 +1,99 @@
+"""The scheduling index is built in slices: each a bounded number of items, whatever the resource manager has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from remuda_core.check import check
+from remuda_core.commands import Register, RmConnection, Schedule, SubmitApplication, SubmitAsk, UpdateNode
+from remuda_core.core import Core
+from remuda_core.facts import Allocated, Ask
+from remuda_core.index import build
+from remuda_core.index.nodes import NodeIndex
+from remuda_core.index.partition import PartitionIndex
+from remuda_core.limits import INDEXED_PER_STEP
+from remuda_core.settings import built_in
+
+PARTITION = "[rm-1]default"
+NODES, APPLICATIONS, ASKS = 500, 100, 4
+
+
+def waiting() -> Core:
+    """Nodes that are all different, and asks of as many sizes."""
+    core = Core("rm-1")
+    core.handle(Register("rm-1", built_in()), 1_000)
+    for n in range(NODES):
+        core.handle(UpdateNode(PARTITION, f"n{n}", "CREATE", capacity={"vcore": 1 + n, f"r{n % 50}": 1}), 1_000)
+    for n in range(APPLICATIONS):
+        core.handle(SubmitApplication(PARTITION, f"app-{n}", "", "u", tags={"namespace": f"team-{n % 20}"}), 1_000)
+        for k in range(ASKS):
+            core.handle(SubmitAsk(Ask(PARTITION, f"app-{n}", f"k{k}", {"vcore": 1 + n * ASKS + k}, 1)), 1_000)
+    return core
+
+
+@pytest.fixture
+def items(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was looked at since the list was last cleared."""
+    seen: list[str] = []
+
+    def counted(owner: Any, name: str) -> None:
+        method: Callable[..., Any] = getattr(owner, name)
+
+        def call(*arguments: Any) -> Any:
+            seen.append(name)
+            return method(*arguments)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner, name in (
+        (NodeIndex, "_entry"),
+        (PartitionIndex, "add_one_queue"),
+        (build, "state_changed"),
+        (build, "note_slots"),
+        (build, "add_ask"),
+    ):
+        counted(owner, name)
+    return seen
+
+
+def test_no_slice_has_more_items_than_it_may(items: list[str]) -> None:
+    core = waiting()
+    slices = []
+    for _ in core.index.build_in_steps(core.state):
+        assert not core.index.partitions, "what is incomplete is not used"
+        slices.append(len(items))
+        items.clear()
+    slices.append(len(items))
+    assert max(slices) <= INDEXED_PER_STEP + 1  # root is placed at once
+    assert sum(slices) >= NODES + 2 * APPLICATIONS + APPLICATIONS * ASKS
+    check(core.state, core.index, grown=False)
+
+
+def test_a_pass_begins_with_the_slices_of_an_index_that_is_not_there() -> None:
+    at_once, in_steps = waiting(), waiting()
+    facts: list[Any] = []
+    pauses = [len(facts) for _ in in_steps.handle_in_steps((Schedule(1_000),), 2_000, facts)]
+    assert pauses.count(0) > (NODES + APPLICATIONS * ASKS) // INDEXED_PER_STEP
+    assert facts == at_once.handle(Schedule(1_000), 2_000)
+    assert sum(isinstance(fact, Allocated) for fact in facts) == APPLICATIONS * ASKS
+    check(in_steps.state, in_steps.index)
+
+
+def test_what_is_incomplete_when_a_leader_gives_up_is_lost() -> None:
+    core = waiting()
+    pausing = core.handle_in_steps((Schedule(1_000),), 2_000, [])
+    next(pausing)
+    del pausing
+    core.handle(UpdateNode(PARTITION, "n0", "DECOMISSION"), 2_000)
+    core.handle(Schedule(1_000), 2_000)
+    check(core.state, core.index)
+
+
+def test_an_rm_that_is_not_there_needs_no_index() -> None:
+    core = waiting()
+    core.handle(RmConnection("lost", "gone"), 2_000)
+    core.handle(Schedule(1_000), 2_000)
+    assert not core.index.partitions
