@@ -37,7 +37,8 @@ from remuda_core.index.partition import PartitionIndex
 from remuda_core.index.queue_order import ParentOrder, QueueOrder
 from remuda_core.rules import placement
 from remuda_core.rules.lifecycle import COMPLETE, COMPLETING
-from remuda_core.rules.placement import Applicant, NotPlaced, Placed, Queues
+from remuda_core.rules.placement import NotPlaced, Placed, Queues
+from remuda_core.rules.placement_rules import RULES, Applicant
 from remuda_core.rules.required_node import required_node
 from remuda_core.settings import PartitionSettings, PlacementRule
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, State, TaskGroup
@@ -191,7 +192,9 @@ def reject_at_the_first_bad_queue_name() -> Iterator[None]:
     apply, check, place = placement._apply, placement._check, placement.place
 
     def applied(rule: PlacementRule, queues: Queues, who: Applicant) -> str | None:
-        above = apply(rule.parent, queues, who) if rule.parent is not None and placement._name(rule, who) else None
+        above = (
+            apply(rule.parent, queues, who) if rule.parent is not None and RULES[rule.name].name_of(rule, who) else None
+        )
         if above is not None and above in queues and queues[above].leaf:
             raise _Ended(above)
         return apply(rule, queues, who)

@@ -73,18 +73,23 @@ QUOTAS: Final = _of(
     ("quota_tags_ignored", "6: namespace.resourcequota", "if MAX_TAG not in tags and GUARANTEED_TAG not in tags:", "if tags is not None:"),
 )  # fmt: skip
 
-PLACEMENT: Final = _of(
-    "rules.placement",
-    ("dots_stay", "1: a dot out of a rule becomes _dot_", 'name.replace(".", "_dot_")', 'name.replace(".", "_")'),
-    ("create_is_ignored", "5: create false makes no queue", "if missing and not rule.create:", "if False:"),
-    ("everybody_may_submit", "5: a rule yields a queue the user may submit to", "if not acl.may_submit((q.settings for q in nearest.path_to_root), who.user, who.groups):", "if False:"),
-    ("draining_queues_take", "16: a draining queue takes no applications", "if any(q.draining for q in nearest.path_to_root):", "if False:"),
-    ("no_forced_placement", "5: application.create.force", 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true"', "False"),
-    ("deny_is_allow", "5: a filter may deny", 'return named == (rule_filter.type != "deny")', "return named"),
-    ("first_secondary_group", "5: the first other group that passes the filter", "for g in who.groups[1:] if _group_passes(rule.filter, g)", "for g in who.groups[1:]"),
-    ("primary_group_is_secondary", "5: secondarygroup leaves the first group out", "for g in who.groups[1:]", "for g in who.groups"),
-    ("list_is_expression", "5: several entries of a filter are a list", "return name in names", "return any(patterns.found(each, name) for each in names)"),
-    ("parent_rule_ignored", "5: a rule with parent hangs its result below", "        parent = above\n", ""),
+PLACEMENT: Final = (
+    *_of(
+        "rules.placement",
+        ("dots_stay", "1: a dot out of a rule becomes _dot_", 'name.replace(".", "_dot_")', 'name.replace(".", "_")'),
+        ("create_is_ignored", "5: create false makes no queue", "if missing and not rule.create:", "if False:"),
+        ("everybody_may_submit", "5: a rule yields a queue the user may submit to", "if not acl.may_submit((q.settings for q in nearest.path_to_root), who.user, who.groups):", "if False:"),
+        ("draining_queues_take", "16: a draining queue takes no applications", "if any(q.draining for q in nearest.path_to_root):", "if False:"),
+        ("no_forced_placement", "5: application.create.force", 'who.tags.get(FORCE_CREATE_TAG, "").lower() == "true"', "False"),
+        ("parent_rule_ignored", "5: a rule with parent hangs its result below", "        parent = above\n", ""),
+    ),
+    *_of(
+        "rules.placement_rules",
+        ("deny_is_allow", "5: a filter may deny", 'return named == (rule_filter.type != "deny")', "return named"),
+        ("first_secondary_group", "5: the first other group that passes the filter", "for g in who.groups[1:] if group_passes(rule.filter, g)", "for g in who.groups[1:]"),
+        ("primary_group_is_secondary", "5: secondarygroup leaves the first group out", "for g in who.groups[1:]", "for g in who.groups"),
+        ("list_is_expression", "5: several entries of a filter are a list", "return name in names", "return any(patterns.found(each, name) for each in names)"),
+    ),
 )  # fmt: skip
 
 SUBMIT: Final = _of(

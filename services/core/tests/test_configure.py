@@ -8,7 +8,7 @@ from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import RegistrationRefused
 from remuda_core.index.scores import score_of
-from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
+from remuda_core.settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
 
 ROOT = QueueSettings("root", parent=True, submit_acl="*")
 
@@ -28,3 +28,12 @@ def test_an_unknown_node_sort_policy_is_refused() -> None:
 def test_an_unknown_node_sort_policy_is_no_score() -> None:
     with pytest.raises(ValueError, match="node sort policy 'random', expected one of fair, binpacking"):
         score_of("random")
+
+
+def test_an_unknown_placement_rule_is_refused() -> None:
+    rule = PlacementRule("user", parent=PlacementRule("moon"))
+    reason = refusal(PartitionSettings("default", ROOT, placement_rules=(rule,)))
+    assert reason == (
+        "placement rule 'moon', expected one of provided, user, primarygroup, secondarygroup, fixed, tag,"
+        " applicationtype"
+    )

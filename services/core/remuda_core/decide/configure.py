@@ -21,6 +21,7 @@ from ..facts import Fact
 from ..index.scores import SCORES
 from ..limits import RESOURCE_NAMES_PER_PARTITION
 from ..rules.connection import REPLAY, REPORT, RESYNC
+from ..rules.placement_rules import RULES
 from ..settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
 from ..state import Partition, Queue, State
 from . import names
@@ -98,14 +99,17 @@ def problems_of(configuration: Configuration) -> list[str]:
                 f"partition {partition.name}: node sort policy {shown(partition.node_sort)}, expected one of"
                 f" {', '.join(SCORES)}"
             )
-        problems += [problem for rule in partition.placement_rules for problem in problems_of_patterns(rule)]
+        problems += [problem for rule in partition.placement_rules for problem in problems_of_rule(rule)]
     timing = configuration.timing
     problems += [f"timing: {name} is {ms}" for name in timing.__struct_fields__ if (ms := getattr(timing, name)) < 1]
     return problems
 
 
-def problems_of_patterns(rule: PlacementRule) -> Iterator[str]:
-    """A filter with one entry holds a regular expression."""
+def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
+    """Unknown names of placement rules, and filters of one entry that is no regular expression, all the way up its
+    parents."""
+    if rule.name not in RULES:
+        yield f"placement rule {shown(rule.name)}, expected one of {', '.join(RULES)}"
     for names_of in () if rule.filter is None else (rule.filter.users, rule.filter.groups):
         if len(names_of) == 1:
             try:
@@ -113,7 +117,7 @@ def problems_of_patterns(rule: PlacementRule) -> Iterator[str]:
             except BadPattern as error:
                 yield f"placement rule {shown(rule.name)}: filter {shown(names_of[0])}: {error}"
     if rule.parent is not None:
-        yield from problems_of_patterns(rule.parent)
+        yield from problems_of_rule(rule.parent)
 
 
 def conflicts(state: State, configuration: Configuration) -> list[str]:

@@ -16,7 +16,8 @@ from ..cycle.transitions import transition
 from ..facts import Fact
 from ..limits import ENDED_APPLICATIONS, REJECTED_APPLICATIONS
 from ..rules import lifecycle
-from ..rules.placement import RECOVERY_QUEUE, Applicant, NotPlaced, place
+from ..rules.placement import RECOVERY_QUEUE, NotPlaced, place
+from ..rules.placement_rules import Applicant
 from ..rules.quota import MAX_TAG, NO_QUOTA, BadQuota, Quota, quota_of
 from ..rules.resource import problem_of
 from ..settings import QueueSettings

@@ -23,17 +23,16 @@ from .node_changes import booked, change_node, released
 from .partition import PartitionIndex
 from .placements import place_ask
 from .preemption_changes import settle_preemption
-from .queue_changes import EVERYWHERE, add_queue, queue_reordered, remove_queue
+from .queue_changes import add_queue, must_be_rebuilt, queue_reordered, remove_queue
 from .reserved_nodes import reserve_node, unreserve_node
 
 # Queues
 
 
 def partition_changed(index: PartitionIndex, fact: facts.PartitionChanged, _: None) -> bool:
-    was, now = index.settings, fact.config
-    if any(getattr(was, name) != getattr(now, name) for name in EVERYWHERE):
+    if must_be_rebuilt(index.settings, fact.config):
         return True
-    index.settings = now
+    index.settings = fact.config
     queue_reordered(index, index.partition.root)
     return False
 

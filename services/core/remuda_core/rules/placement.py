@@ -10,26 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from remuda_proto import patterns
 from remuda_proto.bounds import QUEUE_LEVELS, joined, shown
 from remuda_proto.names import QUEUE
 
-from ..settings import PartitionSettings, PlacementFilter, PlacementRule, QueueSettings
+from ..settings import PartitionSettings, PlacementRule, QueueSettings
 from . import acl
+from .placement_rules import RULES, Applicant, filter_passes
 
 FORCE_CREATE_TAG = "application.create.force"
 RECOVERY_QUEUE = "root.@recovery@"
 WITHOUT_RULES = (PlacementRule("provided"),)
-
-
-@dataclass(frozen=True, slots=True)
-class Applicant:
-    """The part of an application that placement looks at."""
-
-    queue: str
-    user: str
-    groups: tuple[str, ...]
-    tags: Mapping[str, str]
 
 
 class QueueView(Protocol):
@@ -78,17 +68,16 @@ def place(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed
 
 
 def _apply(rule: PlacementRule, queues: Queues, who: Applicant) -> str | None:
-    """The full path a rule makes of the application, None if it does not match."""
-    name = _name(rule, who)
-    if not name or not _filter_passes(rule.filter, rule.name, who):
+    """The full path a rule makes of the application, None if it does not match. KeyError if there is no such rule;
+    `configure` has refused such a configuration before."""
+    naming = RULES[rule.name]
+    name = naming.name_of(rule, who)
+    if not name or not filter_passes(rule.filter, rule.name, who):
         return None
     name = name.lower()
-    if rule.name in ("provided", "fixed") and (name == "root" or name.startswith("root.")):
+    if naming.may_be_a_path and (name == "root" or name.startswith("root.")):
         return name
-    if rule.name == "fixed":
-        parts = name.split(".")
-    else:
-        parts = [name.replace(".", "_dot_")]
+    parts = name.split(".") if naming.has_levels else [name.replace(".", "_dot_")]
     parent = "root"
     if rule.parent is not None:
         above = _apply(rule.parent, queues, who)
@@ -98,25 +87,6 @@ def _apply(rule: PlacementRule, queues: Queues, who: Applicant) -> str | None:
             return None
         parent = above
     return ".".join([parent, *parts])
-
-
-def _name(rule: PlacementRule, who: Applicant) -> str | None:
-    match rule.name:
-        case "provided":
-            return who.queue
-        case "user":
-            return who.user
-        case "primarygroup":
-            return who.groups[0] if who.groups else None
-        case "secondarygroup":
-            return next((g for g in who.groups[1:] if _group_passes(rule.filter, g)), None)
-        case "fixed":
-            return rule.value
-        case "tag":
-            return who.tags.get(rule.value)
-        case "applicationtype":
-            return who.tags.get("application.type")
-    raise AssertionError(f"unknown placement rule {shown(rule.name)} in a verified configuration")
 
 
 def _check(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Placed | NotPlaced:
@@ -143,23 +113,3 @@ def _check(path: str, rule: PlacementRule, queues: Queues, who: Applicant) -> Pl
     if not acl.may_submit((q.settings for q in nearest.path_to_root), who.user, who.groups):
         return NotPlaced(f"user {shown(who.user)} may not submit to {path}")
     return Placed(path, missing)
-
-
-def _filter_passes(rule_filter: PlacementFilter | None, rule: str, who: Applicant) -> bool:
-    if rule_filter is None or not (rule_filter.users or rule_filter.groups) or rule == "secondarygroup":
-        return True
-    named = _matches(rule_filter.users, who.user) or any(_matches(rule_filter.groups, group) for group in who.groups)
-    return named == (rule_filter.type != "deny")
-
-
-def _group_passes(rule_filter: PlacementFilter | None, group: str) -> bool:
-    if rule_filter is None or not rule_filter.groups:
-        return True
-    return _matches(rule_filter.groups, group) == (rule_filter.type != "deny")
-
-
-def _matches(names: tuple[str, ...], name: str) -> bool:
-    """One entry is a regular expression, several are a list."""
-    if len(names) == 1:
-        return patterns.found(names[0], name)
-    return name in names
