@@ -213,7 +213,7 @@ PREEMPTION: Walk = (
             Hop(
                 "remuda_core.cycle.preempt:carry_out", "yields `PreemptionStarted` and a `ReleaseRequested` per victim"
             ),
-            Hop("remuda_core.evolve.preemption:preemption_started", "records the preemption; an alarm ends it in time"),
+            Hop("remuda_core.evolve.preemption:preemption_started", "records the preemption; a timer ends it in time"),
             Hop("remuda_core.evolve.allocations:release_requested", "marks the victim, which counts until it is gone"),
             Hop("remuda_core.evolve.nodes:node_reserved", "keeps the node for the ask"),
             Hop("remuda_bus.log.writer:LogWriter.append", "makes all of it durable in one commit"),

@@ -324,8 +324,8 @@ class InProcess:
     def _next_ms(self, end_ms: int) -> int | None:
         """When something is due next, up to then."""
         times = [at_ms for at_ms, _ in self._due[:1]]
-        if (alarm_ms := self.core.state.timers.next_ms()) is not None:
-            times.append(alarm_ms)
+        if (timer_ms := self.core.state.timers.next_ms()) is not None:
+            times.append(timer_ms)
         if not self.scenario.manual:
             times.append(self.now_ms + PASS_MS)
         at_ms = max(min(times), self.now_ms) if times else None

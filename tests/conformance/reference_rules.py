@@ -222,7 +222,7 @@ def reject_at_the_first_bad_queue_name() -> Iterator[None]:
 def keep_what_gave_back_everything_completing() -> Iterator[None]:
     """A release of all that an application holds clears the timer of its state: it stays Completing, until all is
     released once more."""
-    released, ended = BY_COMMAND[ReleaseAllocation], expire.ALARMS["state"]
+    released, ended = BY_COMMAND[ReleaseAllocation], expire.BY_TIMER_KIND["state"]
     given_back: set[tuple[str, str]] = set()
 
     def release_allocation(core: State, command: ReleaseAllocation, now_ms: int) -> Iterator[Any]:
@@ -242,7 +242,7 @@ def keep_what_gave_back_everything_completing() -> Iterator[None]:
 
     with (
         patch.dict(BY_COMMAND, {ReleaseAllocation: release_allocation}),
-        patch.dict(expire.ALARMS, {"state": state_ended}),
+        patch.dict(expire.BY_TIMER_KIND, {"state": state_ended}),
     ):
         yield
 
@@ -352,7 +352,7 @@ def keep_quotas_that_are_removed() -> Iterator[None]:
 def wait_for_places_that_were_too_small() -> Iterator[None]:
     """Real asks wait for every place that was asked for and not taken, unless the clock of the gang gave it up."""
     expected: Any = TaskGroup.awaited
-    of, ended = Index.of, expire.ALARMS["placeholder"]
+    of, ended = Index.of, expire.BY_TIMER_KIND["placeholder"]
     given_up: Counter[TaskGroup] = Counter()
 
     def waits(group: TaskGroup) -> bool:
@@ -376,6 +376,6 @@ def wait_for_places_that_were_too_small() -> Iterator[None]:
     with (
         patch.object(TaskGroup, "awaited", property(waits)),
         patch.object(Index, "of", looking_again),
-        patch.dict(expire.ALARMS, {"placeholder": placeholders_ended}),
+        patch.dict(expire.BY_TIMER_KIND, {"placeholder": placeholders_ended}),
     ):
         yield

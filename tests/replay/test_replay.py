@@ -11,14 +11,14 @@ from google.protobuf.message import Message
 
 from remuda_bus.log import LogReader
 from remuda_bus.nats.micro_service import VERSION
-from remuda_core.alarms import means_something
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.shell import replay
 from remuda_core.shell.snapshots import restore
 from remuda_core.snapshot import RESTORERS, save
-from remuda_core.state import Alarm
+from remuda_core.state import Timer
+from remuda_core.timeouts import still_applies
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.facts import read_fact
 from remuda_proto.remuda.v1 import snapshot_pb2
@@ -65,8 +65,8 @@ async def test_what_was_recorded_means_the_same(path: Path) -> None:
     now = snapshot_pb2.Snapshot.FromString(b"".join(pieces))
     for kind, records in by_kind(recorded).items():
         same = by_kind(now)[kind]
-        if kind == "alarm":  # earlier versions kept those that mean nothing any more
-            records = [r for r in records if means_something(replayed.state, alarm(r))]
+        if kind == "timer":  # earlier versions kept those that mean nothing any more
+            records = [r for r in records if still_applies(replayed.state, timer(r))]
         assert len(records) == len(same)
         for was, is_now in zip(records, same, strict=True):
             holds(was, is_now, kind)
@@ -86,8 +86,8 @@ def in_order(refusal: Any) -> tuple[object, ...]:
     return refusal.at_ms, refusal.priority, refusal.required_node, amounts
 
 
-def alarm(record: Message) -> Alarm:
-    return Alarm(*(getattr(record, name) for name in Alarm._fields))
+def timer(record: Message) -> Timer:
+    return Timer(*(getattr(record, name) for name in Timer._fields))
 
 
 def holds(was: Message, is_now: Message, where: str) -> None:

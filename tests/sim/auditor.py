@@ -126,9 +126,9 @@ class Auditor:
     async def unsettled(self) -> str:
         """What is still under way; "": nothing."""
         state = self.core.state
-        alarm = min(state.timers, default=None)
-        if alarm is not None and alarm.at_ms < self.now_ms() + SOON_MS:
-            return f"{self.rm_id}: {alarm} is due, it is {self.now_ms()}"
+        timer = min(state.timers, default=None)
+        if timer is not None and timer.at_ms < self.now_ms() + SOON_MS:
+            return f"{self.rm_id}: {timer} is due, it is {self.now_ms()}"
         if (left := await count(self._server, subjects.REQUESTS.name, f"si.v1.rm.{self.rm_id}.*")) > 0:
             return f"{left} requests of {self.rm_id} are not taken over"
         last = await self._server.last_message(subjects.INBOX.name, subjects.inbox(self.rm_id))
@@ -183,9 +183,9 @@ class Auditor:
         positions = [(state.inbox_seq, state.request_seq, state.request_part) for state in (mine, its)]
         if positions[0] != positions[1]:
             raise Violation(f"{name}: positions in {self.rm_id} are {positions[1]}, in the log {positions[0]}")
-        alarms = [state.timers.next_ms() for state in (mine, its)]
-        if alarms[0] != alarms[1]:
-            raise Violation(f"{name}: the next alarm of {self.rm_id} is {alarms[1]}, in the log {alarms[0]}")
+        timers = [state.timers.next_ms() for state in (mine, its)]
+        if timers[0] != timers[1]:
+            raise Violation(f"{name}: the next timer of {self.rm_id} is {timers[1]}, in the log {timers[0]}")
 
     async def _nothing_left_to_do(self) -> None:
         facts = self.core.handle(Schedule(1_000), self.now_ms())

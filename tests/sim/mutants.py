@@ -56,9 +56,9 @@ def acknowledged_before_it_is_appended(patch: pytest.MonkeyPatch) -> None:
 
 
 def timers_lost_on_restart(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot brings back everything but the alarms."""
+    """A snapshot brings back everything but the timers."""
     restorers: dict[Any, Any] = snapshot.RESTORERS
-    patch.setitem(restorers, snapshot.AlarmRecord, lambda state, record: None)
+    patch.setitem(restorers, snapshot.TimerRecord, lambda state, record: None)
 
 
 def delivered_twice_handled_twice(patch: pytest.MonkeyPatch) -> None:

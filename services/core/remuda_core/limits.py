@@ -50,8 +50,8 @@ SHAPES: Final = 10_000
 TICK_MS: Final = 1_000
 # A wall clock that is behind by less is waited for: clocks are corrected all the time, and two machines never agree.
 CLOCKS_DIFFER_MS: Final = 500
-# An alarm that is due earlier is not made to wait for that, but many of them are taken together.
-ALARMS_MS: Final = 100
+# A timer that is due earlier is not made to wait for that, but many of them are taken together.
+TIMERS_MS: Final = 100
 
 # Queues that are not needed any more go that often: looking for them looks at every queue, and a queue that is about to
 # be used again is better left where it is.

@@ -103,7 +103,7 @@ def completing(core: Core) -> None:
     core.state.timers.set(app.state_at_ms + 30_000, "state", "[rm-1]default", app.id)
 
 
-def drop_alarms(core: Core) -> None:
+def drop_timers(core: Core) -> None:
     core.state.timers = Timers()
 
 
@@ -177,7 +177,7 @@ BROKEN: list[tuple[str, Callable[[Core], object]]] = [
     ("state is not what its log ends with", lambda s: application(s).log.append((NOW_MS, lifecycle.STARTING))),
     ("is Completed and holds", both),
     ("is Completing and not idle", completing),
-    ("no timer ends Completing", drop_alarms),
+    ("no timer ends Completing", drop_timers),
     ("0 pending", lambda s: setattr(application(s).asks["k2"], "pending", 0)),
     (
         "its application is another record",

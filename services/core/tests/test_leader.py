@@ -49,19 +49,19 @@ def asks(count: int, first: int = 0) -> inbox_pb2.Command:
     return command
 
 
-async def test_an_alarm_is_not_made_to_wait_for_the_next_second() -> None:
+async def test_a_timer_is_not_made_to_wait_for_the_next_second() -> None:
     deciding = deciding_at(10_000)
     await decide(deciding, [])
     deciding._core.state.timers.set(10_500, "state", PARTITION, "app-1")
     assert deciding.idle_s() == 0.5
 
 
-async def test_alarms_that_follow_each_other_closely_are_taken_together() -> None:
+async def test_timers_that_follow_each_other_closely_are_taken_together() -> None:
     deciding = deciding_at(10_000)
     for at_ms in (10_000, 10_001, 10_002):
         deciding._core.state.timers.set(at_ms, "state", PARTITION, "app-1")
     await decide(deciding, [])
-    assert deciding.idle_s() == limits.ALARMS_MS / 1_000
+    assert deciding.idle_s() == limits.TIMERS_MS / 1_000
 
 
 async def test_without_work_it_waits_for_its_inbox_alone() -> None:

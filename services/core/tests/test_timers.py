@@ -6,22 +6,22 @@ from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Ask
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
-from remuda_core.state import Alarm, Timers
+from remuda_core.state import Timer, Timers
 
 PARTITION = "[rm-1]default"
 DAY_MS = 86_400_000
 
 
-def alarm(at_ms: int, application_id: str) -> Alarm:
-    return Alarm(at_ms, "state", PARTITION, application_id, "")
+def timer(at_ms: int, application_id: str) -> Timer:
+    return Timer(at_ms, "state", PARTITION, application_id, "")
 
 
-def test_alarms_come_by_time_and_name_whenever_they_were_set() -> None:
+def test_timers_come_by_time_and_name_whenever_they_were_set() -> None:
     timers = Timers()
     for at_ms, application_id in ((30, "a"), (10, "b"), (10, "a"), (20, "a")):
         timers.set(at_ms, "state", PARTITION, application_id)
     assert timers.next_ms() == 10
-    assert list(timers.due(20)) == [alarm(10, "a"), alarm(10, "b"), alarm(20, "a")]
+    assert list(timers.due(20)) == [timer(10, "a"), timer(10, "b"), timer(20, "a")]
     assert timers.next_ms() == 10, "they stay until the fact that time has passed"
     timers.take_out(20)
     assert timers.next_ms() == 30
@@ -36,22 +36,22 @@ def test_one_set_while_others_are_given_out_is_not_lost() -> None:
         given.append(each)
         if len(given) == 1:
             timers.set(10, "state", PARTITION, "b")
-    assert given == [alarm(10, "a"), alarm(10, "b")]
+    assert given == [timer(10, "a"), timer(10, "b")]
     timers.take_out(10)
     assert timers.next_ms() is None
 
 
-def test_a_cancelled_alarm_is_due_never() -> None:
+def test_a_cancelled_timer_is_due_never() -> None:
     timers = Timers()
     timers.set(10, "state", PARTITION, "a")
-    timers.cancel(alarm(10, "a"))
-    timers.cancel(alarm(10, "a"))
+    timers.cancel(timer(10, "a"))
+    timers.cancel(timer(10, "a"))
     assert timers.next_ms() is None and list(timers) == []
     timers.set(10, "state", PARTITION, "a")
-    assert list(timers.due(10)) == [alarm(10, "a")]
+    assert list(timers.due(10)) == [timer(10, "a")]
 
 
-def test_what_has_gone_leaves_no_alarm_behind_for_days() -> None:
+def test_what_has_gone_leaves_no_timer_behind_for_days() -> None:
     core = Core("rm-1")
     root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("a"),))
     for command in (

@@ -79,7 +79,7 @@ class SnapshotRecord(_message.Message):
     REPLACEMENT_FIELD_NUMBER: _builtins.int
     PREEMPTION_FIELD_NUMBER: _builtins.int
     REJECTION_FIELD_NUMBER: _builtins.int
-    ALARM_FIELD_NUMBER: _builtins.int
+    TIMER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -105,7 +105,7 @@ class SnapshotRecord(_message.Message):
     @_builtins.property
     def rejection(self) -> Global___RejectionRecord: ...
     @_builtins.property
-    def alarm(self) -> Global___AlarmRecord: ...
+    def timer(self) -> Global___TimerRecord: ...
     def __init__(
         self,
         *,
@@ -121,13 +121,13 @@ class SnapshotRecord(_message.Message):
         replacement: Global___ReplacementRecord | None = ...,
         preemption: Global___PreemptionRecord | None = ...,
         rejection: Global___RejectionRecord | None = ...,
-        alarm: Global___AlarmRecord | None = ...,
+        timer: Global___TimerRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["alarm", b"alarm", "allocation", b"allocation", "application", b"application", "ask", b"ask", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "ask", b"ask", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alarm", b"alarm", "allocation", b"allocation", "application", b"application", "ask", b"ask", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "ask", b"ask", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "alarm"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -682,7 +682,7 @@ class RejectionRecord(_message.Message):
 Global___RejectionRecord: _TypeAlias = RejectionRecord  # noqa: Y015
 
 @_typing.final
-class AlarmRecord(_message.Message):
+class TimerRecord(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     AT_MS_FIELD_NUMBER: _builtins.int
@@ -710,4 +710,4 @@ class AlarmRecord(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AlarmRecord: _TypeAlias = AlarmRecord  # noqa: Y015
+Global___TimerRecord: _TypeAlias = TimerRecord  # noqa: Y015

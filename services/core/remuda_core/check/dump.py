@@ -22,7 +22,7 @@ def dump(state: State) -> dict[str, Any]:
         "next_seq": state.next_seq,
         "next_allocation": state.next_allocation,
         "next_question": state.next_question,
-        "alarms": sorted(state.timers),
+        "timers": sorted(state.timers),
         "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
     }
 

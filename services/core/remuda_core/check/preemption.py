@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..limits import ANSWER_WITHIN_MS, RELEASE_OVERDUE_MS
 from ..rules.resource import total_of
-from ..state import Alarm, Application, Partition, Queue, State
+from ..state import Application, Partition, Queue, State, Timer
 from .sums import check_sum
 
 
@@ -30,7 +30,7 @@ def check_preemption(state: State, partition: Partition) -> None:
         allocations = [a for a in partition.allocations.values() if queue in a.application.queue.path_to_root]
         counted = total_of(a.fact.resource for a in allocations if a.preempting)
         check_sum(queue.preempting, counted, f"queue {queue.path}: preempting")
-    alarms = frozenset(state.timers)
+    timers = frozenset(state.timers)
     for (app_id, key), preemption in partition.preemptions.items():
         name = f"preemption for {app_id}/{key}"
         pending = preemption.pending
@@ -39,14 +39,14 @@ def check_preemption(state: State, partition: Partition) -> None:
         assert pending.preempted_at_ms == preemption.at_ms, f"{name}: the ask knows of another time"
         assert partition.nodes.get(preemption.node.id) is preemption.node, f"{name}: its node is not there"
         due_ms = preemption.at_ms + RELEASE_OVERDUE_MS
-        alarm = Alarm(due_ms, "preemption", partition.name, app_id, key)
+        timer = Timer(due_ms, "preemption", partition.name, app_id, key)
         if preemption.question:
             due_ms = preemption.at_ms + ANSWER_WITHIN_MS
-            alarm = Alarm(due_ms, "predicate", partition.name, app_id, str(preemption.question))
-        assert alarm in alarms or due_ms <= state.now_ms, f"{name}: nothing ends it"
+            timer = Timer(due_ms, "predicate", partition.name, app_id, str(preemption.question))
+        assert timer in timers or due_ms <= state.now_ms, f"{name}: nothing ends it"
     for uuid, a in partition.allocations.items():
-        alarm = Alarm(a.releasing_ms + RELEASE_OVERDUE_MS, "release", partition.name, a.application.id, uuid)
-        assert not a.releasing or a.overdue or alarm in alarms, f"allocation {uuid}: nothing tells if it is overdue"
+        timer = Timer(a.releasing_ms + RELEASE_OVERDUE_MS, "release", partition.name, a.application.id, uuid)
+        assert not a.releasing or a.overdue or timer in timers, f"allocation {uuid}: nothing tells if it is overdue"
     under_way = {p.pending for p in partition.preemptions.values()}
     for application in partition.applications.values():
         for key, pending in application.asks.items():

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from ..limits import REFUSALS_LAST_MS
 from ..rules.resource import Resource
-from ..state import Alarm, Application, Node, Partition, State
+from ..state import Application, Node, Partition, State, Timer
 
 
 def check_questions(state: State, partition: Partition) -> None:
     asked: Counter[tuple[str, str]] = Counter()
-    alarms = frozenset(state.timers) if partition.questions or partition.refused else frozenset()
+    timers = frozenset(state.timers) if partition.questions or partition.refused else frozenset()
     for number, question in partition.questions.items():
         fact, name = question.fact, f"question {number}"
         assert fact.question == number < state.next_question, f"{name}: it calls itself {fact.question}"
@@ -21,8 +21,8 @@ def check_questions(state: State, partition: Partition) -> None:
             f"{name}: {fact.application_id} is not in the partition"
         )
         asked[fact.application_id, fact.allocation_key] += 1
-        alarm = Alarm(fact.answer_by_ms, "predicate", partition.name, fact.application_id, str(number))
-        assert alarm.at_ms <= state.now_ms or alarm in alarms, f"{name}: nothing ends it"
+        timer = Timer(fact.answer_by_ms, "predicate", partition.name, fact.application_id, str(number))
+        assert timer.at_ms <= state.now_ms or timer in timers, f"{name}: nothing ends it"
     kept = {
         (application.id, key): pending.asked
         for application in partition.applications.values()
@@ -34,8 +34,8 @@ def check_questions(state: State, partition: Partition) -> None:
         key = pending.ask.allocation_key
         assert pending.application.asks.get(key) is pending, f"ask {pending.application.id}/{key}: refused and gone"
         due_ms = pending.refused_at_ms + REFUSALS_LAST_MS
-        alarm = Alarm(due_ms, "refusals", partition.name, pending.application.id, key)
-        assert due_ms <= state.now_ms or alarm in alarms, f"ask {key}: its refusals last for ever"
+        timer = Timer(due_ms, "refusals", partition.name, pending.application.id, key)
+        assert due_ms <= state.now_ms or timer in timers, f"ask {key}: its refusals last for ever"
 
 
 def held_by_questions(partition: Partition, on: Node | Application) -> Iterator[Resource]:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from ..rules import lifecycle
-from ..state import Alarm, Partition, State, after
+from ..state import Partition, State, Timer, after
 
 
 def check_timers(state: State, partition: Partition) -> None:
-    alarms = frozenset(state.timers)
+    timers = frozenset(state.timers)
     for application in partition.applications.values():
         completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for these, then
         if application.state in lifecycle.TIMEOUTS and not completing:
             due_ms = after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing))
-            assert Alarm(due_ms, "state", partition.name, application.id, "") in alarms, (
+            assert Timer(due_ms, "state", partition.name, application.id, "") in timers, (
                 f"application {application.id}: no timer ends {application.state} at {due_ms}"
             )
         due_ms = application.placeholders_until_ms
         if due_ms > state.now_ms:
-            assert Alarm(due_ms, "placeholder", partition.name, application.id, "") in alarms, (
+            assert Timer(due_ms, "placeholder", partition.name, application.id, "") in timers, (
                 f"application {application.id}: nothing ends its placeholders at {due_ms}"
             )
         due_ms = after(application.state_at_ms, application.execution_limit_ms)
         if application.state == lifecycle.RUNNING and application.execution_limit_ms and due_ms > state.now_ms:
-            assert Alarm(due_ms, "execution", partition.name, application.id, "") in alarms, (
+            assert Timer(due_ms, "execution", partition.name, application.id, "") in timers, (
                 f"application {application.id}: nothing ends its execution at {due_ms}"
             )
     for uuid, allocation in partition.allocations.items():
         due_ms = after(allocation.at_ms, allocation.fact.execution_timeout_ms)
         if due_ms > state.now_ms and not allocation.releasing:
-            alarm = Alarm(due_ms, "execution", partition.name, allocation.application.id, uuid)
-            assert alarm in alarms, f"allocation {uuid}: nothing ends its execution at {due_ms}"
+            timer = Timer(due_ms, "execution", partition.name, allocation.application.id, uuid)
+            assert timer in timers, f"allocation {uuid}: nothing ends its execution at {due_ms}"

@@ -12,7 +12,7 @@ from ..facts import Fact
 from ..index.index import Index
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
-from ..state import Alarm, Application, Partition, State, after
+from ..state import Application, Partition, State, Timer, after
 from . import predicate
 from .allocation import idle
 from .ask import withdraw
@@ -23,12 +23,12 @@ from .overdue import preemption_over, release_overdue
 
 def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fact]:
     any_due = False
-    for alarm in state.timers.due(now_ms):
+    for timer in state.timers.due(now_ms):
         any_due = True
-        partition = state.partitions.get(alarm.partition)
-        application = partition.applications.get(alarm.application_id) if partition is not None else None
+        partition = state.partitions.get(timer.partition)
+        application = partition.applications.get(timer.application_id) if partition is not None else None
         if partition is not None and application is not None:
-            yield from ALARMS[alarm.kind](state, partition, application, alarm, now_ms)
+            yield from BY_TIMER_KIND[timer.kind](state, partition, application, timer, now_ms)
     if any_due:  # or they would be due again after a restart
         yield facts.TimePassed(now_ms)
     for partition in list(state.partitions.values()):
@@ -39,12 +39,12 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
 
 
 def state_ended(
-    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
     """The application has been in one state for as long as it may."""
     if application.state not in lifecycle.TIMEOUTS:
         return
-    if after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing)) != alarm.at_ms:
+    if after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing)) != timer.at_ms:
         return  # it has come into this state again since, or states last differently now
     if application.state == lifecycle.COMPLETING and application.placeholders:
         yield from give_up_placeholders(partition, application, "the application is completing")
@@ -61,18 +61,18 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 
 
 def execution_ended(
-    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
     """An allocation, or the whole application, has run for as long as it may (semantics section 7). The RM is asked to
     end it; what the application still asks for is taken back, or it would begin anew."""
-    if alarm.key:
-        allocation = partition.allocations.get(alarm.key)
-        if allocation is None or after(allocation.at_ms, allocation.fact.execution_timeout_ms) != alarm.at_ms:
+    if timer.key:
+        allocation = partition.allocations.get(timer.key)
+        if allocation is None or after(allocation.at_ms, allocation.fact.execution_timeout_ms) != timer.at_ms:
             return
         over_ms, allocations = allocation.fact.execution_timeout_ms, [allocation]
     elif (
         application.state == lifecycle.RUNNING
-        and after(application.state_at_ms, application.execution_limit_ms) == alarm.at_ms
+        and after(application.state_at_ms, application.execution_limit_ms) == timer.at_ms
     ):
         over_ms, allocations = application.execution_limit_ms, list(application.allocations.values())
         message = f"application {application.id} was running for {seconds(over_ms)}"
@@ -89,9 +89,9 @@ def seconds(duration_ms: int) -> str:
     return f"{duration_ms / 1_000:.10g} s"
 
 
-Expire = Callable[[State, Partition, Application, Alarm, int], Iterator[Fact]]
-# By the kind of alarm: what happens when it is due. Each looks first whether it still means anything.
-ALARMS: Final[dict[str, Expire]] = {
+Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
+# By the kind of timer: what happens when it is due. Each looks first whether it still means anything.
+BY_TIMER_KIND: Final[dict[str, Expire]] = {
     "state": state_ended,
     "predicate": predicate.unanswered,
     "refusals": predicate.refusals_old,

@@ -13,7 +13,7 @@ from ..rules import lifecycle
 from ..rules.properties import FAIR, sort_policy
 from ..rules.resource import Resource
 from ..settings import QueueSettings
-from ..state import Alarm, Allocation, Application, Partition, State
+from ..state import Allocation, Application, Partition, State, Timer
 from .allocation import after_release
 from .ask import asks_over, keys_over, nothing_is_asked, withdraw
 
@@ -40,11 +40,11 @@ def problem_of_gang(partition: Partition, path: str, settings: QueueSettings, pl
 
 
 def placeholders_ended(
-    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
     """A gang that has come together goes on without the places it has not used. One that has not fails (Hard), or goes
     on as a normal application (Soft)."""
-    if application.placeholders_until_ms != alarm.at_ms:
+    if application.placeholders_until_ms != timer.at_ms:
         return
     if application.state not in (lifecycle.NEW, lifecycle.ACCEPTED):
         yield from give_up_placeholders(partition, application, PLACEHOLDERS_OVER)

@@ -8,19 +8,19 @@ from .. import facts
 from ..cycle.reserve import unreserved
 from ..facts import Fact
 from ..limits import RELEASE_OVERDUE_MS
-from ..state import Alarm, Application, Partition, State
+from ..state import Application, Partition, State, Timer
 
 
 def release_overdue(
-    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
     """The RM was asked to release an allocation and has not."""
-    allocation = partition.allocations.get(alarm.key)
+    allocation = partition.allocations.get(timer.key)
     if (
         allocation is not None
         and allocation.releasing
         and not allocation.overdue
-        and allocation.releasing_ms + RELEASE_OVERDUE_MS == alarm.at_ms
+        and allocation.releasing_ms + RELEASE_OVERDUE_MS == timer.at_ms
     ):
         fact = allocation.fact
         yield facts.ReleaseOverdue(
@@ -35,15 +35,15 @@ def release_overdue(
 
 
 def preemption_over(
-    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
     """Others were preempted for an ask, and it is still not allocated."""
-    preemption = partition.preemptions.get((application.id, alarm.key))
-    if preemption is None or preemption.at_ms + RELEASE_OVERDUE_MS != alarm.at_ms:
+    preemption = partition.preemptions.get((application.id, timer.key))
+    if preemption is None or preemption.at_ms + RELEASE_OVERDUE_MS != timer.at_ms:
         return
     late = sum(1 for uuid in preemption.uuids if uuid in partition.allocations)
     what = f"{late} of {len(preemption.uuids)} releases have not come" if late else "the ask could not be allocated"
     node = preemption.node
-    yield facts.PreemptionEnded(partition.name, application.id, alarm.key, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
+    yield facts.PreemptionEnded(partition.name, application.id, timer.key, f"{what} in {RELEASE_OVERDUE_MS // 1_000} s")
     if node.reservation is preemption.pending:
         yield unreserved(partition, preemption.pending, node, "preemption has not helped")

@@ -24,7 +24,7 @@ from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.required_node import required_node
-from ..state import Alarm, Application, Node, Partition, Preemption, Question, State
+from ..state import Application, Node, Partition, Preemption, Question, State, Timer
 from .allocation import replacement_cancelled
 
 
@@ -122,26 +122,26 @@ def problem_of(question: Question) -> str | None:
 
 
 def unanswered(
-    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
     """Time is up for a question."""
     reason = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
-    question = partition.questions.get(int(alarm.key))
+    question = partition.questions.get(int(timer.key))
     if question is not None:
         yield refused(question, reason)
-    elif int(alarm.key) in partition.replacements_asked:
-        yield from answer_replacement(partition, AnswerPredicate(partition.name, int(alarm.key), False, reason))
-    elif asked := preemption_asked(partition, int(alarm.key)):
+    elif int(timer.key) in partition.replacements_asked:
+        yield from answer_replacement(partition, AnswerPredicate(partition.name, int(timer.key), False, reason))
+    elif asked := preemption_asked(partition, int(timer.key)):
         yield preemption_answered(partition, asked, False, reason)
 
 
 def refusals_old(
-    state: State, partition: Partition, application: Application, alarm: Alarm, now_ms: int
+    state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
     """The last refusal of an ask was a while ago."""
-    pending = application.asks.get(alarm.key)
-    if pending is not None and pending.refused and pending.refused_at_ms + REFUSALS_LAST_MS == alarm.at_ms:
-        yield facts.RefusalsForgotten(partition.name, application.id, alarm.key)
+    pending = application.asks.get(timer.key)
+    if pending is not None and pending.refused and pending.refused_at_ms + REFUSALS_LAST_MS == timer.at_ms:
+        yield facts.RefusalsForgotten(partition.name, application.id, timer.key)
 
 
 def node_goes(partition: Partition, node: Node) -> Iterator[Fact]:

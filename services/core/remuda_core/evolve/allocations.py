@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..limits import NAMES_KEPT
 from ..rules.resource import forget_zeros
 from ..state import (
@@ -66,7 +66,7 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
     if pending.preemption is not None:
         allocated_by_preemption(state, partition, pending, allocation)
     if fact.execution_timeout_ms > 0:
-        state.timers.put(alarms.of_allocation(allocation))
+        state.timers.put(timeouts.of_allocation(allocation))
     if not application.runs:
         count_running(application, True)
     return pending
@@ -75,7 +75,7 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
 def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
     """What was held is an allocation now: all sums and the index know it already."""
     question = partition.questions.pop(fact.question)
-    state.timers.cancel(alarms.of_question(question))
+    state.timers.cancel(timeouts.of_question(question))
     application, node = question.application, question.node
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     allocation_comes(partition, allocation)
@@ -91,7 +91,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
         allocated_by_preemption(state, partition, pending, allocation)
     forget_if_served(state, partition, pending)
     if fact.execution_timeout_ms > 0:
-        state.timers.put(alarms.of_allocation(allocation))
+        state.timers.put(timeouts.of_allocation(allocation))
 
 
 def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
@@ -122,9 +122,9 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
     allocation = partition.allocations.pop(uuid)
     application, fact = allocation.application, allocation.fact
     if fact.execution_timeout_ms > 0:  # that may be days away
-        state.timers.cancel(alarms.of_allocation(allocation))
+        state.timers.cancel(timeouts.of_allocation(allocation))
     if allocation.releasing:
-        state.timers.cancel(alarms.of_release(allocation))
+        state.timers.cancel(timeouts.of_release(allocation))
         if allocation.preempting:
             book_preempting(allocation, -1)
     del application.allocations[uuid], allocation.node.allocations[uuid]
@@ -138,7 +138,7 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
     if fact.placeholder:
         application.placeholders -= 1
         if not application.placeholders:
-            state.timers.cancel(alarms.of_placeholders(partition.name, application))
+            state.timers.cancel(timeouts.of_placeholders(partition.name, application))
             application.placeholders_until_ms = 0
         group = application.task_groups[fact.task_group]
         group.placed -= 1
@@ -155,11 +155,11 @@ def release_requested(state: State, fact: facts.ReleaseRequested) -> None:
         if allocation.replacement is not None and allocation.replacement.question:
             replacement_question_over(state, partition, allocation.replacement)
         placeholder_goes(allocation, fact.termination_type)
-    state.timers.cancel(alarms.of_release(allocation))
+    state.timers.cancel(timeouts.of_release(allocation))
     allocation.releasing, allocation.releasing_ms, allocation.overdue = fact.termination_type, state.now_ms, False
     if allocation.preempting:
         book_preempting(allocation, 1)
-    state.timers.put(alarms.of_release(allocation))
+    state.timers.put(timeouts.of_release(allocation))
 
 
 def release_overdue(state: State, fact: facts.ReleaseOverdue) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..rules import lifecycle
 from ..state import (
     Application,
@@ -25,7 +25,7 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     application.enters(lifecycle.NEW, state.now_ms)
     ended = partition.applications.pop(fact.application_id, None)  # they stand in the order of submission
     if ended is not None:
-        _forget_alarms(state, partition, ended)
+        _forget_timers(state, partition, ended)
         partition.ended.discard(ended)
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
@@ -46,7 +46,7 @@ def rejection_forgotten(state: State, fact: facts.RejectionForgotten) -> None:
 def application_state_changed(state: State, fact: facts.ApplicationStateChanged) -> None:
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]
-    _forget_alarms(state, partition, application)
+    _forget_timers(state, partition, application)
     became = application.state = fact.state
     application.state_at_ms = fact.at_ms
     application.enters(became, fact.at_ms)
@@ -63,23 +63,23 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     if became == lifecycle.RESUMING:
         application.resumed = True
     if became in lifecycle.TIMEOUTS:
-        state.timers.put(alarms.of_state(partition.name, application, state.timing))
+        state.timers.put(timeouts.of_state(partition.name, application, state.timing))
     if became == lifecycle.RUNNING:
-        state.timers.put(alarms.of_execution(partition.name, application))
+        state.timers.put(timeouts.of_execution(partition.name, application))
 
 
-def _forget_alarms(state: State, partition: Partition, application: Application) -> None:
+def _forget_timers(state: State, partition: Partition, application: Application) -> None:
     """The application leaves its state: what would end that state means nothing any more."""
     if application.state in lifecycle.TIMEOUTS:
-        state.timers.cancel(alarms.of_state(partition.name, application, state.timing))
+        state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
     if application.state == lifecycle.RUNNING:
-        state.timers.cancel(alarms.of_execution(partition.name, application))
+        state.timers.cancel(timeouts.of_execution(partition.name, application))
 
 
 def application_removed(state: State, fact: facts.ApplicationRemoved) -> Application:
     partition = state.partitions[fact.partition]
     application = partition.applications.pop(fact.application_id)
-    _forget_alarms(state, partition, application)
+    _forget_timers(state, partition, application)
     partition.ended.discard(application)
     if application.runs:
         count_running(application, False)

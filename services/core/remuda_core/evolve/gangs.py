@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..limits import REFUSALS_LAST_MS
 from ..state import (
     Allocation,
@@ -61,7 +61,7 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Alloc
     allocation_comes(partition, allocation)
     book_allocated(application, node, real.resource, 1)
     if real.execution_timeout_ms > 0:
-        state.timers.put(alarms.of_allocation(allocation))
+        state.timers.put(timeouts.of_allocation(allocation))
     return placeholder
 
 
@@ -78,7 +78,7 @@ def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Rep
         if was.refused and state.now_ms < was.refused_at_ms + REFUSALS_LAST_MS:
             back.refused, back.refusal, back.refused_at_ms = was.refused, was.refusal, was.refused_at_ms
             partition.refused[back] = None
-            state.timers.put(alarms.of_refusals(back))
+            state.timers.put(timeouts.of_refusals(back))
         ask_comes(state, partition, application, back)
         return replacement
     one_more_pending(there)

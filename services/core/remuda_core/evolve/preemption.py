@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..limits import REFUSAL_KEPT_MS, REFUSALS_KEPT
 from ..rules.resource import items_of
 from ..state import (
@@ -47,7 +47,7 @@ def _preemption_begins(
 ) -> None:
     pending.preempted_at_ms = state.now_ms
     pending.preemption = Preemption(pending, partition.nodes[fact.node_id], fact.uuids, state.now_ms, question)
-    state.timers.put(alarms.of_preemption(pending.preemption))
+    state.timers.put(timeouts.of_preemption(pending.preemption))
     partition.preemptions[fact.application_id, fact.allocation_key] = pending.preemption
     keep_place(pending.preemption)
 
@@ -106,7 +106,7 @@ def preemption_served(state: State, partition: Partition, pending: PendingAsk) -
 
 def preemption_over(state: State, partition: Partition, pending: PendingAsk) -> None:
     assert pending.preemption is not None, "it is under way"
-    state.timers.cancel(alarms.of_preemption(pending.preemption))
+    state.timers.cancel(timeouts.of_preemption(pending.preemption))
     preemption = partition.preemptions.pop((pending.ask.application_id, pending.ask.allocation_key))
     pending.preemption = None
     give_up_place(preemption)

@@ -3,7 +3,7 @@ room."""
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..state import (
     Application,
     Partition,
@@ -25,7 +25,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
     node = partition.nodes[fact.node_id]
     state.next_question = fact.question + 1
     question = partition.questions[fact.question] = Question(fact, node, application)
-    state.timers.put(alarms.of_question(question))
+    state.timers.put(timeouts.of_question(question))
     pending.pending -= 1
     pending.free -= 1
     pending.asked += 1
@@ -57,7 +57,7 @@ def predicate_withdrawn(state: State, fact: facts.PredicateWithdrawn) -> Questio
 
 
 def _pending_again(state: State, pending: PendingAsk, question: Question) -> None:
-    state.timers.cancel(alarms.of_question(question))
+    state.timers.cancel(timeouts.of_question(question))
     pending.asked -= 1
     _free(question)
     one_more_pending(pending)
@@ -71,7 +71,7 @@ def questions_dropped(
     dropped = [q for q in partition.questions.values() if q.application is application and q.fact.allocation_key == key]
     for question in dropped:
         del partition.questions[question.fact.question]
-        state.timers.cancel(alarms.of_question(question))
+        state.timers.cancel(timeouts.of_question(question))
         _free(question)
     pending.asked = 0
     return tuple(dropped)
@@ -88,11 +88,11 @@ def replacement_asked(state: State, fact: facts.ReplacementAsked) -> None:
     replacement = partition.applications[fact.application_id].replacements[fact.uuid]
     state.next_question = fact.question + 1
     replacement.question, replacement.answer_by_ms = fact.question, fact.answer_by_ms
-    state.timers.put(alarms.of_replacement(replacement))
+    state.timers.put(timeouts.of_replacement(replacement))
     partition.replacements_asked[fact.question] = replacement
 
 
 def replacement_question_over(state: State, partition: Partition, replacement: Replacement) -> None:
-    state.timers.cancel(alarms.of_replacement(replacement))
+    state.timers.cancel(timeouts.of_replacement(replacement))
     del partition.replacements_asked[replacement.question]
     replacement.question = 0

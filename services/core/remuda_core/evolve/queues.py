@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..rules.limits import limits_others
 from ..state import (
     Partition,
@@ -36,7 +36,7 @@ def partition_draining(state: State, fact: facts.PartitionDraining) -> None:
 def partition_removed(state: State, fact: facts.PartitionRemoved) -> None:
     partition = state.partitions.pop(fact.partition)
     for application in partition.applications.values():  # all have ended
-        state.timers.cancel(alarms.of_state(partition.name, application, state.timing))
+        state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
 
 
 def queue_added(state: State, fact: facts.QueueAdded) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..state import (
     NO_NODES,
     Node,
@@ -22,19 +22,19 @@ def refusals_forgotten(state: State, fact: facts.RefusalsForgotten) -> None:
 def node_refused(
     state: State, partition: Partition, pending: PendingAsk, fact: facts.PredicateRefused | facts.PreemptionAnswered
 ) -> None:
-    state.timers.cancel(alarms.of_refusals(pending))
+    state.timers.cancel(timeouts.of_refusals(pending))
     pending.refused |= {fact.node_id}
     pending.refusal = f"{fact.node_id}: {fact.reason}"
     pending.refused_at_ms = state.now_ms
     partition.refused[pending] = None
-    state.timers.put(alarms.of_refusals(pending))
+    state.timers.put(timeouts.of_refusals(pending))
 
 
 def refusals_over(state: State, partition: Partition, pending: PendingAsk) -> None:
     """No refused node is remembered for it any more."""
     if pending in partition.refused:
         del partition.refused[pending]
-        state.timers.cancel(alarms.of_refusals(pending))
+        state.timers.cancel(timeouts.of_refusals(pending))
 
 
 def refusals_lifted(state: State, partition: Partition, node: Node) -> tuple[PendingAsk, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..rules import connection
 from ..settings import Timing
 from ..state import (
@@ -56,5 +56,5 @@ def configuration_applied(state: State, fact: facts.ConfigurationApplied) -> Non
         was, state.timing = state.timing, fact.timing
         for partition in state.partitions.values():
             for application in partition.applications.values():
-                state.timers.cancel(alarms.of_state(partition.name, application, was))
-                state.timers.put(alarms.of_state(partition.name, application, fact.timing))
+                state.timers.cancel(timeouts.of_state(partition.name, application, was))
+                state.timers.put(timeouts.of_state(partition.name, application, fact.timing))

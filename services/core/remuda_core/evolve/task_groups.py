@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import alarms, facts
+from .. import facts, timeouts
 from ..limits import TASK_GROUPS_KEPT
 from ..rules import lifecycle
 from ..rules.resource import Resource
@@ -25,7 +25,7 @@ def placeholder_comes(state: State, partition: Partition, placeholder: Allocatio
             application.execution_timeout_ms if application.execution_timeout_ms > 0 else state.timing.placeholder_ms
         )
         application.placeholders_until_ms = after(state.now_ms, lasts_ms)
-        state.timers.put(alarms.of_placeholders(partition.name, application))
+        state.timers.put(timeouts.of_placeholders(partition.name, application))
     group = task_group_of(state, partition, application, fact.task_group, fact.resource)
     group.placed += 1
     group.free.add(placeholder)
@@ -40,7 +40,7 @@ def task_group_of(
     group = groups.get(name)
     if group is None:
         # From now on the application is a gang: its time-out is that of its placeholders.
-        state.timers.cancel(alarms.of_execution(partition.name, application))
+        state.timers.cancel(timeouts.of_execution(partition.name, application))
         for _ in range(2 if len(groups) >= TASK_GROUPS_KEPT else 0):
             oldest = groups.pop(next(iter(groups)))
             if oldest.placed or oldest.coming:

@@ -15,7 +15,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
 
 
 class TimePassed(Fact):
-    """All alarms until then have been looked at: what they led to is in the facts before."""
+    """All timers until then have been looked at: what they led to is in the facts before."""
 
     until_ms: int
 

@@ -10,7 +10,7 @@ from .. import limits
 class Clock:
     """Milliseconds since 1970, of the wall clock, but never back, and never for long the same: where the wall clock was
     set back, or is behind what the log says, because another machine's was ahead, time goes on from there at its own
-    pace. Otherwise no alarm would be heard until the wall clock has caught up. `steady_s` is a clock nobody can set."""
+    pace. Otherwise no timer would be heard until the wall clock has caught up. `steady_s` is a clock nobody can set."""
 
     def __init__(self, wall_ms: Callable[[], int], steady_s: Callable[[], float], not_before_ms: int) -> None:
         self._wall_ms = wall_ms

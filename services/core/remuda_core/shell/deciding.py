@@ -20,7 +20,7 @@ from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from .. import commands, limits
 from ..core import Core
 from ..facts import Fact
-from ..waking import next_tick_ms
+from ..next_tick import next_tick_ms
 from ..wire.codec import Scribe
 
 log = structlog.get_logger()

@@ -155,7 +155,7 @@ class RejectionRecord(Record):
     at_ms: int
 
 
-class AlarmRecord(Record):
+class TimerRecord(Record):
     at_ms: int
     kind: str
     partition: str

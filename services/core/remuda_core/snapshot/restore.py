@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from .. import facts
-from ..alarms import means_something
 from ..evolve import BY_FACT
 from ..evolve.booking import allocation_comes, book_allocated, book_arriving, book_preempting
 from ..evolve.gangs import replacement_begins
@@ -22,7 +21,6 @@ from ..settings import QueueSettings
 from ..state import (
     NO_NODES,
     NO_RESERVATIONS,
-    Alarm,
     Allocation,
     Application,
     Node,
@@ -35,10 +33,11 @@ from ..state import (
     Replacement,
     State,
     TaskGroup,
+    Timer,
 )
 from ..state.placeholders import FreePlaceholders
+from ..timeouts import still_applies
 from .records import (
-    AlarmRecord,
     AllocationRecord,
     ApplicationRecord,
     AskRecord,
@@ -52,6 +51,7 @@ from .records import (
     ReplacementRecord,
     RmRecord,
     TaskGroupRecord,
+    TimerRecord,
 )
 
 
@@ -219,11 +219,11 @@ def _rejection(state: State, record: RejectionRecord) -> None:
     rejected[record.fact.application_id] = RejectedApplication(record.fact, record.at_ms)
 
 
-def _alarm(state: State, record: AlarmRecord) -> None:
+def _timer(state: State, record: TimerRecord) -> None:
     """Earlier versions kept those that mean nothing any more."""
-    alarm = Alarm(record.at_ms, record.kind, record.partition, record.application_id, record.key)
-    if means_something(state, alarm):
-        state.timers.put(alarm)
+    timer = Timer(record.at_ms, record.kind, record.partition, record.application_id, record.key)
+    if still_applies(state, timer):
+        state.timers.put(timer)
 
 
 def _places(
@@ -246,5 +246,5 @@ RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     ReplacementRecord: _replacement,
     PreemptionRecord: _preemption,
     RejectionRecord: _rejection,
-    AlarmRecord: _alarm,
+    TimerRecord: _timer,
 }

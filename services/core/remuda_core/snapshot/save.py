@@ -16,7 +16,6 @@ from ..state import (
     State,
 )
 from .records import (
-    AlarmRecord,
     AllocationRecord,
     ApplicationRecord,
     AskRecord,
@@ -32,6 +31,7 @@ from .records import (
     RmRecord,
     StateChange,
     TaskGroupRecord,
+    TimerRecord,
     WaitingSince,
 )
 
@@ -44,8 +44,8 @@ def save(state: State) -> Iterator[Record]:
     )  # fmt: skip
     for partition in state.partitions.values():
         yield from _save_partition(partition)
-    for alarm in sorted(state.timers):
-        yield AlarmRecord(*alarm)
+    for timer in sorted(state.timers):
+        yield TimerRecord(*timer)
 
 
 def _save_partition(partition: Partition) -> Iterator[Record]:

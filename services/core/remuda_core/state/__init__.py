@@ -25,14 +25,13 @@ from .application import (
 )
 from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
 from .state import FIRST_UUID, State
-from .timers import NEVER_MS, Alarm, Timers, after
+from .timers import NEVER_MS, Timer, Timers, after
 
 __all__ = [
     "FIRST_UUID",
     "NEVER_MS",
     "NO_NODES",
     "NO_RESERVATIONS",
-    "Alarm",
     "Allocation",
     "Application",
     "KeyHolders",
@@ -49,6 +48,7 @@ __all__ = [
     "ResourceNames",
     "State",
     "TaskGroup",
+    "Timer",
     "Timers",
     "Tracker",
     "after",

@@ -17,7 +17,7 @@ def after(at_ms: int, duration_ms: int) -> int:
     return min(at_ms + duration_ms, NEVER_MS)
 
 
-class Alarm(NamedTuple):
+class Timer(NamedTuple):
     """Something is to happen to an application, or to what `key` names in it, unless it has changed by then."""
 
     at_ms: int
@@ -28,49 +28,49 @@ class Alarm(NamedTuple):
 
 
 class Timers:
-    """What is to happen by itself, and when (`alarms`); whether it still means anything is found out when it is due
-    (`decide.expire`). The alarms follow from the facts, so they survive a restart. Many are set for the same
+    """What is to happen by itself, and when (`timers`); whether it still means anything is found out when it is due
+    (`decide.expire`). The timers follow from the facts, so they survive a restart. Many are set for the same
     millisecond: they are put in order when it comes, not before. They stay until the fact that time has passed."""
 
     def __init__(self) -> None:
         self._times: list[int] = []  # a heap
-        # Of each time the alarms, as plain tuples: quicker to make, and as keys the same.
+        # Of each time the timers, as plain tuples: quicker to make, and as keys the same.
         self._at: dict[int, dict[tuple[int, str, str, str, str], None]] = {}
 
     def set(self, at_ms: int, kind: str, partition: str, application_id: str, key: str = "") -> None:
-        self.put(Alarm(at_ms, kind, partition, application_id, key))
+        self.put(Timer(at_ms, kind, partition, application_id, key))
 
-    def put(self, alarm: Alarm | None) -> None:
-        if alarm is not None:
-            alarms = self._at.get(alarm[0])
-            if alarms is None:
-                alarms = self._at[alarm[0]] = {}
-                heappush(self._times, alarm[0])
-            alarms[alarm] = None
+    def put(self, timer: Timer | None) -> None:
+        if timer is not None:
+            timers = self._at.get(timer[0])
+            if timers is None:
+                timers = self._at[timer[0]] = {}
+                heappush(self._times, timer[0])
+            timers[timer] = None
 
-    def cancel(self, alarm: Alarm | None) -> None:
+    def cancel(self, timer: Timer | None) -> None:
         """Nothing if it is not set."""
-        if alarm is None:
+        if timer is None:
             return
-        alarms = self._at.get(alarm.at_ms, {})
-        alarms.pop(alarm, None)
-        if not alarms:
-            self._at.pop(alarm.at_ms, None)
+        timers = self._at.get(timer.at_ms, {})
+        timers.pop(timer, None)
+        if not timers:
+            self._at.pop(timer.at_ms, None)
             if len(self._times) > 2 * len(self._at) + LEFTOVERS:
                 self._times = sorted(self._at)
 
     def next_ms(self) -> int | None:
-        """When the earliest alarm is due."""
+        """When the earliest timer is due."""
         while self._times and self._times[0] not in self._at:
             heappop(self._times)
         return self._times[0] if self._times else None
 
-    def due(self, now_ms: int) -> Iterator[Alarm]:
+    def due(self, now_ms: int) -> Iterator[Timer]:
         """The earliest first, also those that are set meanwhile; each is given out once, and none is taken out."""
         given: dict[tuple[int, str, str, str, str], None] = {}
         while batch := {a: None for at_ms in self._due_times(now_ms) for a in self._at[at_ms] if a not in given}:
             given.update(batch)
-            yield from map(Alarm._make, sorted(batch))
+            yield from map(Timer._make, sorted(batch))
 
     def _due_times(self, now_ms: int) -> Iterator[int]:
         """Looks at no more of the heap than is due."""
@@ -87,7 +87,7 @@ class Timers:
         while (at_ms := self.next_ms()) is not None and at_ms <= until_ms:
             del self._at[at_ms]
 
-    def __iter__(self) -> Iterator[Alarm]:
+    def __iter__(self) -> Iterator[Timer]:
         """All that is set, in no order."""
-        for alarms in self._at.values():
-            yield from map(Alarm._make, alarms)
+        for timers in self._at.values():
+            yield from map(Timer._make, timers)

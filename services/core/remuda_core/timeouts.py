@@ -1,0 +1,111 @@
+"""Which timer belongs to what: each function gives the timer that ends something by itself, or None.
+
+`evolve` sets a timer when the thing begins and cancels it when the thing is over, so the number of timers is bounded
+by what is alive. A timer that no longer means anything comes only out of a snapshot of an earlier version.
+"""
+
+from __future__ import annotations
+
+from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
+from .rules import lifecycle
+from .settings import Timing
+from .state import Allocation, Application, PendingAsk, Preemption, Question, Replacement, State, Timer, after
+
+
+def of_state(partition: str, application: Application, timing: Timing) -> Timer | None:
+    """The state of the application ends."""
+    if application.state not in lifecycle.TIMEOUTS:
+        return None
+    at_ms = after(application.state_at_ms, lifecycle.lasts_ms(application.state, timing))
+    return Timer(at_ms, "state", partition, application.id, "")
+
+
+def of_execution(partition: str, application: Application) -> Timer | None:
+    """The application has run for as long as it may."""
+    if application.state != lifecycle.RUNNING or not application.execution_limit_ms:
+        return None
+    at_ms = after(application.state_at_ms, application.execution_limit_ms)
+    return Timer(at_ms, "execution", partition, application.id, "")
+
+
+def of_placeholders(partition: str, application: Application) -> Timer | None:
+    if not application.placeholders_until_ms:
+        return None
+    return Timer(application.placeholders_until_ms, "placeholder", partition, application.id, "")
+
+
+def of_allocation(allocation: Allocation) -> Timer | None:
+    """The allocation has run for as long as it may."""
+    fact = allocation.fact
+    if fact.execution_timeout_ms <= 0:
+        return None
+    at_ms = after(allocation.at_ms, fact.execution_timeout_ms)
+    return Timer(at_ms, "execution", fact.partition, fact.application_id, fact.uuid)
+
+
+def of_release(allocation: Allocation) -> Timer | None:
+    """The RM was asked to release the allocation."""
+    fact = allocation.fact
+    if not allocation.releasing:
+        return None
+    at_ms = allocation.releasing_ms + RELEASE_OVERDUE_MS
+    return Timer(at_ms, "release", fact.partition, fact.application_id, fact.uuid)
+
+
+def of_refusals(pending: PendingAsk) -> Timer | None:
+    """The nodes that the RM refused may be tried again."""
+    if not pending.refused:
+        return None
+    ask = pending.ask
+    at_ms = pending.refused_at_ms + REFUSALS_LAST_MS
+    return Timer(at_ms, "refusals", ask.partition, ask.application_id, ask.allocation_key)
+
+
+def of_question(question: Question) -> Timer:
+    fact = question.fact
+    return Timer(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
+
+
+def of_replacement(replacement: Replacement) -> Timer:
+    """The RM is asked about the replacement."""
+    fact, key = replacement.fact, str(replacement.question)
+    return Timer(replacement.answer_by_ms, "predicate", fact.partition, fact.application_id, key)
+
+
+def of_preemption(preemption: Preemption) -> Timer:
+    ask = preemption.pending.ask
+    if preemption.question:
+        at_ms, key = preemption.at_ms + ANSWER_WITHIN_MS, str(preemption.question)
+        return Timer(at_ms, "predicate", ask.partition, ask.application_id, key)
+    at_ms = preemption.at_ms + RELEASE_OVERDUE_MS
+    return Timer(at_ms, "preemption", ask.partition, ask.application_id, ask.allocation_key)
+
+
+def still_applies(state: State, timer: Timer) -> bool:
+    """What the timer ends is still there."""
+    partition = state.partitions.get(timer.partition)
+    application = partition.applications.get(timer.application_id) if partition is not None else None
+    if partition is None or application is None:
+        return False
+    allocation = partition.allocations.get(timer.key)
+    pending = application.asks.get(timer.key)
+    preemption = partition.preemptions.get((timer.application_id, timer.key))
+    if timer.kind == "predicate":
+        number = int(timer.key)
+        return (
+            number in partition.questions
+            or number in partition.replacements_asked
+            or any(number == asked.question for asked in partition.preemptions.values())
+        )
+    if timer.kind == "execution":
+        return timer == (
+            of_allocation(allocation) if allocation is not None else of_execution(timer.partition, application)
+        )
+    expected = {
+        "state": of_state(timer.partition, application, state.timing),
+        "placeholder": of_placeholders(timer.partition, application),
+        "release": of_release(allocation) if allocation is not None else None,
+        "refusals": of_refusals(pending) if pending is not None else None,
+        "preemption": of_preemption(preemption) if preemption is not None else None,
+    }
+    return timer == expected[timer.kind]
