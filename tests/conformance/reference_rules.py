@@ -177,11 +177,11 @@ def accept_nonsense() -> Iterator[None]:
         patch.object(ask, "problem_of_ask", problem),
         patch.object(nodes.NodeIndex, "best", best),
         patch.object(nodes.NodeIndex, "closest", closest),
-        patch.object(names, "problem_of", nothing),
-        patch.object(allocation, "problem_of", nothing),
-        patch.object(ask, "problem_of", nothing),
-        patch.object(node, "problem_of", nothing),
-        patch.object(submit, "problem_of", nothing),
+        patch.object(names, "problem_of_name", nothing),
+        patch.object(allocation, "problem_of_resource", nothing),
+        patch.object(ask, "problem_of_resource", nothing),
+        patch.object(node, "problem_of_resource", nothing),
+        patch.object(submit, "problem_of_resource", nothing),
     ):
         yield
 

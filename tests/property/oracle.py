@@ -213,20 +213,20 @@ def what_limits(application: Application) -> tuple[object, ...]:
     trackers = tuple((queue.path, name) for queue, name, limit in limits if limit.max_resources)
     application_limits = tuple((queue.path, name) for queue, name, limit in limits if limit.max_applications)
     gated = application_limits or any(queue.settings.max_applications for queue in application.queue.path_to_root)
-    return trackers, application_limits if gated and not application.runs else None
+    return trackers, application_limits if gated and not application.counts_as_running else None
 
 
 def may_run(ask: PendingAsk) -> bool:
     """It runs already, or there is a slot for it everywhere."""
     application = ask.application
-    if application.runs:
+    if application.counts_as_running:
         return True
     for queue in application.queue.path_to_root:
-        running = [other for other in below(queue) if other.runs]
+        running = [other for other in below(queue) if other.counts_as_running]
         if queue.settings.max_applications and len(running) >= queue.settings.max_applications:
             return False
     for limit, others in limits_of(application):
-        running = [other for other in others if other.runs]
+        running = [other for other in others if other.counts_as_running]
         if limit.max_applications and len(running) >= limit.max_applications:
             return False
     return True

@@ -17,7 +17,7 @@ RESERVATION_WAKES: Final = 100
 # searched instead of being opened: each takes some 5 us. For at most so many nodes at a time: they are searched one by
 # one.
 OPEN_AT_ONCE: Final = 8
-GAPS: Final = 4
+FREED_NODES: Final = 4
 
 # What the leader takes out of the inbox before it decides and commits: the same balance, on the way in.
 COMMANDS_PER_COMMIT: Final = 256

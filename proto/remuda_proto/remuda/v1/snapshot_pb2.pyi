@@ -314,13 +314,13 @@ class ApplicationRecord(_message.Message):
     AT_MS_FIELD_NUMBER: _builtins.int
     LOG_FIELD_NUMBER: _builtins.int
     RESUMED_FIELD_NUMBER: _builtins.int
-    RUNS_FIELD_NUMBER: _builtins.int
+    COUNTS_AS_RUNNING_FIELD_NUMBER: _builtins.int
     PLACEHOLDERS_UNTIL_MS_FIELD_NUMBER: _builtins.int
     STATES_LEFT_OUT_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     at_ms: _builtins.int
     resumed: _builtins.bool
-    runs: _builtins.bool
+    counts_as_running: _builtins.bool
     placeholders_until_ms: _builtins.int
     states_left_out: _builtins.int
     """The number of states left out between the first and the last ones."""
@@ -340,13 +340,13 @@ class ApplicationRecord(_message.Message):
         at_ms: _builtins.int = ...,
         log: _abc.Iterable[Global___StateChange] | None = ...,
         resumed: _builtins.bool = ...,
-        runs: _builtins.bool = ...,
+        counts_as_running: _builtins.bool = ...,
         placeholders_until_ms: _builtins.int = ...,
         states_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "at_ms", b"at_ms", "log", b"log", "placeholders_until_ms", b"placeholders_until_ms", "resumed", b"resumed", "runs", b"runs", "seq", b"seq", "states_left_out", b"states_left_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "at_ms", b"at_ms", "counts_as_running", b"counts_as_running", "log", b"log", "placeholders_until_ms", b"placeholders_until_ms", "resumed", b"resumed", "seq", b"seq", "states_left_out", b"states_left_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,7 +11,7 @@ def check_asks(application: Application) -> None:
     reserving = {key: ask for key, ask in asks.items() if ask.reservations}
     assert application.reserving == reserving, f"{name}: nodes are reserved for {sorted(reserving)}"
     claims = sum(len(ask.reservations) + ask.asked for ask in asks.values())
-    assert application.claims == claims, f"{name} has {application.claims} claims, counted anew {claims}"
+    assert application.open_claims == claims, f"{name} has {application.open_claims} claims, counted anew {claims}"
     if (kept := application.pending_sum) is not None:
         counted = sum(ask.pending for ask in asks.values())
         assert kept.pieces == counted, f"{name}: {kept.pieces} pieces pending, counted anew {counted}"

@@ -142,8 +142,8 @@ def _application(application: Application) -> dict[str, Any]:
         "resumed": application.resumed,
         "priorities": sorted(application.priorities.items()),
         "priority": application.priority,
-        "runs": application.runs,
-        "claims": application.claims,
+        "counts_as_running": application.counts_as_running,
+        "open_claims": application.open_claims,
     }
 
 

@@ -27,21 +27,21 @@ def check_limits(partition: Partition) -> None:
         assert application.application_limits == (*application_limits, *gated), f"{what}: its gates are others"
         check_asks(application)
         completing = application.state == lifecycle.COMPLETING  # what it holds then are placeholders nobody wants
-        holds = application.claims or (application.allocations and not completing)
-        assert application.runs or not holds, f"{what} holds something and does not count as running"
-        assert not application.runs or not completing, f"{what} is Completing and running"
+        holds = application.open_claims or (application.allocations and not completing)
+        assert application.counts_as_running or not holds, f"{what} holds something and does not count as running"
+        assert not application.counts_as_running or not completing, f"{what} is Completing and running"
         for tracker in application.trackers:
             assert tracker.queue.trackers.get((tracker.kind, tracker.name)) is tracker, f"{what}: a tracker is lost"
             members[tracker.queue.path, tracker.kind, tracker.name].append(application)
     for queue in partition.queues.values():
-        running = sum(a.runs for a in alive if queue in a.queue.path_to_root)
+        running = sum(a.counts_as_running for a in alive if queue in a.queue.path_to_root)
         assert queue.running == running, f"queue {queue.path}: {queue.running} running, counted anew {running}"
         for (kind, name), tracker in queue.trackers.items():
             counted, what = members.pop((queue.path, kind, name), []), f"queue {queue.path}, {kind} {name}"
             assert counted and tracker.members == len(counted), (
                 f"{what}: {tracker.members} members, counted {len(counted)}"
             )
-            running = sum(a.runs for a in counted)
+            running = sum(a.counts_as_running for a in counted)
             assert tracker.running == running, f"{what}: {tracker.running} running, counted anew {running}"
             used = [r for a in counted for r in (a.allocated, a.allocated_placeholder)]
             check_sum(tracker.used, total_of(used), f"{what}: used")

@@ -58,7 +58,7 @@ def plan(
     if load < partition.settings.preemption_threshold:
         return f"the cluster is at {load:.0f}% of its capacity, below {partition.settings.preemption_threshold}%"
     queue = pending.application.queue
-    claims = open_claims(partition, queue)
+    claims = under_preemption(partition, queue)
     if len(claims) >= PREEMPTIONS_PER_QUEUE:
         return f"queue {queue.path} has {len(claims)} preemptions under way"
     over = queue_shortfalls(partition, pending)
@@ -77,7 +77,7 @@ def plan(
     return Plan(pending, node, victims)
 
 
-def open_claims(partition: Partition, queue: Queue) -> list[PendingAsk]:
+def under_preemption(partition: Partition, queue: Queue) -> list[PendingAsk]:
     """Asks of a leaf for which preemption is under way."""
     return [p.pending for p in partition.preemptions.values() if p.pending.application.queue is queue]
 

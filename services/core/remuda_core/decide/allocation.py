@@ -12,7 +12,7 @@ from ..cycle.transitions import start, transition
 from ..facts import Allocated, Fact
 from ..limits import ALLOCATIONS_PER_RM
 from ..rules import lifecycle
-from ..rules.resource import items_of, problem_of
+from ..rules.resource import items_of, problem_of_resource
 from ..state import Allocation, Application, Partition, Replacement, State
 from . import names
 
@@ -136,19 +136,19 @@ def problem_of_room(state: State, count: int) -> str | None:
 def problem_of_existing(partition: Partition, allocation: Allocated, also: set[str] = frozenset()) -> str | None:  # type: ignore[assignment]
     """Why an allocation that the RM reports cannot be booked; None if it can. `also`: UUIDs reported beside it."""
     if problem := (
-        names.problem_of("UUID", allocation.uuid)
-        or names.problem_of("allocationKey", allocation.allocation_key)
+        names.problem_of_name("UUID", allocation.uuid)
+        or names.problem_of_name("allocationKey", allocation.allocation_key)
         or too_long("taskGroupName", allocation.task_group, ID_BYTES)
         or problem_of_map("allocationTags", allocation.tags, TAGS)
     ):
         return problem
     if allocation.uuid in partition.allocations or allocation.uuid in also:
         return f"UUID {shown(allocation.uuid)} exists already"
-    if problem := problem_of(allocation.resource, "resourcePerAlloc"):
+    if problem := problem_of_resource(allocation.resource, "resourcePerAlloc"):
         return problem
     if not items_of(allocation.resource):
         return "resourcePerAlloc is empty"
-    if problem := partition.names.problem_of(partition, "resourcePerAlloc", allocation.resource):
+    if problem := partition.names.problem_of_new_names(partition, "resourcePerAlloc", allocation.resource):
         return problem
     application = partition.applications.get(allocation.application_id)
     if application is None or application.terminal:

@@ -13,7 +13,7 @@ from ..cycle.transitions import transition
 from ..facts import Ask, Fact
 from ..limits import MAX_ALLOCATIONS
 from ..rules import lifecycle
-from ..rules.resource import problem_of
+from ..rules.resource import problem_of_resource
 from ..state import Allocation, Application, Partition, PendingAsk, State
 from . import names
 from .allocation import idle, problem_of_existing, problem_of_room, recovered, replacement_cancelled
@@ -42,7 +42,7 @@ def submit_ask(state: State, command: SubmitAsk, now_ms: int) -> Iterator[Fact]:
 
 
 def problem_of_ask(partition: Partition | None, application: Application | None, ask: Ask) -> str | None:
-    if problem := names.problem_of("allocationKey", ask.allocation_key) or names.problem_of(
+    if problem := names.problem_of_name("allocationKey", ask.allocation_key) or names.problem_of_name(
         "applicationID", ask.application_id
     ):
         return problem
@@ -58,7 +58,7 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
         return f"maxAllocations={ask.max_allocations}, expected 1 or more"
     if not any(ask.resource.values()):
         return f"resourceAsk is {'zero' if ask.resource else 'empty'}"
-    return problem_of(ask.resource, "resourceAsk")
+    return problem_of_resource(ask.resource, "resourceAsk")
 
 
 def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact]:

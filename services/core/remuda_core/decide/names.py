@@ -5,7 +5,7 @@ from __future__ import annotations
 from remuda_proto.bounds import ID_BYTES, exceeds, shortened, too_long
 
 
-def problem_of(field: str, name: str) -> str | None:
+def problem_of_name(field: str, name: str) -> str | None:
     """Why an ID or key from outside is no good, None if it is."""
     if not name:
         return f"{field} is empty"

@@ -16,7 +16,7 @@ from ..commands import UpdateNode
 from ..cycle.reserve import unreserved
 from ..facts import Allocated, Fact, Tags
 from ..rules.required_node import required_node
-from ..rules.resource import Resource, items_of, problem_of
+from ..rules.resource import Resource, items_of, problem_of_resource
 from ..state import Node, Partition, State
 from . import names
 from .allocation import problem_of_existing, problem_of_room, recovered, released, replaced, replacement_cancelled
@@ -27,7 +27,7 @@ def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact
     def reject(reason: str) -> Fact:
         return facts.NodeRejected(names.identity(command.partition), names.identity(command.node_id), reason)
 
-    if problem := names.problem_of("nodeID", command.node_id) or problem_of_attributes(
+    if problem := names.problem_of_name("nodeID", command.node_id) or problem_of_attributes(
         "attributes", command.attributes
     ):
         yield reject(problem)
@@ -41,7 +41,7 @@ def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact
         yield reject(f"action {shown(command.action)}: expected one of {', '.join(ACTIONS)}")
         return
     for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
-        if problem := problem_of(resource or {}, what):
+        if problem := problem_of_resource(resource or {}, what):
             yield reject(problem)
             return
     node = partition.nodes.get(command.node_id)
@@ -49,7 +49,7 @@ def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact
         yield reject(f"node {shown(command.node_id)} does not exist")
         return
     for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
-        if resource and (problem := partition.names.problem_of(partition, what, resource)):
+        if resource and (problem := partition.names.problem_of_new_names(partition, what, resource)):
             yield reject(problem)
             return
     yield from action(state, partition, node, command, reject, now_ms)

@@ -43,7 +43,7 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     if not command.success:
         yield refused(question, command.reason or "the RM gave no reason")
         return
-    problem = problem_of(question)
+    problem = problem_of_question(question)
     if problem is not None:
         yield withdrawn(question, problem)
         return
@@ -96,7 +96,7 @@ def preemption_answered(partition: Partition, asked: Preemption, success: bool, 
     )
 
 
-def problem_of(question: Question) -> str | None:
+def problem_of_question(question: Question) -> str | None:
     """Why what was asked about cannot be allocated any more; what is held for it is booked already."""
     node, resource = question.node, question.fact.resource
     pending = question.application.asks[question.fact.allocation_key]

@@ -19,7 +19,7 @@ from ..rules import lifecycle
 from ..rules.placement import RECOVERY_QUEUE, NotPlaced, place
 from ..rules.placement_rules import Applicant
 from ..rules.quota import MAX_TAG, NO_QUOTA, BadQuota, Quota, quota_of
-from ..rules.resource import problem_of
+from ..rules.resource import problem_of_resource
 from ..settings import QueueSettings
 from ..state import Partition, Queue, State
 from . import names
@@ -41,7 +41,7 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
         yield from rejected(partition, command, placed.reason)
         return
     quota = NO_QUOTA if placed.queue == RECOVERY_QUEUE else quota_of(command.tags)
-    if problem := partition.names.problem_of(partition, f"tag {MAX_TAG}", quota.max):
+    if problem := partition.names.problem_of_new_names(partition, f"tag {MAX_TAG}", quota.max):
         yield from rejected(partition, command, problem)
         return
     if problem := problem_of_gang(
@@ -63,7 +63,7 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
 
 
 def problem_of_application(partition: Partition | None, command: SubmitApplication) -> str | None:
-    if problem := names.problem_of("applicationID", command.application_id) or problem_of_texts(command):
+    if problem := names.problem_of_name("applicationID", command.application_id) or problem_of_texts(command):
         return problem
     if partition is None:
         return f"partition {shown(names.plain(command.partition))} does not exist"
@@ -81,7 +81,7 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
         quota_of(command.tags)
     except BadQuota as bad:
         return str(bad)
-    return problem_of(command.placeholder_ask, "placeholderAsk")
+    return problem_of_resource(command.placeholder_ask, "placeholderAsk")
 
 
 def problem_of_texts(command: SubmitApplication) -> str | None:

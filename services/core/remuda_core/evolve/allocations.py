@@ -67,7 +67,7 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
         allocated_by_preemption(state, partition, pending, allocation)
     if fact.execution_timeout_ms > 0:
         state.timers.put(timeouts.of_allocation(allocation))
-    if not application.runs:
+    if not application.counts_as_running:
         count_running(application, True)
     return pending
 
@@ -101,10 +101,10 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
     node = partition.nodes[allocation.node_id]
     booked = Allocation(allocation, node, application, state.now_ms)
     allocation_comes(partition, booked)
-    partition.holders.add(allocation.allocation_key, application.id)
-    partition.names.add(allocation.resource)
+    partition.holders.add_holder(allocation.allocation_key, application.id)
+    partition.names.add_names(allocation.resource)
     book_allocated(application, node, allocation.resource, 1, placeholder=allocation.placeholder)
-    if not application.runs:
+    if not application.counts_as_running:
         count_running(application, True)
     if allocation.placeholder:
         placeholder_comes(state, partition, booked)
@@ -142,7 +142,7 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
             application.placeholders_until_ms = 0
         group = application.task_groups[fact.task_group]
         group.placed -= 1
-        group.free.discard(uuid)
+        group.free.discard_placeholder(uuid)
     return allocation
 
 

@@ -26,7 +26,7 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     ended = partition.applications.pop(fact.application_id, None)  # they stand in the order of submission
     if ended is not None:
         _forget_timers(state, partition, ended)
-        partition.ended.discard(ended)
+        partition.ended.discard_application(ended)
     partition.applications[fact.application_id] = application
     queue.applications[fact.application_id] = application
     track(application)
@@ -51,14 +51,14 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     application.state_at_ms = fact.at_ms
     application.enters(became, fact.at_ms)
     if became in lifecycle.OVER:
-        if application.runs:
+        if application.counts_as_running:
             count_running(application, False)
         if became != lifecycle.COMPLETING:
             _leave_queue(application)
             if application not in partition.ended:
                 application.forget_what_is_over()
-                partition.ended.add(application)
-    elif application.placeholders and not application.runs:
+                partition.ended.add_application(application)
+    elif application.placeholders and not application.counts_as_running:
         count_running(application, True)  # it was completing and held placeholders all the same
     if became == lifecycle.RESUMING:
         application.resumed = True
@@ -80,8 +80,8 @@ def application_removed(state: State, fact: facts.ApplicationRemoved) -> Applica
     partition = state.partitions[fact.partition]
     application = partition.applications.pop(fact.application_id)
     _forget_timers(state, partition, application)
-    partition.ended.discard(application)
-    if application.runs:
+    partition.ended.discard_application(application)
+    if application.counts_as_running:
         count_running(application, False)
     _leave_queue(application)
     return application

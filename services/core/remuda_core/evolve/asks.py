@@ -78,7 +78,7 @@ def ask_waiting(state: State, fact: facts.AskWaiting) -> int:
 def ask_comes(state: State, partition: Partition, application: Application, pending: PendingAsk) -> None:
     ask = pending.ask
     application.asks[ask.allocation_key] = pending
-    partition.holders.add(ask.allocation_key, application.id)
+    partition.holders.add_holder(ask.allocation_key, application.id)
     book_pending(application, ask.resource, pending.pending)
     prioritise(application, ask.priority, 1)
     if ask.placeholder:

@@ -30,7 +30,7 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> Pending
     replacement = Replacement(real, placeholder, pending, node)
     replacement_begins(application, replacement)
     group = application.task_groups[placeholder.fact.task_group]
-    group.free.discard(fact.placeholder)
+    group.free.discard_placeholder(fact.placeholder)
     group.leaving += 1
     book_pending(application, real.resource, -1)
     pending.pending -= 1
@@ -109,5 +109,5 @@ def _replacement_ends(state: State, partition: Partition, application: Applicati
     group.leaving -= 1
     if replacement.question:  # nothing was asked of the placeholder yet: it keeps its place
         replacement_question_over(state, partition, replacement)
-        group.free.add(replacement.placeholder)
+        group.free.add_placeholder(replacement.placeholder)
     return replacement

@@ -30,7 +30,7 @@ def node_added(state: State, fact: facts.NodeAdded) -> None:
     node.allocated.update(dict.fromkeys(fact.capacity, 0))  # names are quicker to find than to make
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
-    partition.names.add(fact.capacity, fact.occupied)
+    partition.names.add_names(fact.capacity, fact.occupied)
 
 
 def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...]:
@@ -40,8 +40,8 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     add(partition.total, node.capacity, -1)
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
     add(partition.total, fact.capacity)
-    partition.names.add(fact.capacity, fact.occupied)
-    partition.names.one_gone()
+    partition.names.add_names(fact.capacity, fact.occupied)
+    partition.names.count_removed()
     return refusals_lifted(state, partition, node)
 
 
@@ -58,7 +58,7 @@ def node_schedulable(state: State, fact: facts.NodeSchedulable) -> None:
 def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
     partition = state.partitions[fact.partition]
     node = partition.nodes.pop(fact.node_id)
-    partition.names.one_gone()
+    partition.names.count_removed()
     add(partition.total, node.capacity, -1)
     return NodeGone(node, refusals_lifted(state, partition, node))
 

@@ -25,7 +25,7 @@ def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
     if limits_others(before, root.settings):
         track_again(root)
     root.priority = mapped_priority(root)
-    partition.names.add(fact.config.root.max, fact.config.resource_weights)
+    partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
     partition.draining = False
 
 
@@ -43,7 +43,7 @@ def queue_added(state: State, fact: facts.QueueAdded) -> None:
     partition = state.partitions[fact.partition]
     parent = partition.queues[fact.queue.rpartition(".")[0]]
     queue = Queue(fact.queue, parent, fact.leaf, fact.managed, fact.config)
-    partition.names.add(fact.config.max)
+    partition.names.add_names(fact.config.max)
     partition.queues[fact.queue] = parent.children[fact.config.name] = queue
 
 
@@ -53,8 +53,8 @@ def queue_changed(state: State, fact: facts.QueueChanged) -> None:
     had = queue.priority if queue.priorities else None
     was = queue.settings
     queue.settings, queue.leaf, queue.managed = fact.config, fact.leaf, fact.managed
-    partition.names.add(fact.config.max)
-    partition.names.one_gone()
+    partition.names.add_names(fact.config.max)
+    partition.names.count_removed()
     if limits_others(was, queue.settings):
         track_again(queue)
     queue.priority = mapped_priority(queue)
@@ -72,7 +72,7 @@ def queue_restored(state: State, fact: facts.QueueRestored) -> None:
 def queue_removed(state: State, fact: facts.QueueRemoved) -> Queue:
     partition = state.partitions[fact.partition]
     queue = partition.queues.pop(fact.queue)
-    partition.names.one_gone()
+    partition.names.count_removed()
     assert queue.parent is not None, "root stays"
     del queue.parent.children[queue.name]
     return queue

@@ -28,7 +28,7 @@ def placeholder_comes(state: State, partition: Partition, placeholder: Allocatio
         state.timers.put(timeouts.of_placeholders(partition.name, application))
     group = task_group_of(state, partition, application, fact.task_group, fact.resource)
     group.placed += 1
-    group.free.add(placeholder)
+    group.free.add_placeholder(placeholder)
 
 
 def task_group_of(
@@ -57,4 +57,4 @@ def placeholder_goes(placeholder: Allocation, termination_type: int) -> None:
         group.timed_out += 1
     stays = application.state == lifecycle.RESUMING and termination_type == facts.TIMEOUT
     if not stays:
-        group.free.discard(placeholder.fact.uuid)
+        group.free.discard_placeholder(placeholder.fact.uuid)

@@ -21,7 +21,7 @@ def track(application: Application) -> None:
         if tracker is None:
             tracker = trackers[kind, name] = Tracker(path_to_root[level], kind, name, limit)
         tracker.members += 1
-        tracker.running += application.runs
+        tracker.running += application.counts_as_running
         found.append(tracker)
     application.trackers = tuple(found)
     application.application_limits = (
@@ -41,7 +41,7 @@ def untrack(application: Application) -> None:
     for tracker in application.trackers:
         _add_held(tracker.held, application.held, -1)
         tracker.members -= 1
-        tracker.running -= application.runs
+        tracker.running -= application.counts_as_running
         if not tracker.members:
             del tracker.queue.trackers[tracker.kind, tracker.name]
     application.trackers = application.application_limits = ()
@@ -81,10 +81,10 @@ def _add_held(held: dict[str, int], resource: Resource, times: int) -> None:
             held[name] = rest
 
 
-def count_running(application: Application, runs: bool) -> None:
+def count_running(application: Application, running: bool) -> None:
     """It begins, or ends, to count as a running application."""
-    by = runs - application.runs
-    application.runs = runs
+    by = running - application.counts_as_running
+    application.counts_as_running = running
     for queue in application.queue.path_to_root:
         queue.running += by
     for tracker in application.trackers:
@@ -94,12 +94,12 @@ def count_running(application: Application, runs: bool) -> None:
 def count_claims(application: Application, by: int) -> None:
     """A node was reserved, or a question asked, or that is over. With its last claim an application that has started
     nothing gives its slots back."""
-    application.claims += by
-    if by > 0 and not application.runs:
+    application.open_claims += by
+    if by > 0 and not application.counts_as_running:
         count_running(application, True)
     elif (
-        application.runs
+        application.counts_as_running
         and application.state == lifecycle.ACCEPTED
-        and not (application.claims or application.allocations)
+        and not (application.open_claims or application.allocations)
     ):
         count_running(application, False)

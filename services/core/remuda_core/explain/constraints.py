@@ -97,11 +97,13 @@ def first_to_start(queue: Queue, index: PartitionIndex | None) -> Application | 
 
 def slot_constraints(pending: PendingAsk) -> list[Constraint]:
     application = pending.application
-    full = [] if application.runs else [gate for gate in application.application_limits if not gate.has_running_slot()]
+    if application.counts_as_running:
+        return []
+    full = [limit for limit in application.application_limits if not limit.has_running_slot()]
     found = []
-    for gate in full:
-        reason = f"{gate} is at its maximum of running applications: {gate.running} of {gate.most_running}"
-        found.append(Constraint("maxapplications", gate.path if isinstance(gate, Queue) else gate.name, reason))
+    for limit in full:
+        reason = f"{limit} is at its maximum of running applications: {limit.running} of {limit.most_running}"
+        found.append(Constraint("maxapplications", limit.path if isinstance(limit, Queue) else limit.name, reason))
     return found
 
 

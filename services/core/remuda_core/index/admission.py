@@ -33,7 +33,7 @@ def in_the_way(
 def limit_of(pending: PendingAsk) -> Queue | Tracker | None:
     """What stands in the way of one ask."""
     application = pending.application
-    application_limits = () if application.runs else application.application_limits
+    application_limits = () if application.counts_as_running else application.application_limits
     return in_the_way(application_limits, application.trackers, pending.ask.resource, has_place=pending.has_place)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ..limits import GAPS
+from ..limits import FREED_NODES
 from ..state import Node, PendingAsk
 from .ask_classes import AskClass
 from .fit_list import Rank, Vector, covers
@@ -39,7 +39,7 @@ class FreedNodes:
 
     def add(self, node: Node) -> None:
         self.nodes[node] = None
-        if len(self.nodes) > GAPS:
+        if len(self.nodes) > FREED_NODES:
             self.open_all()
 
     def fit(self, demand: Demand) -> bool:

@@ -278,7 +278,7 @@ class LeafOrder(QueueOrder):
         if not application.trackers and not application.application_limits:
             return (held_back, (), ())
         trackers = tuple(tracker for tracker in application.trackers if tracker.limit.max_resources)
-        return (held_back, () if application.runs else application.application_limits, trackers)
+        return (held_back, () if application.counts_as_running else application.application_limits, trackers)
 
     def _ask_class(self, demand: Demand, admission: Admission) -> AskClass:
         return self.ask_classes.get((demand, admission)) or self._open_ask_class(demand, admission)

@@ -11,7 +11,7 @@ from .partition import PartitionIndex
 
 def note_slots(index: PartitionIndex, application: Application) -> None:
     """In which limits it counts as running now."""
-    if application.runs and application.application_limits:
+    if application.counts_as_running and application.application_limits:
         index.running_slots[application] = application.application_limits
     else:
         index.running_slots.pop(application, None)
@@ -21,10 +21,10 @@ def settle_slots(index: PartitionIndex, application: Application) -> None:
     """It may have begun to count as running, or that may be over."""
     slots = index.running_slots.get(application)
     if slots is None:
-        if application.runs and application.application_limits:
+        if application.counts_as_running and application.application_limits:
             note_slots(index, application)
             _began_running(index, application)
-    elif not application.runs:
+    elif not application.counts_as_running:
         del index.running_slots[application]
         index.leaf_of(application).regroup(application)
         wake_at(index, slots)

@@ -74,7 +74,7 @@ def show(resource: Resource) -> str:
     return "{" + " ".join(f"{name}={amount}" for name, amount in sorted(resource.items())) + "}"
 
 
-def problem_of(resource: Resource, what: str) -> str | None:
+def problem_of_resource(resource: Resource, what: str) -> str | None:
     """Why a resource in a request is no good: a bad name, a negative amount, or too many of them. None if it is
     good."""
     if not resource:

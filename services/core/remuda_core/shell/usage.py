@@ -35,7 +35,7 @@ def usage_of(partition: Partition) -> list[Usage]:
             if usage is None:
                 usage = found[key] = Usage(*key, sums())
             usage.applications += 1
-            usage.running += application.runs
+            usage.running += application.counts_as_running
             for name, amount in application.allocated.items():
                 usage.used[name] += amount
     for queue in partition.queues.values():

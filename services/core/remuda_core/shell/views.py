@@ -43,7 +43,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "max_applications": settings.max_applications,
         "running_applications": queue.running,
         "allocating_accepted_applications": sorted(
-            a.id for a in queue.applications.values() if a.runs and a.state == lifecycle.ACCEPTED
+            a.id for a in queue.applications.values() if a.counts_as_running and a.state == lifecycle.ACCEPTED
         ),
         "limited": [tracker(tracked) for _, tracked in sorted(queue.trackers.items())],
         "priority": queue.priority,
@@ -123,7 +123,7 @@ def application(name: str, application: Application) -> View:
         "pending": amounts(pending.amounts),
         "asks": pending.pieces,
         "allocations": len(application.allocations),
-        "counts_as_running": application.runs,
+        "counts_as_running": application.counts_as_running,
         "reservations": [
             {"key": ask.ask.allocation_key, "nodes": list(ask.reservations)} for ask in application.reserving.values()
         ],

@@ -70,7 +70,7 @@ class ApplicationRecord(Record):
     at_ms: int
     log: tuple[StateChange, ...]
     resumed: bool = False
-    runs: bool = False
+    counts_as_running: bool = False
     placeholders_until_ms: int = 0
     states_left_out: int = 0
 

@@ -121,11 +121,11 @@ def _application(state: State, record: ApplicationRecord) -> None:
     partition.applications[application.id] = application
     if application.terminal:
         application.forget_what_is_over()
-        partition.ended.add(application)
+        partition.ended.add_application(application)
     else:
         queue.applications[application.id] = application
         track(application)
-        if record.runs:
+        if record.counts_as_running:
             count_running(application, True)
 
 
@@ -134,7 +134,7 @@ def _ask(state: State, record: AskRecord) -> None:
     application = partition.applications[record.ask.application_id]
     pending = _pending(application, record)
     application.asks[record.ask.allocation_key] = pending
-    application.claims += len(pending.reservations) + pending.asked
+    application.open_claims += len(pending.reservations) + pending.asked
     for node in (partition.nodes[node_id] for node_id in pending.reservations):
         node.reservation, node.kept_by_preemption = pending, node.id in record.kept_by_preemption
         application.reserving[record.ask.allocation_key] = pending

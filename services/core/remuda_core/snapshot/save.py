@@ -113,7 +113,7 @@ def _saved_application(partition: str, a: Application) -> ApplicationRecord:
     )  # fmt: skip
     log = tuple(StateChange(at_ms, state) for at_ms, state in a.log)
     return ApplicationRecord(
-        accepted, a.seq, a.at_ms, log, a.resumed, a.runs, a.placeholders_until_ms, a.states_left_out
+        accepted, a.seq, a.at_ms, log, a.resumed, a.counts_as_running, a.placeholders_until_ms, a.states_left_out
     )
 
 

@@ -244,10 +244,10 @@ class Application:
     priority: int = 0
     foremost: int = 0
     lower: dict[int, int] = field(default_factory=dict)
-    # It counts as a running application: from its first allocation until it is Completing, or has ended. `claims`: as
-    # many nodes are reserved for it, and questions to the RM open; they count like allocations.
-    runs: bool = False
-    claims: int = 0
+    # From its first allocation until it is Completing, or has ended. Open claims count like allocations: the nodes that
+    # are reserved for it, and the questions to the RM that have no answer yet.
+    counts_as_running: bool = False
+    open_claims: int = 0
     # Where limits apply to it; and of these and of its queues, those that limit how many applications run.
     trackers: tuple[Tracker, ...] = ()
     application_limits: tuple[Queue | Tracker, ...] = ()

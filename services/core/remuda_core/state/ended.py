@@ -22,11 +22,11 @@ class Ended:
     def __contains__(self, application: Application) -> bool:
         return application in self._there
 
-    def add(self, application: Application) -> None:
+    def add_application(self, application: Application) -> None:
         self._there[application] = None
         heappush(self._heap, (application.state_at_ms, application.seq, application))
 
-    def discard(self, application: Application) -> None:
+    def discard_application(self, application: Application) -> None:
         """Nothing if it is not there."""
         self._there.pop(application, None)
         if len(self._heap) > 2 * len(self._there) + LEFTOVERS:

@@ -30,16 +30,16 @@ class ResourceNames:
         self._known: set[str] | None = None
         self._gone = 0
 
-    def add(self, *resources: Iterable[str]) -> None:
+    def add_names(self, *resources: Iterable[str]) -> None:
         if self._known is not None:
             for resource in resources:
                 self._known.update(resource)
 
-    def one_gone(self) -> None:
+    def count_removed(self) -> None:
         """A node or a queue."""
         self._gone += 1
 
-    def problem_of(self, partition: Partition, what: str, resource: Resource) -> str | None:
+    def problem_of_new_names(self, partition: Partition, what: str, resource: Resource) -> str | None:
         """Why a resource cannot come: with its names there are too many. None if it can."""
         known = self._known if self._known is not None else self._make(partition)
         if known.issuperset(resource):
@@ -75,7 +75,7 @@ class KeyHolders:
         self._ids: dict[str, dict[str, None]] | None = None
         self._size = self._most = 0
 
-    def add(self, key: str, application_id: str) -> None:
+    def add_holder(self, key: str, application_id: str) -> None:
         """`evolve` names each ask that comes and each allocation that is recovered; all else follows from these."""
         if self._ids is None:
             return

@@ -36,9 +36,9 @@ class FreePlaceholders(Generic[P]):
         self._by_uuid: dict[str, P] = {}
         self._order: list[_Key] = []
         for placeholder in placeholders:
-            self.add(placeholder)
+            self.add_placeholder(placeholder)
 
-    def add(self, placeholder: P) -> None:
+    def add_placeholder(self, placeholder: P) -> None:
         key = _key(placeholder)
         self._by_uuid[placeholder.fact.uuid] = placeholder
         if not self._order or self._order[-1] < key:
@@ -46,7 +46,7 @@ class FreePlaceholders(Generic[P]):
         else:
             insort(self._order, key)
 
-    def discard(self, uuid: str) -> bool:
+    def discard_placeholder(self, uuid: str) -> bool:
         """Whether it was there."""
         placeholder = self._by_uuid.pop(uuid, None)
         if placeholder is not None:

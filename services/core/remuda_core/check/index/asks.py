@@ -54,7 +54,7 @@ def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
 
 
 def _admission(queue: Queue, application: Application) -> Admission:
-    application_limits = () if application.runs else application.application_limits
+    application_limits = () if application.counts_as_running else application.application_limits
     return (
         _held_back(queue, application),
         application_limits,

@@ -21,7 +21,7 @@ def check_entries(partition: Partition, index: PartitionIndex) -> None:
     slots = {
         application: application.application_limits
         for application in alive
-        if application.runs and application.application_limits
+        if application.counts_as_running and application.application_limits
     }
     assert index.running_slots == slots, f"{partition.name}: other applications run where that is limited"
     assert index.gangs.keys() <= set(alive), f"{partition.name}: gangs of applications that are gone"
