@@ -1,5 +1,6 @@
-"""Nodes, queues and applications, and what belongs to them: asks, allocations, what is under way. Each knows the
-others, so they stand in one file."""
+"""Nodes, queues and applications, with their asks, allocations, questions, replacements and preemptions.
+
+These classes refer to each other, so they are in one module."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ..rules.resource import Items, Resource, Sums, sums, times, total_of
 from ..settings import Limit, QueueSettings
 from .placeholders import FreePlaceholders
 
-# What makes asks of a queue alike to preemption: resource, required node, priority.
+# (resource, required node, priority): asks of a queue that preemption treats alike.
 Like = tuple[Items, str, int]
 
 
@@ -28,37 +29,37 @@ class Node:
     draining: bool = False
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    # The ask it is kept for, and whether a preemption keeps it.
+    # The ask for which the node is reserved, and whether a preemption has reserved it.
     reservation: PendingAsk | None = None
     kept_by_preemption: bool = False
-    # uuid -> what is about to replace a placeholder on another node; counts in `allocated`.
+    # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
-        """The RM does not say `ready: false`."""
+        """The node has no attribute `ready: false`."""
         return self.attributes.get("ready", "true").lower() != "false"
 
     @property
     def schedulable(self) -> bool:
-        """Takes new allocations of any ask: not draining, and ready."""
+        """Accepts new allocations of any ask: it is ready and not draining."""
         return not self.draining and self.ready
 
     def takes(self, bound_to: str) -> bool:
-        """Takes new allocations of an ask that is bound to this node ("": to none). A draining node takes those bound
-        to it, and no others."""
+        """Accepts new allocations of an ask that is bound to the node `bound_to` ("": to none). A draining node accepts
+        only asks that are bound to it."""
         return self.ready and (bound_to == self.id or (not self.draining and not bound_to))
 
     @property
     def candidate(self) -> bool:
-        """Any ask may be placed on it."""
+        """Accepts new allocations of any ask, and is not reserved."""
         return self.reservation is None and self.schedulable
 
     def __lt__(self, other: Node) -> bool:
         return self.id < other.id
 
     def available(self) -> dict[str, int]:
-        """capacity - occupied - allocated, by every name one of them has; may be negative where capacity shrank."""
+        """capacity - occupied - allocated, for each name in any of them. Negative after capacity has shrunk."""
         rest = dict(self.capacity)
         for taken in (self.occupied, self.allocated):
             for name, amount in taken.items():
@@ -71,71 +72,72 @@ class Allocation(msgspec.Struct, eq=False):
     node: Node
     application: Application
     at_ms: int
-    # Age of its ask; 0: the RM reported the allocation, it was never asked for here.
+    # `PendingAsk.seq` of its ask; 0: the RM reported the allocation as running.
     asked_seq: int = 0
-    # TerminationType the core has asked the RM to release it with, and when; 0: none. `overdue`: the RM has not done so
-    # in time.
+    # The TerminationType with which the core has asked the RM to release it (0: it has not), when, and whether the RM
+    # has failed to confirm in time.
     releasing: int = 0
     releasing_ms: int = 0
     overdue: bool = False
-    # Others had to go for it.
+    # Others were preempted for it.
     by_preemption: bool = False
-    # Of a placeholder: what takes its place once the RM has released it.
+    # Of a placeholder: the replacement under way.
     replacement: Replacement | None = None
-    # UUID of the placeholder whose place it took.
+    # The UUID of the placeholder that it has replaced.
     replaced: str = ""
-    # The RM was told that nothing more comes of its ask.
+    # The RM has released its ask: no further allocation of that ask follows.
     ask_over: bool = False
 
     @property
     def preempting(self) -> bool:
-        """Counts as being preempted."""
+        """The RM has been asked to preempt it, and is not overdue."""
         return self.releasing == facts.PREEMPTED_BY_SCHEDULER and not self.overdue
 
 
 class Replacement(msgspec.Struct, eq=False):
-    """A real ask that is about to take a placeholder's place (semantics section 12). `pending`: the ask as it was."""
+    """A real ask is replacing a placeholder (semantics section 12). `fact`: the allocation to be. `pending`: the ask
+    when the replacement started; the application may no longer have it."""
 
     fact: facts.Allocated
     placeholder: Allocation
     pending: PendingAsk
     node: Node
-    # Of the RM, whether it may be there; 0: none is open, and the placeholder's release has been asked for. When the
-    # time for an answer is over; 0: not known, the question is in a snapshot of an earlier version.
+    # The open question whether the RM's predicates accept the node; 0: none, and the RM has been asked to release the
+    # placeholder. `answer_by_ms` is 0 for a question in a snapshot of an earlier version.
     question: int = 0
     answer_by_ms: int = 0
 
     @property
     def elsewhere(self) -> bool:
-        """On another node than the placeholder, where its place is kept meanwhile."""
+        """The allocation will be on another node than the placeholder; the resources are held there."""
         return self.node is not self.placeholder.node
 
 
 @dataclass(slots=True, eq=False)
 class TaskGroup:
-    """The placeholders of one task group of an application. `count` were asked for; of these `replaced` were replaced,
-    and `timed_out` were given up."""
+    """The placeholders of one task group of an application. Of the `count` that were asked for, `replaced` were
+    replaced and `timed_out` ended without."""
 
     name: str
     min_resource: Resource
     count: int = 0
     replaced: int = 0
     timed_out: int = 0
-    # Asked for and not allocated yet; being replaced; and those that can be replaced.
+    # Placeholders that are asked for and not allocated; that are being replaced.
     coming: int = 0
     leaving: int = 0
-    # How many of its placeholders are allocated.
+    # Placeholders that are allocated; and those of them that a real ask may replace.
     placed: int = 0
     free: FreePlaceholders[Allocation] = field(default_factory=FreePlaceholders)
 
     @property
     def awaited(self) -> bool:
-        """Real asks of the group are for its placeholders' places, not for any other. (No name, no group.)"""
+        """Real asks of the group wait for a placeholder to replace. False for the group without a name."""
         return bool(self.name) and (self.coming > 0 or self.leaving > 0 or bool(self.free))
 
 
 class Question(msgspec.Struct, eq=False):
-    """What is held until the RM answers."""
+    """A question to the RM whether an ask may start on a node. The resources are booked until it is answered."""
 
     fact: facts.PredicateAsked
     node: Node
@@ -148,8 +150,8 @@ NO_RESERVATIONS: dict[str, None] = {}  # shared, never written to
 
 
 class PendingAsk(msgspec.Struct, eq=False):
-    """`pending` of the ask's allocations are still to be made; a node is reserved for some of them, the others are
-    `free`. `seq`: age, smaller is older."""
+    """An ask with `pending` allocations still to be made. For some of them nodes are reserved; the others are `free`.
+    `seq`: order of submission within the RM."""
 
     ask: facts.Ask
     application: Application
@@ -159,21 +161,21 @@ class PendingAsk(msgspec.Struct, eq=False):
     at_ms: int
     # IDs of the nodes reserved for it, the oldest reservation first.
     reservations: dict[str, None] = NO_RESERVATIONS
-    # So many more are held until the RM answers.
+    # Further allocations, held by open questions to the RM; not counted in `pending`.
     asked: int = 0
-    # IDs of the nodes the RM has refused it; why and when it was the last.
+    # IDs of nodes that the RM's predicates have refused; the reason and the time of the last refusal.
     refused: frozenset[str] = NO_NODES
     refusal: str = ""
     refused_at_ms: int = 0
-    # Why it waits (Constraint.key), and since when; None: nobody was told yet.
+    # Since when each constraint (Constraint.key) has been in its way, in ms; None: no AskWaiting yet.
     waiting: dict[tuple[str, str, str], int] | None = None
-    # When others were preempted for it; 0: not yet.
+    # When preemption for it last started; 0: never.
     preempted_at_ms: int = 0
     preemption: Preemption | None = None
 
     @property
     def has_place(self) -> bool:
-        """Its place under maxima and limits is kept while others are preempted for it."""
+        """A preemption holds its resources under maxima and limits."""
         return self.preemption is not None and self.preemption.held
 
 
@@ -185,15 +187,15 @@ class PendingSum(msgspec.Struct, eq=False):
 
 
 class Preemption(msgspec.Struct, eq=False):
-    """Under way: until the ask is allocated or goes, or it turns out not to help. Where the RM declares predicates for
-    it, it begins with a `question` (0: there is none, or it has been answered)."""
+    """A preemption under way: until the ask is allocated or removed, or the preemption is given up. `uuids`: the
+    victims. `question`: open question to the RM about the plan; 0: none."""
 
     pending: PendingAsk
     node: Node
     uuids: tuple[str, ...]
     at_ms: int
     question: int = 0
-    # The ask's place under maxima and limits is kept: counts in `held` of its application, queues and trackers.
+    # The ask's resources are held under maxima and limits: they count in `held` of its application, queues, trackers.
     held: bool = False
 
 
@@ -212,7 +214,7 @@ class Application:
     gang_scheduling_style: str = ""
     state: str = lifecycle.NEW
     state_at_ms: int = 0
-    # The first states and the last, the present one included; so many between them are left out.
+    # (at_ms, state): the first FIRST_STATES and the last LAST_STATES entries, and how many between them were dropped.
     log: list[tuple[int, str]] = field(default_factory=list)
     states_left_out: int = 0
     asks: dict[str, PendingAsk] = field(default_factory=dict)
@@ -221,26 +223,26 @@ class Application:
     # What all of them want that is pending, from the first time that somebody wants to know.
     pending_sum: PendingSum | None = None
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    # The same by allocation key, from the first time that somebody wants to know.
+    # The same by allocation key and UUID. None until `allocations_of` is first called.
     by_key: dict[str, dict[str, Allocation]] | None = None
     # How many of them have `ask_over`.
     asks_over: int = 0
-    # What it holds without placeholders, and how much those hold.
+    # Resources of its real allocations, and of its placeholders.
     allocated: Sums = field(default_factory=sums)
     allocated_placeholder: Sums = field(default_factory=sums)
-    # What is kept for its asks for which others are preempted.
+    # Resources held for its asks by preemptions under way.
     held: dict[str, int] = field(default_factory=dict)
-    # How many of the allocations are placeholders; and when their time is over, 0 without any.
+    # The number of allocated placeholders, and when they time out (0: there are none).
     placeholders: int = 0
     placeholders_until_ms: int = 0
     task_groups: dict[str, TaskGroup] = field(default_factory=dict)
-    # By the UUID that the real allocation will have.
+    # By the UUID of the allocation to be.
     replacements: dict[str, Replacement] = field(default_factory=dict)
     # The same by allocation key.
     replacements_by_key: dict[str, dict[str, Replacement]] = field(default_factory=dict)
-    # A gang that did not come together in time and goes on as a normal application.
+    # A Soft gang whose placeholders timed out: it continues as a normal application.
     resumed: bool = False
-    # The highest priority of its pending asks, and how many have it; 0 without any. Of lower ones: how many have them.
+    # The highest priority of its pending asks (0 without any) and how many have it; the count of each lower priority.
     priority: int = 0
     foremost: int = 0
     lower: dict[int, int] = field(default_factory=dict)
@@ -248,7 +250,7 @@ class Application:
     # are reserved for it, and the questions to the RM that have no answer yet.
     counts_as_running: bool = False
     open_claims: int = 0
-    # Where limits apply to it; and of these and of its queues, those that limit how many applications run.
+    # Trackers in which it is counted; and those trackers and queues that limit how many applications run.
     trackers: tuple[Tracker, ...] = ()
     application_limits: tuple[Queue | Tracker, ...] = ()
 
@@ -263,7 +265,7 @@ class Application:
             self.states_left_out += 1
 
     def forget_what_is_over(self) -> None:
-        """It has ended and holds nothing: what it held things in is let go."""
+        """Free the containers of an application that has ended and holds nothing."""
         self.asks, self.allocations, self.by_key, self.replacements, self.lower = {}, {}, None, {}, {}
         self.reserving, self.pending_sum = {}, None
         self.asks_over = 0
@@ -271,7 +273,7 @@ class Application:
 
     @property
     def pending(self) -> dict[str, int]:
-        """What it asks for and has not got."""
+        """Resources of its pending allocations."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
 
     def sum_pending(self) -> PendingSum:
@@ -287,7 +289,7 @@ class Application:
         return {self.priority: self.foremost, **self.lower} if self.foremost else {}
 
     def allocations_of(self, key: str) -> list[Allocation]:
-        """Those that one ask led to."""
+        """The allocations of one allocation key."""
         if self.by_key is None:
             self.by_key = {}
             for uuid, allocation in self.allocations.items():
@@ -296,8 +298,8 @@ class Application:
 
     @property
     def execution_limit_ms(self) -> int:
-        """How long the application may be Running; 0: for ever. Of a gang, also of one that has placeholders without a
-        `placeholderAsk`, the same field is the time-out of its placeholders."""
+        """How long the application may be Running; 0: unlimited. For a gang, also one whose placeholders come without a
+        `placeholderAsk`, the same field of the request is the time-out of its placeholders."""
         return 0 if self.placeholder_ask or self.task_groups else max(0, self.execution_timeout_ms)
 
 
@@ -320,7 +322,7 @@ class Tracker:
         return f"{self.kind} {self.name} in queue {self.queue.path}"
 
     def has_room(self, resource: Resource, held: Resource) -> bool:
-        """`held`: what has to be left for others."""
+        """The limit leaves room for the resource beside `held`, which is kept for other asks."""
         used = self.used
         for name, most in self.limit.max_resources.items():
             if resource.get(name, 0) > most - used[name] - (held.get(name, 0) if held else 0):
@@ -345,28 +347,28 @@ class Queue:
     children: dict[str, Queue] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)
     allocated: Sums = field(default_factory=sums)
-    # What its own applications ask for and have not got.
+    # Resources of pending allocations of its own applications.
     asked: Sums = field(default_factory=sums)
-    # Of what is allocated, what the RM has been asked to release by preemption.
+    # The part of `allocated` that is being preempted.
     preempting: dict[str, int] = field(default_factory=dict)
     # Kept for asks for which others are preempted; no other ask takes it.
     held: dict[str, int] = field(default_factory=dict)
-    # For which asks (resource, required node, priority) nothing could be preempted, and when that was.
+    # When preemption last found no plan for asks of each kind, in ms.
     refusals: dict[Like, int] = field(default_factory=dict)
     draining_since_ms: int = 0
-    # Priority -> how many applications (leaf) or children with pending asks have it; and the highest, mapped by this
-    # queue's policy.
+    # How many applications (leaf) or child queues with pending asks have each priority; and the highest of them, mapped
+    # by this queue's offset and fence.
     priorities: dict[int, int] = field(default_factory=dict)
     priority: int = 0
     path_to_root: tuple[Queue, ...] = ()
-    # `allocated` of the path to root: what every allocation is booked in.
+    # `allocated` of each queue on the path to root.
     ancestors_usage: tuple[Sums, ...] = ()
-    # How many applications run in it and below; (kind, name) -> what that user or group uses.
+    # Running applications in it and below; trackers by kind and name of the user or group.
     running: int = 0
     trackers: dict[tuple[str, str], Tracker] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """`path_to_root`: this queue, its parent, ... root."""
+        """Set `path_to_root`: this queue, its parent, … root."""
         self.path_to_root = (self, *(self.parent.path_to_root if self.parent else ()))
         self.ancestors_usage = tuple(queue.allocated for queue in self.path_to_root)
 
@@ -383,7 +385,7 @@ class Queue:
 
     @property
     def pending(self) -> dict[str, int]:
-        """What is asked for in it and below, and not allocated."""
+        """Resources of pending allocations in it and below."""
         return total_of((self.asked, *(child.pending for child in self.children.values())))
 
     @property

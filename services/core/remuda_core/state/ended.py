@@ -1,4 +1,4 @@
-"""The applications of a partition that have ended, the earliest first: what goes when they become too many."""
+"""The applications of a partition that have ended, by the time at which they ended. The oldest are removed first."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from .application import Application
 
 
 class Ended:
+    """A heap in which removed applications stay until they reach the front, or outnumber the others."""
+
     __slots__ = ("_heap", "_there")
 
     def __init__(self) -> None:
-        # (when it ended, order of submission, which): the same order live and after a restart.
+        # (at_ms, seq, application): the same order live and after a restart.
         self._heap: list[tuple[int, int, Application]] = []
         self._there: dict[Application, None] = {}
 
@@ -27,14 +29,14 @@ class Ended:
         heappush(self._heap, (application.state_at_ms, application.seq, application))
 
     def discard_application(self, application: Application) -> None:
-        """Nothing if it is not there."""
+        """Does nothing if it is not there."""
         self._there.pop(application, None)
         if len(self._heap) > 2 * len(self._there) + LEFTOVERS:
             self._heap = [entry for entry in self._heap if entry[-1] in self._there]
             heapify(self._heap)
 
     def first(self) -> Application:
-        """There has to be one."""
+        """The application that ended first. There must be one."""
         while self._heap[0][-1] not in self._there:
             heappop(self._heap)
         return self._heap[0][-1]

@@ -1,4 +1,4 @@
-"""A partition: what nodes, queues and applications there are."""
+"""A partition: its nodes, queues, applications and allocations."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class RejectedApplication(msgspec.Struct):
 
 
 class ResourceNames:
-    """The resource names of a partition's nodes and maxima: the index compares nodes name by name. Made when somebody
-    first wants to know. Names stay known until so many nodes or queues have gone that making them anew is worth it."""
+    """The resource names of a partition's nodes and maxima, whose number is bounded because the index compares nodes
+    name by name. Built by the first check. Names stay known until enough nodes or queues were removed that building
+    them again pays off."""
 
     def __init__(self) -> None:
         self._known: set[str] | None = None
@@ -36,11 +37,11 @@ class ResourceNames:
                 self._known.update(resource)
 
     def count_removed(self) -> None:
-        """A node or a queue."""
+        """Count a removed node or queue, whose names may be unused now."""
         self._gone += 1
 
     def problem_of_new_names(self, partition: Partition, what: str, resource: Resource) -> str | None:
-        """Why a resource cannot come: with its names there are too many. None if it can."""
+        """Why a resource is refused: with its names the partition has too many. None if it is accepted."""
         known = self._known if self._known is not None else self._make(partition)
         if known.issuperset(resource):
             return None
@@ -67,16 +68,17 @@ class ResourceNames:
 
 
 class KeyHolders:
-    """Which applications of a partition have asks, replacements or allocations of a key: for releases that name no
-    application. Made when the first of these comes. An application stays listed when it has nothing of the key any
-    more; a list that has doubled is dropped, and made anew when it is needed."""
+    """Applications by allocation key, for releases that name no application: those that have asks, replacements or
+    allocations of the key. Built by the first such release. An application stays listed when it no longer has anything
+    of the key. When the list has doubled it is dropped, and built again when it is next needed."""
 
     def __init__(self) -> None:
         self._ids: dict[str, dict[str, None]] | None = None
         self._size = self._most = 0
 
     def add_holder(self, key: str, application_id: str) -> None:
-        """`evolve` names each ask that comes and each allocation that is recovered; all else follows from these."""
+        """Called for each accepted ask and each recovered allocation: replacements and other allocations have the key
+        of an ask."""
         if self._ids is None:
             return
         self._ids.setdefault(key, {})[application_id] = None
@@ -85,7 +87,7 @@ class KeyHolders:
             self._ids = None
 
     def of(self, key: str, applications: Mapping[str, Application]) -> list[Application]:
-        """In the order of submission."""
+        """Applications that hold the key, and some that held it, in the order of submission."""
         if self._ids is None:
             self._make(applications.values())
         assert self._ids is not None, "just made"
@@ -102,7 +104,7 @@ class KeyHolders:
         self._most = 2 * self._size + KEYS_LISTED
 
     def lists(self, key: str, application_id: str) -> bool:
-        """True, too, where nothing is listed."""
+        """The application is listed under the key, or the list is not built."""
         return self._ids is None or application_id in self._ids.get(key, ())
 
 
@@ -113,27 +115,27 @@ class Partition:
     root: Queue
     queues: dict[str, Queue]
     nodes: dict[str, Node] = field(default_factory=dict)
-    # Terminal ones included, until they expire or their ID is used again.
+    # Includes ended applications until they expire or their ID is used again.
     applications: dict[str, Application] = field(default_factory=dict)
     ended: Ended = field(default_factory=Ended)
-    # The last rejection of an ID, the oldest first.
+    # The last rejection of each application ID, oldest first.
     rejected: dict[str, RejectedApplication] = field(default_factory=dict)
     # uuid -> allocation
     allocations: dict[str, Allocation] = field(default_factory=dict)
     holders: KeyHolders = field(default_factory=KeyHolders)
     names: ResourceNames = field(default_factory=ResourceNames)
-    # Those the RM has not answered, by number.
+    # Questions that the RM has not answered, by number.
     questions: dict[int, Question] = field(default_factory=dict)
     # Replacements the RM is asked about, by the number of the question.
     replacements_asked: dict[int, Replacement] = field(default_factory=dict)
-    # Asks with refused nodes.
+    # Asks for which the RM has refused nodes.
     refused: dict[PendingAsk, None] = field(default_factory=dict)
     # Sum of the nodes' capacities.
     total: dict[str, int] = field(default_factory=dict)
     draining: bool = False
     # (application, allocation key) -> preemption for that ask
     preemptions: dict[tuple[str, str], Preemption] = field(default_factory=dict)
-    # When an attempt to preempt last led nowhere.
+    # When preemption last found no plan; 0: never.
     preemption_refused_ms: int = 0
-    # The configuration wants the rules of that version (semantics section 18).
+    # The rules of Apache YuniKorn 1.4 hold (semantics section 18).
     yunikorn_1_4: bool = False

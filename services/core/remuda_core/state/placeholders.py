@@ -10,7 +10,7 @@ from ..facts import Allocated
 
 
 class Placeholder(Protocol):
-    """What is known here of an allocation."""
+    """The fields of an allocation that determine the order."""
 
     fact: Allocated
     at_ms: int
@@ -19,7 +19,7 @@ class Placeholder(Protocol):
 
 P = TypeVar("P", bound=Placeholder)
 
-# When it was allocated, whether by the core, UUID. The core's UUIDs of one millisecond are in the order of allocation.
+# (at_ms, allocated by the core, uuid). The core's UUIDs of one millisecond are in the order of allocation.
 _Key = tuple[int, bool, str]
 
 
@@ -28,7 +28,7 @@ def _key(placeholder: Placeholder) -> _Key:
 
 
 class FreePlaceholders(Generic[P]):
-    """A placeholder whose replacement was refused comes back to its old position."""
+    """Ordered by age. A placeholder whose replacement is cancelled returns to its old position."""
 
     __slots__ = ("_by_uuid", "_order")
 
@@ -47,7 +47,7 @@ class FreePlaceholders(Generic[P]):
             insort(self._order, key)
 
     def discard_placeholder(self, uuid: str) -> bool:
-        """Whether it was there."""
+        """True if it was there."""
         placeholder = self._by_uuid.pop(uuid, None)
         if placeholder is not None:
             del self._order[bisect_left(self._order, _key(placeholder))]

@@ -22,7 +22,7 @@ class State:
 
     rm_id: str
     registration: int = 0
-    # None: never, or not any more.
+    # None: the RM has never registered, or has deregistered.
     registered: facts.RmRegistered | None = None
     rm_state: str = connection.INIT
     configuration: facts.ConfigurationApplied | None = None
@@ -36,7 +36,7 @@ class State:
     next_allocation: int = 0
     next_question: int = 1
     timers: Timers = field(default_factory=Timers)
-    # Of RmRegistered, and what every allocation begins with in it; see `next_uuid`.
+    # `RmRegistered.life`, and the first four groups of every UUID of that life; see `next_uuid`.
     life: int = 0
     uuid_prefix: str = ""
 
@@ -50,41 +50,41 @@ class State:
 
     @property
     def yunikorn_1_4(self) -> bool:
-        """The configuration wants the rules of that version (semantics section 18)."""
+        """The configuration selects the rules of Apache YuniKorn 1.4 (semantics section 18)."""
         return self.configuration is not None and self.configuration.compatibility == "yunikorn-1.4"
 
     @property
     def reservation_delay_ms(self) -> int:
-        """How long an ask waits before it may reserve a node; for ever where the RM wants no reservations."""
+        """How long an ask waits before it may reserve a node; NEVER_MS if the RM has disabled reservations."""
         extra = self.registered.extra_config if self.registered is not None else {}
         return NEVER_MS if extra.get("reservation.disabled", "").lower() == "true" else self.timing.reservation_delay_ms
 
     @property
     def allocations(self) -> int:
-        """How many there are, or may be when the RM has answered."""
+        """The number of allocations, including those that an open question to the RM holds."""
         return sum(len(partition.allocations) + len(partition.questions) for partition in self.partitions.values())
 
     @property
     def room(self) -> int:
-        """How many more allocations there may be."""
+        """How many more allocations the RM may have."""
         return ALLOCATIONS_PER_RM - self.allocations
 
     @property
     def predicates(self) -> bool:
-        """Whether the RM is asked before anything is placed."""
+        """The RM declares predicates: it is asked before an ask is placed."""
         return self._declares("predicates")
 
     @property
     def preemption_predicates(self) -> bool:
-        """Whether the RM is asked before anything is preempted."""
+        """The RM declares preemption predicates: it is asked before allocations are preempted."""
         return self._declares("preemption_predicates")
 
     def _declares(self, name: str) -> bool:
         return self.registered is not None and self.registered.extra_config.get(name, "").lower() == "true"
 
     def next_uuid(self) -> str:
-        """Of the next allocation: derived, never drawn. A UUID of version 8 (RFC 9562), from the rmID, the life and a
-        number that is not used twice in it."""
+        """The UUID of the next allocation, of version 8 (RFC 9562). It is derived, not random: from the rmID, the life
+        and a number that is used once per life."""
         return self.uuid_prefix + str(FIRST_UUID + self.next_allocation)
 
     def partition_name(self, plain: str) -> str:

@@ -1,4 +1,4 @@
-"""What is to happen by itself, and when."""
+"""Timers: when something happens to an application without a request."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import NamedTuple
 
 from ..limits import LEFTOVERS
 
-# Longer than anything lasts.
+# In milliseconds since 1970; later than any time that occurs.
 NEVER_MS = 2**62
 
 
 def after(at_ms: int, duration_ms: int) -> int:
-    """When the duration is over. Durations come from outside: what lasts too long for int64 is never over."""
+    """The time at which a duration ends, NEVER_MS at most: RMs choose durations, and the sum has to fit int64."""
     return min(at_ms + duration_ms, NEVER_MS)
 
 
 class Timer(NamedTuple):
-    """Something is to happen to an application, or to what `key` names in it, unless it has changed by then."""
+    """At `at_ms` something happens to an application, or to what `key` names in it, unless that has changed by then.
+    `kind` selects the function of `decide.expire` that handles it."""
 
     at_ms: int
     kind: str
@@ -28,13 +29,13 @@ class Timer(NamedTuple):
 
 
 class Timers:
-    """What is to happen by itself, and when (`timers`); whether it still means anything is found out when it is due
-    (`decide.expire`). The timers follow from the facts, so they survive a restart. Many are set for the same
-    millisecond: they are put in order when it comes, not before. They stay until the fact that time has passed."""
+    """The timers of one RM. They follow from facts, so they survive a restart. A due timer stays until the fact
+    TimePassed; `decide.expire` finds out whether it still applies. Timers of the same millisecond are sorted only when
+    they are due."""
 
     def __init__(self) -> None:
         self._times: list[int] = []  # a heap
-        # Of each time the timers, as plain tuples: quicker to make, and as keys the same.
+        # By time. Plain tuples, which are faster to create than Timer and equal to it as keys.
         self._at: dict[int, dict[tuple[int, str, str, str, str], None]] = {}
 
     def set(self, at_ms: int, kind: str, partition: str, application_id: str, key: str = "") -> None:
@@ -49,7 +50,7 @@ class Timers:
             timers[timer] = None
 
     def cancel(self, timer: Timer | None) -> None:
-        """Nothing if it is not set."""
+        """Does nothing if it is not set."""
         if timer is None:
             return
         timers = self._at.get(timer.at_ms, {})
@@ -66,14 +67,14 @@ class Timers:
         return self._times[0] if self._times else None
 
     def due(self, now_ms: int) -> Iterator[Timer]:
-        """The earliest first, also those that are set meanwhile; each is given out once, and none is taken out."""
+        """Timers due at `now_ms`, earliest first, also those set while iterating. Each is yielded once, and stays set."""
         given: dict[tuple[int, str, str, str, str], None] = {}
         while batch := {a: None for at_ms in self._due_times(now_ms) for a in self._at[at_ms] if a not in given}:
             given.update(batch)
             yield from map(Timer._make, sorted(batch))
 
     def _due_times(self, now_ms: int) -> Iterator[int]:
-        """Looks at no more of the heap than is due."""
+        """Visits only the due part of the heap."""
         times, places = self._times, [0]
         while places:
             place = places.pop()
@@ -83,11 +84,11 @@ class Timers:
                 places += (2 * place + 1, 2 * place + 2)
 
     def take_out(self, until_ms: int) -> None:
-        """Those that were due by then."""
+        """Remove all timers due at `until_ms`."""
         while (at_ms := self.next_ms()) is not None and at_ms <= until_ms:
             del self._at[at_ms]
 
     def __iter__(self) -> Iterator[Timer]:
-        """All that is set, in no order."""
+        """All timers, in no order."""
         for timers in self._at.values():
             yield from map(Timer._make, timers)
