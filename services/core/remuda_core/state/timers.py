@@ -67,7 +67,7 @@ class Timers:
         return self._times[0] if self._times else None
 
     def due(self, now_ms: int) -> Iterator[Timer]:
-        """Timers due at `now_ms`, earliest first, also those set while iterating. Each is yielded once, and stays set."""
+        """Timers due at `now_ms`, earliest first, also those set while iterating. Each is yielded once, not removed."""
         given: dict[tuple[int, str, str, str, str], None] = {}
         while batch := {a: None for at_ms in self._due_times(now_ms) for a in self._at[at_ms] if a not in given}:
             given.update(batch)
