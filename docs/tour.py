@@ -84,7 +84,7 @@ ASK: Walk = (
                 "remuda_core.cycle.schedule:schedule",
                 "begins a pass: `Schedule`, the core's own command, is the last one of each commit",
             ),
-            Hop("remuda_core.cycle.schedule:normal", "repeats: who is next, where is best?"),
+            Hop("remuda_core.cycle.schedule:place_pending", "repeats: who is next, where is best?"),
             Hop(
                 "remuda_core.index.partition:PartitionIndex.next_ask_class",
                 "finds who is next: by the order of queues, then of applications, then of asks",
@@ -246,7 +246,8 @@ PREEMPTION: Walk = (
             Hop("remuda_core.evolve.allocations:allocation_released", "frees what the victim used"),
             Hop("remuda_core.index.apply:allocation_released", "updates the node and whoever waits for it"),
             Hop(
-                "remuda_core.cycle.schedule:reserved", "is the first step of the next pass: the reserved node has room"
+                "remuda_core.cycle.schedule:place_reserved",
+                "is the first step of the next pass: the reserved node has room",
             ),
             Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
             Hop("remuda_core.evolve.allocations:allocated", "books it, and ends the preemption"),

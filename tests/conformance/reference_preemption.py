@@ -85,7 +85,7 @@ Normal = Callable[[State, Partition, PartitionIndex, int, int], Generator[Fact, 
 @contextmanager
 def preempt_before_the_next_ask() -> Iterator[None]:
     """An ask that finds no room preempts in its turn, before the asks behind it are placed."""
-    normal: Normal = schedule.normal
+    normal: Normal = schedule.place_pending
 
     def in_turn(
         state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
@@ -96,7 +96,7 @@ def preempt_before_the_next_ask() -> Iterator[None]:
                     return limit
         return (yield from normal(state, partition, index, limit, now_ms))
 
-    with patch.object(schedule, "normal", in_turn):
+    with patch.object(schedule, "place_pending", in_turn):
         yield
 
 

@@ -1,15 +1,18 @@
-"""The scheduling cycle (semantics section 9), in its own words. A pass takes each partition through these steps:
+"""One scheduling pass (semantics section 9). `schedule` takes each partition through three steps.
 
-reserved    asks for which a node is kept: on that node, or on another; those bound to it may preempt there
-normal      gangs            real asks take the places their placeholders keep, where there are any to take (`gang`)
-            who is next?     the first ask, in the order of queues, applications and asks, that fits under every maximum
-            where is best?   the node it fits that scores best
-            nowhere          an ask that has waited long enough reserves a node; one that is bound to it does at once,
-                             and may preempt there; its demand is set aside until one gains room, and the next is
-                             looked for
-            allocate         the application's new state first, then the allocation
-                             (where the RM declares predicates: ask it, and allocate when it answers)
-preempt     for who still waits: may others be preempted?
+1. Reserved asks. An ask for which a node is reserved is placed on that node or on any other with room. An ask that is
+   bound to its reserved node may preempt there.
+2. All other asks. Gangs come first: real asks replace placeholders. Then, until nothing more can be placed:
+   a. *Which ask is next?* The first one, in the order of queues, applications and asks, that fits under every maximum
+      and limit.
+   b. *Which node is best?* The one with the best score among those that the ask fits.
+   c. A node was found: allocate, or ask the RM first where it declares predicates.
+   d. No node was found: set the ask's demand aside until a node gains room. If the ask has waited for the reservation
+      delay, it reserves a node. If it is bound to a node, it reserves that node at once, and may preempt there.
+3. Preemption, for asks that still wait and whose queues guarantee them what they need.
+
+A pass yields facts. The caller writes each fact into state and index before the pass continues, so every line here sees
+all earlier decisions. Asks that cannot be placed are set aside in the index and cost nothing until that may change.
 """
 
 from __future__ import annotations
@@ -21,96 +24,100 @@ from ..facts import Fact
 from ..index.index import Index
 from ..index.partition import PartitionIndex
 from ..limits import QUESTIONS_OPEN
-from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
-from .place import allocate, placed
+from .place import placing
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
 from .replace import replace
 from .reserve import reserve, unreserved
-from .transitions import start
 
 
 def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iterator[Fact]:
-    """Nothing unless the RM is there to hear of it. The limit is for all partitions: it is shared out evenly, and what
-    some do not need goes to the others. Each gets at least one, so that none waits for the backlog of another."""
+    """All facts of one pass; none unless the RM is connected.
+
+    `command.limit`: how many asks may be placed in all partitions together. The partitions share it evenly, and what
+    one of them does not need goes to the others. Each may place at least one, so that none waits for the backlog of
+    another."""
     if state.rm_state != RUNNING:
         return
     partitions = list(state.partitions.values())
     for partition in partitions:
         index.of(state, partition).begin_pass(now_ms, state.reservation_delay_ms)
-    left, rest = min(command.limit, state.room), dict[str, int]()
-    busy = tried = partitions if left > 0 else []
+    budget, unused = min(command.limit, state.room), dict[str, int]()
+    busy = scheduled = partitions if budget > 0 else []
     while busy:
-        share, more = max(1, left // len(busy)), []
+        share, still_busy = max(1, budget // len(busy)), []
         for partition in busy:
-            one, room = index.of(state, partition), min(share, room_for_questions(state, partition))
-            done = yield from reserved(state, partition, one, room, now_ms)
-            yield from preempt_where_bound(state, partition, one, now_ms)  # whatever the limit: nothing is placed
-            if done < room:
-                done += yield from normal(state, partition, one, room - done, now_ms)
-            left -= done
-            if done < room:
-                rest[partition.name] = room - done
-            elif room == share:
-                more.append(partition)
-        busy = more[: max(0, left)]
-    for partition in tried:
+            limit = min(share, questions_left(state, partition))
+            placed = yield from place_asks(state, partition, index.of(state, partition), limit, now_ms)
+            budget -= placed
+            if placed < limit:
+                unused[partition.name] = limit - placed
+            elif limit == share:
+                still_busy.append(partition)
+        busy = still_busy[: max(0, budget)]
+    for partition in scheduled:
         one = index.of(state, partition)
         if one.preemptors is not None:
-            yield from preempt(state, partition, one, one.preemptors, rest.get(partition.name, 0), now_ms)
+            yield from preempt(state, partition, one, one.preemptors, unused.get(partition.name, 0), now_ms)
 
 
-def room_for_questions(state: State, partition: Partition) -> int:
-    """How many allocations may be asked about; without predicates there is no bound."""
+def questions_left(state: State, partition: Partition) -> int:
+    """How many more placements the RM may be asked about; unlimited if it declares no predicates."""
     return QUESTIONS_OPEN - len(partition.questions) if state.predicates else INT64_MAX
 
 
-def reserved(
+def place_asks(
     state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
 ) -> Generator[Fact, None, int]:
-    """Returns how many were placed, as `normal` does."""
-    done = 0
-    while done < limit and (found := index.reservations.next()) is not None:
-        kept, node = found
-        pending = kept.reservation
+    """Steps 1 and 2. Returns how many asks were placed, at most `limit`."""
+    placed = yield from place_reserved(state, partition, index, limit, now_ms)
+    yield from preempt_where_bound(state, partition, index, now_ms)  # whatever the limit: nothing is placed
+    if placed < limit:
+        placed += yield from place_pending(state, partition, index, limit - placed, now_ms)
+    return placed
+
+
+def place_reserved(
+    state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
+) -> Generator[Fact, None, int]:
+    """Step 1: asks with reservations, in the order of queues. Returns how many were placed, at most `limit`."""
+    place, placed = placing(state), 0
+    while placed < limit and (found := index.reservations.next()) is not None:
+        reserved, node = found
+        pending = reserved.reservation
         assert pending is not None, "a reservation is for an ask"
-        yield unreserved(partition, pending, kept, f"placed on {node.id}")
-        yield from placed(state, partition, pending, node, now_ms)
-        done += 1
-    return done
+        yield unreserved(partition, pending, reserved, f"placed on {node.id}")
+        yield from place(state, partition, pending, node, now_ms)
+        placed += 1
+    return placed
 
 
-def normal(
+def place_pending(
     state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
 ) -> Generator[Fact, None, int]:
-    done = 0
-    is_asked = state.predicates
-    while done < limit:
+    """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
+    counts as one."""
+    place, placed = placing(state), 0
+    while placed < limit:
         if index.gangs_to_serve:
-            done += yield from replace(state, index, limit - done, now_ms)
+            placed += yield from replace(state, index, limit - placed, now_ms)
             continue
         ask_class = index.next_ask_class()
         if ask_class is None:
             break
         pending, demand = ask_class.first(), ask_class.demand
         node = index.nodes.best(demand) if demand.open or index.freed_nodes.nodes else None
-        if node is None:
-            assert demand.live, "what fits a gap fits a node"
-            if demand.open:
-                index.close(demand)
-            if demand.reserving:
-                done += yield from reserve(state, partition, index, ask_class, pending, now_ms)
-                if demand.required_node and done < limit:  # else in the next pass, before any normal ask
-                    yield from preempt_in_turn(state, partition, index, pending, now_ms)
+        if node is not None:
+            yield from place(state, partition, pending, node, now_ms)
+            placed += 1
             continue
-        done += 1
-        application = pending.application
-        if is_asked:
-            yield from placed(state, partition, pending, node, now_ms)
-        else:  # the same without the call
-            if application.state != lifecycle.RUNNING:
-                yield from start(partition, application, now_ms, pending.ask)
-            yield allocate(state, pending, node.id)
-    return done
+        assert demand.live, "a demand that fits a freed node fits a node"
+        if demand.open:
+            index.close(demand)
+        if demand.reserving:
+            placed += yield from reserve(state, partition, index, ask_class, pending, now_ms)
+            if demand.required_node and placed < limit:  # else in the next pass, before any ask without a reservation
+                yield from preempt_in_turn(state, partition, index, pending, now_ms)
+    return placed

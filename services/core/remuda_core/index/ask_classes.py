@@ -106,9 +106,6 @@ class AskClass:
     def first(self) -> PendingAsk:
         line = self.ranking.leader or self.ranking.first()
         assert line is not None, "an ask class without lines is gone"
-        asks = line.best
-        if asks and asks[0].free:  # line.head(), without the call
-            return asks[0]
         ask = line.head()
         assert ask is not None, "a line without asks is gone"
         return ask

@@ -27,10 +27,7 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         index.nodes.book(fact.node_id, ask_class.demand)
         if not ask.free:
             line.remove(ask)
-            if leaf.fair or not ask_class.open or not line.best or line.withdrawn:
-                leaf.taken(line)
-            elif leaf.only is None:  # the same, where another ask of the line follows
-                ask_class.touch()
+            leaf.taken(line)
             preemptors = index.preemptors
             if preemptors is not None and preemptors.held:
                 preemptor_over(index, ask)
