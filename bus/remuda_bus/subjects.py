@@ -114,6 +114,11 @@ def core_query(rm_id: str, kind: str) -> str:
     return f"remuda.api.core.{rm_id}.{kind}"
 
 
+def leader_query(rm_id: str, kind: str) -> str:
+    """The same queries, passed on to the leader of the RM by another core. RMs cannot send them."""
+    return f"remuda.api.leader.{rm_id}.{kind}"
+
+
 def core_process(instance: str) -> str:
     """Queries to a core process about itself, for people. The reply is JSON."""
     return f"remuda.api.cores.{token(instance)}"

@@ -159,8 +159,14 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$KV.{_FAULTS}.*.*",
             *_object_store(subjects.SNAPSHOTS.name),
             subjects.lease_holder(f"{subjects.MEMBER}.*"),
+            subjects.leader_query("*", "*"),  # questions that the leader has to answer
         ),
-        ("remuda.api.core.*.*", "remuda.api.cores.*", subjects.lease_holder(f"{subjects.MEMBER}.*")),
+        (
+            subjects.core_query("*", "*"),
+            subjects.leader_query("*", "*"),
+            "remuda.api.cores.*",
+            subjects.lease_holder(f"{subjects.MEMBER}.*"),
+        ),
     ),
     "rmproxy": (
         (

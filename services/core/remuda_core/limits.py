@@ -111,6 +111,21 @@ OUTSTANDING_LOOKS: Final = 10_000
 # the process leads waits meanwhile.
 COMMITS_FOLLOWED_AT_ONCE: Final = 8
 
+# Core processes that follow an RM beside its leader (default of REMUDA_STANDBYS). One tolerates the loss of a process.
+STANDBYS: Final = 1
+# A core begins to follow an RM that it has not followed so far when the rule has said so for this long: a process that
+# crashes is started again within it.
+FOLLOWS_AFTER_S: Final = 2.0
+# A core that need not follow an RM any more goes on for this long: the core in its place restores the state meanwhile,
+# and one that flaps makes nobody restore anything.
+FOLLOWS_ON_S: Final = 15.0
+# A lease's entry names at most so many RMs that its process could lead from now on: some 10 kB.
+AWAITED_AT_ONCE: Final = 64
+# The parts of a discarded state that are freed before others of the process go on: less than 1 ms.
+DISCARDED_AT_ONCE: Final = 1_000
+# A question that this core passes on to the leader is answered between two commits.
+PASSED_ON_WITHIN_S: Final = 4.0
+
 # A lease that is free is left so long to the core whose turn it is.
 LEFT_TO_OWNER_S: Final = 1.0
 # RMs are handed over when the same cores have been ready for so long: longer than a crashing process takes to start

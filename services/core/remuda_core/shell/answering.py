@@ -1,8 +1,9 @@
 """Answers questions about resource managers: `remuda.api.core.<rm>.<kind>`.
 
-Every core receives each question, and one answers: a core that follows the RM, so that the leader's time stays its own;
-the leader where there is no other core. All find the same one out of what they see of each other. A core that hangs has
-no lease any more after a while, and then it is another's turn.
+Every core receives each question, and one answers: the core that stands by for the RM, so that the leader's time stays
+its own; the leader where there is no other core. All find the same one out of what they see of each other. A core that
+hangs has no lease any more after a while, and then it is another's turn. A core that does not follow the RM yet passes
+the question on to the leader.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 import msgspec
 
 from remuda_bus import subjects
-from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused
+from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused, Unanswered
 from remuda_bus.rms.halts import Halts
 
+from .. import limits
 from .members import Members
 from .replica import DIGEST, KINDS, UNAVAILABLE, Replica
 from .standby import Standby
@@ -33,17 +35,42 @@ class Answering:
 
     async def serve(self) -> None:
         for kind in (*KINDS, DIGEST):
-            await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, lambda: self._members.lease.valid)
+            await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, self._may_answer)
+        await self._bus.serve(subjects.leader_query("*", "*"), self._answer_as_leader, "leader", self._may_answer)
+
+    def _may_answer(self) -> bool:
+        return self._members.lease.valid
 
     async def _answer(self, message: Message) -> bytes:
         rm_id, kind = message.subject.split(".")[-2:]
         if self._members.answerer(rm_id, of_leader=kind == DIGEST) != self._members.name:
             raise AnsweredElsewhere
         request = _request(message.payload)
-        return msgspec.json.encode(await self._there(rm_id).answer(kind, request))
+        replica = self._there(rm_id)
+        if replica is None and self._members.leader_of(rm_id) != self._members.name:
+            return await self._pass_on(rm_id, kind, message)
+        return msgspec.json.encode(await _ready(rm_id, replica).answer(kind, request))
 
-    def _there(self, rm_id: str) -> Replica:
+    async def _answer_as_leader(self, message: Message) -> bytes:
+        """Of other cores."""
+        rm_id, kind = message.subject.split(".")[-2:]
+        if self._members.leader_of(rm_id) != self._members.name:
+            raise AnsweredElsewhere
+        return msgspec.json.encode(await _ready(rm_id, self._there(rm_id)).answer(kind, _request(message.payload)))
+
+    async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
         """Raises Refused."""
+        subject = subjects.leader_query(rm_id, kind)
+        try:
+            answer = await self._bus.request(
+                subject, message.payload, message.headers, timeout_s=limits.PASSED_ON_WITHIN_S
+            )
+        except Unanswered as error:
+            raise Refused(f"the leader of {rm_id!r} does not answer, try again ({error})", UNAVAILABLE) from error
+        return answer.payload
+
+    def _there(self, rm_id: str) -> Replica | None:
+        """None: this core does not know all of the log. Raises Refused."""
         if (halt := self._halts.get(rm_id)) is not None:
             raise Refused(halt.explanation(), UNAVAILABLE)
         if rm_id not in self._known:
@@ -51,9 +78,13 @@ class Answering:
         if self._members.leader_of(rm_id) is None:
             raise Refused(f"no core leads {rm_id!r} yet, try again", UNAVAILABLE)
         standby = self._standbys.get(rm_id)
-        if standby is None or not standby.hot:
-            raise Refused(f"this core is catching up with the log of {rm_id!r}, try again", UNAVAILABLE)
-        return standby.replica
+        return standby.replica if standby is not None and standby.hot else None
+
+
+def _ready(rm_id: str, replica: Replica | None) -> Replica:
+    if replica is None:
+        raise Refused(f"this core is catching up with the log of {rm_id!r}, try again", UNAVAILABLE)
+    return replica
 
 
 def _request(payload: bytes) -> dict[str, Any]:

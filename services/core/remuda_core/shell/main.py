@@ -1,5 +1,4 @@
-"""The core process: follows every resource manager, leads those whose lease it has, and answers questions about
-them."""
+"""The core process: follows the resource managers that it leads or stands by for, and answers questions about them."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ async def main(bus: Bus, settings: CoreSettings, *, clock_ms: Callable[[], int] 
     and starts again from the log. An RM whose past has changed is halted instead, and one at whose message a fault is
     met for the second time."""
     try:
-        await _work(bus, Members(bus, settings.instance), clock_ms, settings)
+        await _work(bus, Members(bus, settings.instance, settings.standbys), clock_ms, settings)
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
 
@@ -43,17 +42,20 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
     faults = Faults(bus, halts, members.name, clock_ms)
 
     async def stand_by(rm_id: str) -> None:
-        standbys[rm_id] = standby = Standby(bus, rm_id, members, clock_ms, settings)
-        members.know(rm_id, lambda: standby.at_ms)
+        members.know(rm_id, lambda: standbys[rm_id].at_ms if rm_id in standbys else 0)
         try:
-            await run(standby)
+            while True:
+                await members.follows(rm_id, True)
+                standbys[rm_id] = standby = Standby(bus, rm_id, members, clock_ms, settings)
+                await run(standby)
+                del standbys[rm_id]
         except HistoryChanged:
             await members.release(rm_id)
             raise
         finally:
             if halts.get(rm_id) is not None:
                 await members.release(rm_id)
-            del standbys[rm_id]
+            standbys.pop(rm_id, None)
             members.forget(rm_id)
 
     async def run(standby: Standby) -> None:
@@ -66,6 +68,8 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
         except Exception as fault:
             if not await faults.record(standby.rm_id, *standby.place_of(fault), fault):
                 raise  # the process ends: one that has met a fault is not to be trusted
+        else:
+            return
         await asyncio.get_running_loop().create_future()  # until the guard sees the halt
 
     async def answer(message: Message) -> bytes:

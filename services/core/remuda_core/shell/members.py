@@ -1,7 +1,8 @@
-"""The core processes there are, which of them leads which resource manager, and which should.
+"""The core processes there are, which of them leads which resource manager, and which should lead or follow it.
 
 A process holds one lease, its entry in the bucket LEASES. What it leads is in the bucket LEADERS (`leaders`). Every
-process watches both, asks all others whether they live, and acts on its own part alone.
+process watches both, asks all others whether they live, and acts on its own part alone. It follows the RMs that it
+leads, should lead or stands by for, and no others (ADR 0056).
 
 All of this is for liveness. Processes that see different things get in each other's way; the chain of the log keeps
 them from doing harm.
@@ -10,69 +11,50 @@ them from doing harm.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 
 import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, BusError, Entry, Refused
-from remuda_bus.lease import Holder, HolderLiveness, Lease
 from remuda_bus.lease.leaders import Ownership
-from remuda_bus.limits import HOLDER_CHECK_INTERVAL_S
 from remuda_bus.retry import RetryPolicy, pause
 
 from .. import limits
-from .sharing import score, shares
+from .presence import Member, Presence
+from .seat import Seat
+from .sharing import ranked, shares
 from .snapshots import Shelf
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """`ready`: it follows hot what it should lead. `token` tells a process from another of the same name. `revision`:
-    of its lease's entry, another one with every renewal."""
-
-    token: str
-    ready: bool
-    revision: int
-
-
-@dataclass(slots=True)
-class Seat:
-    """What this process has to do with one RM."""
-
-    last_ms: Callable[[], int]
-    hot: bool = False
-    elected: asyncio.Future[Ownership] | None = None  # whoever waits to lead it
-    taking: bool = False
-    leads: bool = False
-    look: Callable[[], None] = lambda: None  # whether the leader may stay
-
-
 class Members:
-    """`name` is this process's own among them."""
+    """`name` is this process's own among them. `standbys`: how many processes follow an RM beside its leader. The
+    highest setting of all processes counts."""
 
-    def __init__(self, bus: Bus, instance: str) -> None:
+    def __init__(self, bus: Bus, instance: str, standbys: int = limits.STANDBYS) -> None:
         self.name = subjects.token(instance)
-        self.lease = Lease(bus, subjects.member(instance), self.name)
+        self._presence = Presence(bus, self.name, self._changed)
+        self.lease = self._presence.lease
         self._bus = bus
+        self._standbys = standbys
         self._members: dict[str, Member] = {}
+        self._introduced = False  # this process sees itself, and so every process that was there before it
         self._owners: dict[str, Ownership] = {}
         self._seats: dict[str, Seat] = {}
         self._free_since: dict[str, float] = {}  # of every RM that no process leads
         self._ready = False
-        self._ready_changed = _now()
+        self._members_changed = _now()
         self._shares: dict[str, str] | None = None  # who should lead whom; None: to be found out
+        self._ranks: dict[str, tuple[str, ...]] = {}  # of each RM; computed again when processes come and go
         self._news = asyncio.Event()
         self._tasks: asyncio.TaskGroup
         self.takes = asyncio.Semaphore(limits.TAKES_AT_ONCE)
         self.restores = asyncio.Semaphore(limits.RESTORES_AT_ONCE)
         self.shelf = Shelf(bus)
-        self._watched_over: set[str] = set()
 
     # What this process knows and does.
 
@@ -81,9 +63,16 @@ class Members:
         self._seats[rm_id] = Seat(last_ms)
         self._changed()
 
-    def hot(self, rm_id: str) -> None:
-        """This process has caught up with its log."""
-        self._seats[rm_id].hot = True
+    async def follows(self, rm_id: str, follows: bool) -> None:
+        """Return when this process should follow the RM; `follows` false: when it should not any more."""
+        await self._seats[rm_id].until(follows)
+
+    def should_follow(self, rm_id: str) -> bool:
+        return self._seats[rm_id].follows is True
+
+    def hot(self, rm_id: str, hot: bool = True) -> None:
+        """This process has caught up with its log. Not `hot`: it does not follow it any more."""
+        self._seats[rm_id].hot = hot
         self._news.set()
 
     def forget(self, rm_id: str) -> None:
@@ -108,20 +97,33 @@ class Members:
         self._seats[rm_id].look = look
 
     def may_stay(self, rm_id: str) -> bool:
-        """Whether this process, which leads it, should go on. A core that comes and goes all the time gets nothing."""
-        return self._leads(rm_id) and (not self._settled() or self._owner(rm_id) in (None, self.name))
+        """Whether this process, which leads it, should go on: it gives the RM up only to a process that can lead it at
+        once. A core that comes and goes all the time gets nothing."""
+        return self._leads(rm_id) and (not self._settled() or self._successor(rm_id) is None)
+
+    async def hand_over(self, rm_id: str) -> None:
+        """It is not led any more: its successor leads it from now on. If this fails, a take-over waits for the end of
+        the lease."""
+        await self._give_up(rm_id, self._successor(rm_id))
 
     async def release(self, rm_id: str) -> None:
-        """It is not led any more. If this fails, a take-over waits for the end of the lease."""
-        seat, ownership = self._seats.get(rm_id), self._owners.get(rm_id)
+        """It is not led any more, by nobody. If this fails, a take-over waits for the end of the lease."""
+        await self._give_up(rm_id, None)
+
+    async def _give_up(self, rm_id: str, successor: Ownership | None) -> None:
+        seat, before = self._seats.get(rm_id), self._owners.get(rm_id)
         if seat is not None:
             seat.leads, seat.look = False, lambda: None
-        if ownership is None or ownership.token != self.lease.token:
+        if before is None or before.token != self.lease.token:
             return
-        self._owners[rm_id] = Ownership("", "", ownership.revision)  # until the watch tells
+        self._owners[rm_id] = Ownership("", "", before.revision)  # until the watch delivers the change
         self._changed()
+        bucket, key = subjects.LEADERS.name, subjects.key_of(rm_id)
         try:
-            await self._bus.delete(subjects.LEADERS.name, subjects.key_of(rm_id), ownership.revision)
+            if successor is not None:
+                await self._bus.put(bucket, key, successor.encode(), before.revision)
+            else:
+                await self._bus.delete(bucket, key, before.revision)
         except BusError as error:
             log.info("not given back", rm=rm_id, error=str(error))
 
@@ -129,31 +131,8 @@ class Members:
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
-        for work in (self._hold(), self._watch_members(), self._watch_leaders(), self._elect()):
+        for work in (self._presence.hold(), self._watch_members(), self._watch_leaders(), self._elect()):
             tasks.create_task(work)
-
-    async def _hold(self) -> None:
-        """Hold the lease, again and again. Does not return; gives it back when it is cancelled. Raises ValueError when
-        another core has this name."""
-        presence = HolderLiveness(self._bus, subjects.member(self.name))
-        heard_at: float | None = None
-        try:
-            while True:
-                if await self._take_lease(presence):
-                    heard_at = None
-                    self._changed()
-                    await self.lease.lost()
-                    self._changed()
-                    continue
-                if not presence.is_answering:
-                    heard_at = None
-                elif heard_at is None:
-                    heard_at = _now()
-                elif _now() - heard_at >= limits.NAMESAKE_ENDS_S:
-                    raise ValueError(f"instance {self.name!r}: another core has this name; each needs one of its own")
-                await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
-        finally:
-            await self.lease.release()
 
     async def _watch_members(self) -> None:
         """Does not return."""
@@ -174,7 +153,7 @@ class Members:
         while True:
             started = _now()
             due = self._look()
-            self._look_ready(begun)
+            self._publish(begun)
             # With thousands of RMs a look takes milliseconds, and changes come one by one.
             await asyncio.sleep(limits.LOOKS_APART * (_now() - started))
             with suppress(TimeoutError):
@@ -189,14 +168,43 @@ class Members:
         return ownership.holder if ownership is not None and self._valid(ownership) else None
 
     def answerer(self, rm_id: str, *, of_leader: bool) -> str | None:
-        """Which process answers questions about the RM: one that follows it, else its leader; None: `of_leader`, and
-        there is none."""
+        """Which process answers questions about the RM: the first that stands by for it, else its leader; None:
+        `of_leader`, and there is none."""
         leader = self.leader_of(rm_id)
         if of_leader:
             return leader
-        ready = {name for name, member in self._members.items() if member.ready} or self._members.keys()
-        others = ready - {leader}
-        return max(others, key=lambda name: score(rm_id, name)) if others else leader or self.name
+        among = [name for name in self._ranked(rm_id) if name != leader and name in self._members]
+        ready = [name for name in among if self._members[name].ready] or among
+        return ready[0] if ready and self.standbys else leader or self.name
+
+    @property
+    def standbys(self) -> int:
+        """How many processes follow an RM beside its leader."""
+        return max([self._standbys, *(member.standbys for member in self._members.values())])
+
+    def _ranked(self, rm_id: str) -> tuple[str, ...]:
+        """All processes, this one included, in the order in which they stand by for the RM."""
+        found = self._ranks.get(rm_id)
+        if found is None:
+            found = self._ranks[rm_id] = ranked(rm_id, {*self._members, self.name})
+        return found
+
+    def _should_follow(self, rm_id: str, seat: Seat) -> bool:
+        """By the rule. A process that follows already is not replaced by one that is still starting."""
+        leader = self.leader_of(rm_id)
+        if self.name in (leader, self._owner(rm_id)):
+            return True
+        order = self._ranked(rm_id)
+        ahead = [name for name in order[: order.index(self.name)] if name != leader]
+        if seat.follows:
+            ahead = [name for name in ahead if self._members[name].ready]
+        return len(ahead) < self.standbys
+
+    def _successor(self, rm_id: str) -> Ownership | None:
+        """The process that should lead the RM instead of this one, and could at once."""
+        name = self._owner(rm_id)
+        member = self._members.get(name) if name not in (None, self.name) else None
+        return Ownership(name or "", member.token, 0) if member is not None and rm_id in member.awaits else None
 
     def _valid(self, ownership: Ownership) -> bool:
         if ownership.token == self.lease.token:
@@ -212,17 +220,14 @@ class Members:
         return _now() >= self._settled_at()
 
     def _settled_at(self) -> float:
-        return self._ready_changed + limits.SETTLED_S
+        return self._members_changed + limits.SETTLED_S
 
     def _owner(self, rm_id: str) -> str | None:
+        """The process that should lead the RM."""
         if self._shares is None:
-            self._shares = self._share({name for name, member in self._members.items() if member.ready})
+            holders = {rm_id: one.holder for rm_id, one in self._owners.items() if self._valid(one)}
+            self._shares = shares(self._seats.keys() | holders.keys(), self._members.keys(), holders)
         return self._shares.get(rm_id)
-
-    def _share(self, ready: set[str]) -> dict[str, str]:
-        """Who should lead whom. Those that are not ready count where none is."""
-        holders = {rm_id: one.holder for rm_id, one in self._owners.items() if self._valid(one)}
-        return shares(self._seats.keys() | holders.keys(), ready or self._members.keys(), holders)
 
     def _look(self) -> float | None:
         """Returns when to look again if nothing changes meanwhile."""
@@ -234,8 +239,11 @@ class Members:
                     seat.look()
                 elif not self._settled() and self._owner(rm_id) not in (None, self.name):
                     due.append(self._settled_at())
-            elif seat.elected is not None and not seat.taking and self.lease.held:
-                at = self._may_take_at(rm_id)
+                continue
+            if self._introduced and not seat.taking and (at := self._assign(rm_id, seat)) is not None:
+                due.append(at)
+            if seat.elected is not None and seat.follows and not seat.taking and self.lease.held:
+                at = self._may_take_at(rm_id, seat)
                 if at is not None and at <= _now():
                     free.append((rm_id, seat))
                 elif at is not None:
@@ -245,15 +253,36 @@ class Members:
             self._tasks.create_task(self._take(rm_id, seat))
         return min(due, default=None)
 
-    def _may_take_at(self, rm_id: str) -> float | None:
-        """When this process should take it: now if it is its turn, later if whose turn it is does not come; None: it is
-        led by another process."""
+    def _assign(self, rm_id: str, seat: Seat) -> float | None:
+        """Begin or stop to follow the RM where the rule has said so for long enough. Returns when to look again."""
+        follows = self._should_follow(rm_id, seat)
+        if seat.follows is follows:
+            seat.differs_since = None
+            return None
+        if seat.differs_since is None:
+            seat.differs_since = _now()
+        waits_s = limits.FOLLOWS_AFTER_S if follows else limits.FOLLOWS_ON_S
+        at = seat.differs_since + (0.0 if seat.follows is None or self._leads(rm_id) else waits_s)
+        if at > _now():
+            return at
+        seat.assign(follows)
+        return None
+
+    def _may_take_at(self, rm_id: str, seat: Seat) -> float | None:
+        """When this process should take it: now if it is its turn, later if the process whose turn it is does not take
+        it; None: it is led by another process."""
         ownership = self._owners.get(rm_id)
         if ownership is not None and self._valid(ownership):
             self._free_since.pop(rm_id, None)
+            seat.stood_by = seat.hot
             return 0.0 if ownership.token == self.lease.token else None
         free_since = self._free_since.setdefault(rm_id, _now())
-        return free_since + (0.0 if self._owner(rm_id) in (None, self.name) else limits.LEFT_TO_OWNER_S)
+        heir = ownership is not None and ownership.token != "" and seat.stood_by and self._is_heir_of(ownership, rm_id)
+        return free_since + (0.0 if heir or self._owner(rm_id) in (None, self.name) else limits.LEFT_TO_OWNER_S)
+
+    def _is_heir_of(self, gone: Ownership, rm_id: str) -> bool:
+        """Whether this process is the first that stood by while that one led the RM."""
+        return next(name for name in self._ranked(rm_id) if name != gone.holder) == self.name
 
     async def _take(self, rm_id: str, seat: Seat) -> None:
         try:
@@ -282,57 +311,42 @@ class Members:
         self._free_since.pop(rm_id, None)
         return made
 
-    async def _take_lease(self, presence: HolderLiveness) -> bool:
-        """Whether it is held now."""
-        try:
-            entry = await self._bus.get(subjects.LEASES.name, subjects.member(self.name))
-            if entry is None:
-                return await self.lease.try_acquire()
-            holder = Holder.of(entry)
-            if holder.token == self.lease.token or await presence.is_gone(holder, known=True):
-                return await self.lease.try_acquire(holder.revision)
-        except BusError as error:
-            log.warning("lease not acquired yet", instance=self.name, error=str(error))
-        return False
-
-    async def _watch_over(self, name: str) -> None:
-        """Ask that process whether it lives, and end its lease if it does not."""
-        presence = HolderLiveness(self._bus, subjects.member(name))
-        while (member := self._members.get(name)) is not None:
-            if await presence.is_gone(Holder(name, member.token, member.revision)):
-                now = self._members.get(name, member)
-                with suppress(BusError):  # it has renewed it, or another process was first
-                    await self._bus.delete(subjects.LEASES.name, subjects.member(name), now.revision)
-            await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
-        self._watched_over.discard(name)
-
-    def _look_ready(self, begun: float) -> None:
-        """It is ready when it follows hot what it should lead, and from then on. RMs become known one by one: having
-        caught up with the first of them does not count."""
+    def _publish(self, begun: float) -> None:
+        """Set what the lease says of this process. It is ready when it has caught up with all that it should follow,
+        and from then on. RMs become known one by one: having caught up with the first of them does not count."""
         if not self._ready and self.lease.held and _now() - begun >= limits.READY_AFTER_S:
-            ready = {one for one, member in self._members.items() if member.ready} | {self.name}
-            own = (self._seats.get(rm_id) for rm_id, name in self._share(ready).items() if name == self.name)
-            self._ready = all(seat is None or seat.hot for seat in own)
+            self._ready = self._introduced and all(seat.hot for seat in self._seats.values() if seat.follows)
         elif not self._ready:
             asyncio.get_running_loop().call_later(limits.READY_AFTER_S, self._news.set)
-        self.lease.set_details(ready=self._ready)
+        self.lease.set_details(**self._details())
         health.PROCESS_HEALTH.set_status(
             "leads, and follows hot" if self._ready else "catches up with the logs", self._ready
         )
 
+    def _details(self) -> dict[str, object]:
+        could_lead = (rm_id for rm_id, seat in self._seats.items() if seat.elected is not None and not seat.leads)
+        awaits = sorted(
+            rm_id
+            for rm_id in could_lead
+            if self._owner(rm_id) == self.name and self.leader_of(rm_id) not in (None, self.name)
+        )
+        return {"ready": self._ready, "standbys": self._standbys, "awaits": awaits[: limits.AWAITED_AT_ONCE]}
+
     def _see_member(self, name: str, entry: Entry) -> None:
         before = self._members.pop(name, None)
         if entry.value is not None:
-            said = json.loads(entry.value)
-            self._members[name] = Member(str(said.get("token")), bool(said.get("ready")), entry.revision)
+            self._members[name] = Member.of(entry)
         after = self._members.get(name)
-        if after is not None and name != self.name and name not in self._watched_over:
-            self._watched_over.add(name)
-            self._tasks.create_task(self._watch_over(name))
+        if after is not None and after.token == self.lease.token:
+            self._introduced = True
+        if after is not None:
+            self._presence.watch_over(name, self._members, self._tasks)
+        if before is not None and after is not None and replace(before, revision=after.revision) == after:
+            return
         if before is None or after is None or (before.token, before.ready) != (after.token, after.ready):
-            if (before is not None and before.ready) != (after is not None and after.ready):
-                self._ready_changed = _now()
-            self._changed()
+            self._members_changed = _now()
+            self._ranks.clear()
+        self._changed()
 
     def _see_owner(self, rm_id: str, entry: Entry) -> None:
         before = self._owners.get(rm_id)
@@ -341,7 +355,9 @@ class Members:
         if entry.value is None:
             self._owners.pop(rm_id, None)
         else:
-            self._owners[rm_id] = Ownership.of(entry)
+            self._owners[rm_id] = ownership = Ownership.of(entry)
+            if ownership.token == self.lease.token and rm_id not in self._seats:  # handed over while it was halted
+                self._tasks.create_task(self.release(rm_id))
         self._changed()
 
     def _changed(self) -> None:

@@ -10,6 +10,7 @@ from .. import limits
 
 
 class CoreSettings(process.Settings):
+    standbys: int = Field(limits.STANDBYS, ge=0, description="core processes that follow each RM beside its leader")
     snapshot_facts: int = Field(limits.SNAPSHOT_FACTS, ge=1, description="a snapshot after so many facts")
     snapshot_s: float = Field(limits.SNAPSHOT_S, ge=0, description="or after so long, if anything has happened")
     snapshot_apart_s: float = Field(limits.SNAPSHOT_APART_S, ge=0, description="but never sooner than this")

@@ -1,4 +1,5 @@
-"""Who should lead whom. Pure, so that every core comes to the same answer from what all of them see."""
+"""Which core should lead which RM, and which cores should stand by. Pure: every core computes the same from what all of
+them see."""
 
 from __future__ import annotations
 
@@ -30,6 +31,12 @@ def shares(rms: Collection[str], members: Collection[str], holders: Mapping[str,
         room[member] -= 1
         result[rm] = member
     return result
+
+
+def ranked(rm: str, members: Collection[str]) -> tuple[str, ...]:
+    """The members in the order in which they stand by for the RM (rendezvous hashing). The first that does not lead it
+    takes over. A member that comes or goes changes nothing in the order of the others."""
+    return tuple(sorted(members, key=lambda member: score(rm, member), reverse=True))
 
 
 def score(rm: str, member: str) -> bytes:

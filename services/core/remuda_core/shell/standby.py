@@ -1,4 +1,5 @@
-"""One resource manager in this process: followed, led while it is elected, followed again; on one and the same core."""
+"""One resource manager in this process, as long as this process should follow it: followed, led while the process is
+elected, followed again; on one and the same core."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -19,6 +21,7 @@ from remuda_bus.streams.history_check import check_message
 from .. import limits
 from ..core import Core
 from . import snapshots, trial
+from .discard import discard
 from .follower import Follower
 from .leader import Leader
 from .members import Members
@@ -63,19 +66,27 @@ class Standby:
         return self._follower.position if self._leader is None else self._leader.position
 
     async def run(self) -> None:
+        """Returns when this process should not follow the RM any more."""
         async with self._members.restores:
+            if not self._members.should_follow(self.rm_id):
+                return
             await self._follower.open(await snapshots.restore(self._bus, self._core, self._members.shelf))
         log.info("following", rm=self.rm_id, log_seq=self.position.seq)
         self._members.hot(self.rm_id)
         self.hot = True
         try:
-            while True:
-                position = await self._lead(await self._follow_until_elected())
-                await self._members.release(self.rm_id)
+            while (ownership := await self._follow_until_elected()) is not None:
+                position = await self._lead(ownership)
+                await self._members.hand_over(self.rm_id)
                 await self._follower.open(position)
         except BusError:
             await self._look_back(self.position)
             raise
+        self.hot = False
+        self._members.hot(self.rm_id, False)
+        log.info("not following any more", rm=self.rm_id, log_seq=self.position.seq)
+        await self._follower.close()
+        await discard(self._core)
 
     def place_of(self, fault: Exception) -> tuple[str, int]:
         """Stream and sequence at which it was met: the message that was handled, or the last commit, behind which
@@ -83,18 +94,21 @@ class Standby:
         seq = fault.inbox_seq if isinstance(fault, FactTooLarge) else self._leader.message_seq if self._leader else 0
         return (subjects.INBOX.name, seq) if seq else (subjects.LOG.name, self.position.seq)
 
-    async def _follow_until_elected(self) -> Ownership:
+    async def _follow_until_elected(self) -> Ownership | None:
+        """None: this process should not follow the RM any more."""
         following = asyncio.ensure_future(self._follower.follow())
         elected = asyncio.ensure_future(self._members.elected(self.rm_id))
+        dismissed = asyncio.ensure_future(self._members.follows(self.rm_id, False))
+        tasks: tuple[asyncio.Future[Any], ...] = (following, elected, dismissed)
         try:
-            await asyncio.wait([following, elected], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 following.result()
-            return elected.result()
+            return elected.result() if elected.done() else None
         finally:
-            for task in (following, elected):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(following, elected, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _lead(self, ownership: Ownership) -> Position:
         """Returns the last commit, when the lease is lost or the RM is another's."""
