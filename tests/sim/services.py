@@ -21,6 +21,7 @@ from remuda_sdk.status_codes import OUTAGE
 
 from .story import CURRENT
 
+STANDBYS = 1
 LONG_CHARACTERS = 10_000
 S_PER_CHARACTER = 10e-6
 
@@ -28,6 +29,7 @@ S_PER_CHARACTER = 10e-6
 async def core(snapshot_facts: int, bus: Bus) -> None:
     settings = CoreSettings(
         instance=_name(),
+        standbys=STANDBYS,
         snapshot_facts=snapshot_facts,
         snapshot_s=10.0,
         snapshot_apart_s=0.5,

@@ -98,7 +98,7 @@ class Simulation:
         self.spoilt = False
         self.rms = self._make_rms()
         self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
-        self.cores = [self._core(f"core-{number}") for number in (1, 2)]
+        self.cores = [self._core(f"core-{number + 1}") for number in range(random.choice((2, 2, 3, 4)))]
         self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
         self.processes = [
             *self.cores,
@@ -170,6 +170,13 @@ class Simulation:
 
     def _kill_a_core(self) -> None:
         self.random.choice(self.cores).kill()
+
+    def _kill_leader_and_standby(self) -> None:
+        """All cores that follow some RM: another has to take over that has not followed it."""
+        rm_id = self.random.choice(self.rms).cluster.rm_id
+        for process in self.cores:
+            if any(core.state.rm_id == rm_id and core.state.registration for core in process.cores):
+                process.kill()
 
     def _stop(self) -> None:
         self.random.choice(self.processes).stop(self.random.uniform(0.1, 7.0))
@@ -248,7 +255,7 @@ class Simulation:
             await asyncio.sleep(1.0)
 
     def _cores_of(self, rm_id: str) -> list[tuple[str, Core]]:
-        """The state of the RM in each core process that has restored it, with the name of the process."""
+        """The state of the RM in each core process that follows or leads it, with the name of the process."""
         return [
             (process.name, core)
             for process in self.cores
@@ -269,7 +276,10 @@ class Simulation:
             if now - auditor.changed_at < 3.0:
                 return f"{auditor.rm_id} goes on"
             # A commit that was published during a disaster may reach a follower seconds later.
-            for name, core in self._cores_of(auditor.rm_id):
+            cores = self._cores_of(auditor.rm_id)
+            if len(cores) != 1 + services.STANDBYS:
+                return f"{auditor.rm_id} is in {[name for name, _ in cores]}, expected a leader and one standby"
+            for name, core in cores:
                 if core.state.now_ms < (end_ms := auditor.core.state.now_ms):
                     return f"{name} follows {auditor.rm_id} at {core.state.now_ms} ms, its log ends at {end_ms} ms"
         return ""
@@ -277,6 +287,7 @@ class Simulation:
 
 Disaster = Callable[[Simulation], None]
 DISASTERS: tuple[Disaster, ...] = (
-    Simulation._kill, Simulation._kill, Simulation._kill_a_core, Simulation._stop, Simulation._cut_off,
+    Simulation._kill, Simulation._kill, Simulation._kill_a_core,
+    Simulation._kill_leader_and_standby, Simulation._stop, Simulation._cut_off,
     Simulation._outage, Simulation._jump, Simulation._fill, Simulation._spoil_a_snapshot,
 )  # fmt: skip

@@ -277,7 +277,7 @@ class Cores:
         )
 
 
-@pytest.mark.parametrize("standbys", (0, 1, 2))
+@pytest.mark.parametrize("standbys", [0, 1, 2])
 async def test_after_any_kills_each_rm_has_a_leader_and_its_standbys(standbys: int) -> None:
     names, chance = ("one", "two", "three", "four"), random.Random(standbys)
     async with AsyncExitStack() as stack:
