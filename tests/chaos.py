@@ -51,7 +51,7 @@ class Chaos:
         self.plan = Plan(asks=-(-options.asks // RMS), rate=options.asks / RMS / options.seconds)
         self.rms = [f"rm-{number}" for number in range(1, RMS + 1)]
         self.heard: dict[str, dict[str, int]] = {}  # how far each RM is
-        self.system = System(Layout(data / "system", cores=2, rmproxies=2))
+        self.system = System(Layout(data / "system", cores=3, rmproxies=2))
         self.drivers = Supervisor(printed=self.hear)
 
     async def run(self) -> list[str]:

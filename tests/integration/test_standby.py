@@ -177,6 +177,68 @@ async def test_a_killed_leader_is_replaced_within_two_seconds(tmp_path: Path) ->
         assert told.empty()
 
 
+async def answers(bus: NatsBus, rm: str, *kinds: str) -> bool:
+    """Whether each question finds a process that answers it."""
+    for kind in kinds:
+        reply = await bus.request(subjects.core_query(rm, kind), b"{}", timeout_s=2.0)
+        assert json.loads(reply.payload)["rm"] == rm
+    return True
+
+
+@pytest.mark.timeout(120)
+async def test_a_leader_and_its_standby_that_are_killed_together_are_replaced(tmp_path: Path) -> None:
+    """The third core has never followed the RM. It answers every question afterwards."""
+    cores = ("core-1", "core-2", "core-3")
+    async with AsyncExitStack() as stack:
+        system = await stack.enter_async_context(System(Layout(tmp_path, cores=3)))
+        await system.ready()
+        bus = await connect(system.url, "test", timeout_s=5)
+        stack.push_async_callback(bus.close)
+        rm = await stack.enter_async_context(ResourceManager.connect(system.url, "rm-1"))
+        told: asyncio.Queue[str] = asyncio.Queue()
+
+        async def allocated(response: si.AllocationResponse) -> None:
+            for allocation in response.new:
+                told.put_nowait(allocation.allocationKey)
+
+        rm.on_allocation(allocated)
+        await rm.report_nodes([node("n1", vcore=1_000, memory=2**30)])
+        await rm.submit(application("app-1", user="u", tags={"namespace": "default"}))
+        await until(lambda: is_true(copies(bus, "rm-1", *cores), 2), 30)
+        await answers(bus, "rm-1", "stats", "explain", "digest")
+        (third,) = [name for name in cores if "rm-1" not in await rms_of(bus, name)]
+        pids = [p.pid for p in system.processes if p.name in cores and p.name != third and p.pid is not None]
+        await asyncio.sleep(2 * HOLDER_CHECK_INTERVAL_S)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        await rm.ask([ask("app-1", "ask", vcore=1, memory=1)])
+        assert await asyncio.wait_for(told.get(), 30) == "ask"
+        await until(lambda: is_true(copies(bus, "rm-1", *cores), 2), 30)
+        await answers(bus, "rm-1", "stats", "explain", "allocations", "digest")
+        assert told.empty()
+
+
+async def test_a_core_that_does_not_follow_an_rm_has_its_leader_answer(server: NatsServer, bus: NatsBus) -> None:
+    await register(bus, "a")
+    async with core(server.url, "one"), core(server.url, "two"):
+        await until(lambda: is_true(total(bus, "one", "two"), 1))
+        reply = await bus.request(subjects.leader_query("a", "stats"), b"{}")
+        assert json.loads(reply.payload)["rm"] == "a"
+
+
+async def rms_of(bus: NatsBus, core: str) -> list[str]:
+    try:
+        answer = await bus.request(subjects.core_process(core))
+    except NoResponders:
+        return []
+    return [one["rm"] for one in json.loads(answer.payload)["rms"]]
+
+
+async def copies(bus: NatsBus, rm: str, *cores: str) -> int:
+    """How many cores lead or follow the RM."""
+    return sum([rm in await rms_of(bus, core) for core in cores])
+
+
 @pytest.mark.timeout(120)
 async def test_a_leader_that_hangs_is_replaced_and_does_no_harm_when_it_wakes_up(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
