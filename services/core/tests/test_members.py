@@ -352,6 +352,19 @@ async def test_a_core_that_starts_again_soon_makes_nobody_restore_anything(monke
         assert [one.restored for one in processes[1:]] == before
 
 
+async def test_the_standby_of_an_rm_that_comes_follows_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 60.0)
+    bus = MemoryBus()
+    async with running(bus, "one", ()) as one, running(bus, "two", ()) as two:
+        everyone = (one, two)
+        await until(lambda: all(process.members._members.keys() == {"one", "two"} for process in everyone))
+        works = [asyncio.create_task(process.work(rm_id)) for rm_id in MANY for process in everyone]
+        await until(lambda: one.leads.keys() | two.leads.keys() == one.follows == two.follows == set(MANY))
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+
 async def test_the_highest_setting_of_all_processes_counts() -> None:
     bus = MemoryBus()
     async with running(bus, "one", standbys=0) as one, running(bus, "two", standbys=2) as two:

@@ -191,8 +191,9 @@ class Members:
 
     def _should_follow(self, rm_id: str, seat: Seat) -> bool:
         """By the rule. A process that follows already is not replaced by one that is still starting."""
-        leader = self.leader_of(rm_id)
-        if self.name in (leader, self._owner(rm_id)):
+        owner = self._owner(rm_id)
+        leader = self.leader_of(rm_id) or owner
+        if self.name in (leader, owner):
             return True
         order = self._ranked(rm_id)
         ahead = [name for name in order[: order.index(self.name)] if name != leader]
