@@ -98,11 +98,12 @@ async def is_settled(bus: Bus, cores: int, rms: int, standbys: int) -> bool:
 
 
 def cpu_s(pids: dict[str, int]) -> dict[str, float]:
-    found: Counter[str] = Counter()
+    """By name up to a "/"."""
+    found: dict[str, float] = {}
     for name, pid in pids.items():
-        times = psutil.Process(pid).cpu_times()
-        found[name.split("/")[0]] += times.user + times.system
-    return dict(found)
+        times, name = psutil.Process(pid).cpu_times(), name.split("/")[0]
+        found[name] = found.get(name, 0.0) + times.user + times.system
+    return found
 
 
 async def measure(options: argparse.Namespace, cores: int) -> dict[str, Any]:
@@ -161,7 +162,8 @@ def main() -> None:
     options = parser.parse_args()
     gc.set_threshold(*GC_THRESHOLDS)
     if options.work is not None:
-        uvloop.run(work(*options.work, options.nodes, options.asks))
+        url, rm_id = options.work
+        uvloop.run(work(url, rm_id, options.nodes, options.asks))
         return
     runs: dict[int, list[dict[str, Any]]] = {cores: [] for cores in options.cores}
     for _ in range(options.rounds):
