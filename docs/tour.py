@@ -261,7 +261,7 @@ FAILOVER: Walk = (
         "the leading core is killed",
         (
             Hop(
-                "remuda_core.shell.members:Members._watch_over",
+                "remuda_core.shell.presence:Presence._watch_over",
                 "asks the leading core again and again whether it lives",
             ),
             Hop(
