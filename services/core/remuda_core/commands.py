@@ -1,4 +1,7 @@
-"""What the core is asked to do: values in the imperative, one per thing asked. `wire` reads them out of the inbox."""
+"""Commands: what the core is asked to do. Values, named in the imperative; `wire` reads them from the inbox.
+
+Fields have the names and units of si.v1 (000): amounts in base units, times in milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ class Configure(Command):
 
 
 class RmConnection(Command):
-    """`state`: one of `rules.connection`: lost, back, gone, deregistered. `registration`: the one it is about; 0:
-    whichever there is."""
+    """The connection to the RM has changed. `state`: LOST, BACK, GONE or DEREGISTERED of `rules.connection`.
+    `registration`: the number of the registration that is meant; 0: the current one."""
 
     state: str
     reason: str = ""
@@ -40,7 +43,7 @@ class RmConnection(Command):
 
 
 class UpdateNode(Command):
-    """`action`: the name of a NodeInfo.ActionFromRM. None for what the message did not carry."""
+    """`action`: the name of a NodeInfo.ActionFromRM, or its number if it has no name. None: not in the message."""
 
     partition: str
     node_id: str
@@ -73,7 +76,8 @@ class SubmitAsk(Command):
 
 
 class ReleaseAsk(Command):
-    """Empty names are wildcards: no key, all asks of the application; no application, the key wherever it is."""
+    """Empty fields are wildcards. No `allocation_key`: all asks of the application. No `application_id`: all asks of
+    the key."""
 
     partition: str
     application_id: str
@@ -83,7 +87,7 @@ class ReleaseAsk(Command):
 
 
 class ReleaseAllocation(Command):
-    """No uuid: all allocations of the application."""
+    """No `uuid`: all allocations of the application, or those of `allocation_key`."""
 
     partition: str
     application_id: str
@@ -98,7 +102,7 @@ class RecoverAllocation(Command):
 
 
 class AnswerPredicate(Command):
-    """What the RM says to a question."""
+    """The RM's answer to the question with the number `question`."""
 
     partition: str
     question: int
@@ -107,14 +111,14 @@ class AnswerPredicate(Command):
 
 
 class Schedule(Command):
-    """Allocate what can be allocated now, at most `limit` allocations, or one in each partition if that is more."""
+    """Run one scheduling pass. Allocates at most `limit` allocations, or one in each partition if that is more."""
 
     limit: int
 
 
 class CleanQueues(Command):
-    """Remove the queues and partitions that nobody needs any more."""
+    """Remove dynamic and draining queues that are empty, and draining partitions that are empty."""
 
 
 class Tick(Command):
-    """Time has passed."""
+    """Time has passed: handle due timers, and explain waiting asks."""

@@ -3,12 +3,12 @@
 The host's whole loop:
 
     core = Core(rm_id)
-    for commit in log:                               # restart, standby, query, audit: the same
+    for commit in log:                               # the same on restart, standby, query and audit
         core.replay(commit.facts, commit.now_ms, ...)
     while leading:
         commands = read the inbox after core.state.inbox_seq
         facts = [core.handle(command, now_ms) for command in commands] + core.handle(Schedule(limit), now_ms)
-        append Commit(parent, inbox_seq, now_ms, epoch, facts) to the log; if that fails, die and start from the log
+        append Commit(parent, inbox_seq, now_ms, epoch, facts) to the log; if that fails, exit and start from the log
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ class Core:
         self.index = Index()
 
     def go_on_from(self, state: State) -> None:
-        """As one that a snapshot has kept."""
+        """Continue from a state that was restored from a snapshot."""
         self.state, self.index = state, Index()
 
     def handle(self, command: Command, now_ms: int) -> list[Fact]:
-        """Decide the command; the state is changed when this returns. The facts have to be made durable before anybody
-        hears of them."""
+        """Decide the command and apply its facts. The state has changed when this returns. The host must make the facts
+        durable before it publishes anything derived from them."""
         return self.handle_all((command,), now_ms)
 
     def handle_all(self, commands: Iterable[Command], now_ms: int) -> list[Fact]:
-        """One after the other, at the same time."""
+        """Decide several commands, in order, at the time `now_ms`."""
         facts: list[Fact] = []
         for _ in self.handle_in_steps(commands, now_ms, facts):
             pass
         return facts
 
     def handle_in_steps(self, commands: Iterable[Command], now_ms: int, facts: list[Fact]) -> Iterator[None]:
-        """The same, with a pause after every command, every FACTS_PER_STEP facts and every INDEXED_PER_STEP items of an
-        index that is built, in which the host may do something else, but nothing with this state. Appends to `facts`,
-        which the host may clear meanwhile."""
+        """Like `handle_all`, with a yield after every command, every FACTS_PER_STEP facts and every INDEXED_PER_STEP
+        items of an index that is built. Between steps the host may do other work, but must not use this state. Facts
+        are appended to `facts`, which the host may clear."""
         state, index = self.state, self.index
         write, apply = BY_FACT, index.apply
         state.now_ms = now_ms = max(now_ms, state.now_ms)
@@ -67,7 +67,7 @@ class Core:
             yield
 
     def replay(self, facts: Iterable[Fact], now_ms: int) -> None:
-        """Follow what a leader decided."""
+        """Apply the facts of a commit that a leader has decided at `now_ms`."""
         state, index = self.state, self.index
         state.now_ms = now_ms
         for fact in facts:

@@ -1,5 +1,5 @@
-"""When time has to pass for one RM: at the next timer, and regularly while something waits that is looked at again and
-again. An RM for which none of this holds sleeps until a message comes."""
+"""When the leader of an RM next needs a Tick: at the next timer, and regularly while asks wait. Without either, the
+leader sleeps until a message arrives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .state import State
 
 
 def next_tick_ms(state: State, last_ms: int) -> int | None:
-    """When the tick after that at `last_ms` is due; None: not before something has happened."""
+    """When the Tick after the one at `last_ms` is due, in ms; None: no Tick until a command changes the state."""
     times = [last_ms + TICK_MS] if _waits(state) else []
     timer_ms = state.timers.next_ms()
     if timer_ms is not None:
@@ -19,7 +19,7 @@ def next_tick_ms(state: State, last_ms: int) -> int | None:
 
 
 def _waits(state: State) -> bool:
-    """Asks that wait are explained, reserve nodes, and preempt, all of it after a time."""
+    """There are pending asks: after some time they are explained, reserve nodes, and preempt."""
     return state.rm_state == RUNNING and any(partition.root.priorities for partition in state.partitions.values())
 
 

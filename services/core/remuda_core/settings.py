@@ -1,6 +1,6 @@
-"""The configuration as the core knows it: values, verified elsewhere (the configuration service), never text.
+"""Configurations as values. The configuration service has parsed and verified them.
 
-Names are lower case, amounts are in base units; see 001 and docs/configuration.md for what they mean.
+Names are lower case, amounts are in base units. 001 and docs/configuration.md define the meaning of each field.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ChildTemplate(Settings):
 
 
 class QueueSettings(Settings):
-    """One queue. In a fact `queues` is empty: each queue has a fact of its own. An empty `guaranteed` guarantees
-    nothing, a name missing in `max` is not limited; `max_applications` 0 is unlimited."""
+    """One queue. In a fact `queues` is empty, because each queue has its own fact. A resource that is missing in
+    `guaranteed` is not guaranteed; one that is missing in `max` is not limited. `max_applications` 0: unlimited."""
 
     name: str
     parent: bool = False
@@ -72,30 +72,29 @@ class PartitionSettings(Settings):
     preemption_enabled: bool = True
     placement_rules: tuple[PlacementRule, ...] = ()
     limits: tuple[Limit, ...] = ()
-    # Nothing is preempted while less than this part of the cluster is in use, in per cent.
+    # In per cent of the partition's total: nothing is preempted while less is in use.
     preemption_threshold: int = 0
-    # Between two attempts for like asks; 0: as long as `Timing` says.
+    # Between two attempts for asks of one kind; 0: `Timing.preemption_attempt_ms`.
     preemption_interval_ms: int = 0
 
 
 class Timing(Settings):
-    """How long things last that end by themselves, in milliseconds (semantics sections 7, 11, 12, 13)."""
+    """Durations after which something ends or may begin, in milliseconds (semantics sections 7, 11, 12, 13)."""
 
-    # A state of an application: Starting, until it counts as Running; Completing, until it is Completed; and how long
-    # a record of one that has ended is kept.
+    # An application leaves Starting for Running; leaves Completing for Completed; an ended one is removed.
     starting_ms: int = 5 * 60_000
     completing_ms: int = 30_000
     ended_ms: int = 3 * 86_400_000
-    # An ask has to wait this long before it may reserve a node.
+    # An ask may reserve a node when it has waited this long.
     reservation_delay_ms: int = 2_000
-    # Between two attempts to preempt for one ask.
+    # Between two preemption attempts for one ask.
     preemption_attempt_ms: int = 15_000
-    # Placeholders that nothing replaces, where the application does not say itself how long.
+    # Placeholders time out, unless the application sets its own time-out.
     placeholder_ms: int = 15 * 60_000
 
 
 class Configuration(Settings):
-    """`source`: where it came from, for people; `compatibility`: "none" or "yunikorn-1.4"."""
+    """`source`: where it came from, for people. `compatibility`: "none" or "yunikorn-1.4" (semantics section 18)."""
 
     checksum: str
     partitions: tuple[PartitionSettings, ...]
@@ -105,7 +104,8 @@ class Configuration(Settings):
 
 
 def built_in() -> Configuration:
-    """What holds without any configuration: one partition, everyone may submit, queues appear by namespace."""
+    """The configuration of an RM without one: a partition that is open to all users, with a dynamic queue per
+    namespace."""
     root = QueueSettings("root", parent=True, submit_acl="*")
     rules = (PlacementRule("provided"), PlacementRule("tag", create=True, value="namespace"))
     return Configuration("", (PartitionSettings("default", root, placement_rules=rules),), source="built-in")

@@ -1,7 +1,7 @@
-"""Which timer belongs to what: each function gives the timer that ends something by itself, or None.
+"""Time-outs: the timer of each state, execution, release, question … or None if there is none.
 
-`evolve` sets a timer when the thing begins and cancels it when the thing is over, so the number of timers is bounded
-by what is alive. A timer that no longer means anything comes only out of a snapshot of an earlier version.
+`evolve` sets a timer when its subject begins and cancels it when its subject ends, so the number of timers is bounded
+by the size of the state. Only a snapshot of an earlier version holds timers that no longer apply.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .state import Allocation, Application, PendingAsk, Preemption, Question, Re
 
 
 def of_state(partition: str, application: Application, timing: Timing) -> Timer | None:
-    """The state of the application ends."""
+    """Ends the state of the application."""
     if application.state not in lifecycle.TIMEOUTS:
         return None
     at_ms = after(application.state_at_ms, lifecycle.lasts_ms(application.state, timing))
@@ -21,7 +21,7 @@ def of_state(partition: str, application: Application, timing: Timing) -> Timer 
 
 
 def of_execution(partition: str, application: Application) -> Timer | None:
-    """The application has run for as long as it may."""
+    """Ends the execution of the application."""
     if application.state != lifecycle.RUNNING or not application.execution_limit_ms:
         return None
     at_ms = after(application.state_at_ms, application.execution_limit_ms)
@@ -35,7 +35,7 @@ def of_placeholders(partition: str, application: Application) -> Timer | None:
 
 
 def of_allocation(allocation: Allocation) -> Timer | None:
-    """The allocation has run for as long as it may."""
+    """Ends the execution of the allocation."""
     fact = allocation.fact
     if fact.execution_timeout_ms <= 0:
         return None
@@ -44,7 +44,7 @@ def of_allocation(allocation: Allocation) -> Timer | None:
 
 
 def of_release(allocation: Allocation) -> Timer | None:
-    """The RM was asked to release the allocation."""
+    """Reports the release of the allocation as overdue."""
     fact = allocation.fact
     if not allocation.releasing:
         return None
@@ -53,7 +53,7 @@ def of_release(allocation: Allocation) -> Timer | None:
 
 
 def of_refusals(pending: PendingAsk) -> Timer | None:
-    """The nodes that the RM refused may be tried again."""
+    """Ends the refusals of the RM's predicates for the ask."""
     if not pending.refused:
         return None
     ask = pending.ask
@@ -67,7 +67,7 @@ def of_question(question: Question) -> Timer:
 
 
 def of_replacement(replacement: Replacement) -> Timer:
-    """The RM is asked about the replacement."""
+    """Ends the question to the RM about the replacement."""
     fact, key = replacement.fact, str(replacement.question)
     return Timer(replacement.answer_by_ms, "predicate", fact.partition, fact.application_id, key)
 
@@ -82,7 +82,7 @@ def of_preemption(preemption: Preemption) -> Timer:
 
 
 def still_applies(state: State, timer: Timer) -> bool:
-    """What the timer ends is still there."""
+    """The subject of the timer exists and still has this timer."""
     partition = state.partitions.get(timer.partition)
     application = partition.applications.get(timer.application_id) if partition is not None else None
     if partition is None or application is None:

@@ -1,6 +1,6 @@
-"""Judges and never writes: `decide(state, index, command, now_ms)` yields the facts a command leads to.
+"""Decides commands: `decide(state, index, command, now_ms)` yields the facts that a command leads to. Never writes.
 
-When the generator is resumed after a `yield`, that fact has been written into the state: decisions that follow see it.
+When the generator resumes after a `yield`, the fact has been applied to the state, and later decisions see it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
     commands.AnswerPredicate: answer_predicate,
     commands.CleanQueues: clean_queues,
 }
-# Those that ask the scheduling index.
+# Commands whose functions need the scheduling index.
 BY_INDEX: Final[dict[type[commands.Command], Callable[[State, Index, Any, int], Iterator[Fact]]]] = {
     commands.Schedule: schedule,
     commands.Tick: tick,

@@ -1,5 +1,4 @@
-"""What several commands decide about applications and their allocations: recovery, release, and the states that
-follow."""
+"""Decisions about allocations that several commands share: recovery, release, and the states that follow."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from . import names
 
 
 def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Iterator[Fact]:
-    """Booked as it is. Its application goes on as if it had asked for it and been given it."""
+    """Book an allocation that the RM reports. The application changes its state as if it had been scheduled."""
     application = partition.applications[allocation.application_id]
     if application.state in (lifecycle.NEW, lifecycle.COMPLETING):
         yield from transition(partition, application, lifecycle.RUN, now_ms)
@@ -29,7 +28,7 @@ def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Itera
 
 def released(partition: Partition, allocation: Allocation, termination_type: int, message: str, now_ms: int, *,
              told: bool, node_removed: bool = False) -> Iterator[Fact]:  # fmt: skip
-    """The allocation is free, and its application may have nothing left to do."""
+    """Release an allocation. The state of the application may change with it. `told`: the RM receives the release."""
     if allocation.replacement is not None:
         yield replacement_cancelled(allocation.replacement, message)
     yield freed(allocation, termination_type, message, told=told, node_removed=node_removed)
@@ -55,8 +54,8 @@ def freed(
 
 
 def after_release(partition: Partition, application: Application, placeholder: bool, now_ms: int) -> Iterator[Fact]:
-    """The next state of an application that has lost an allocation (semantics sections 7 and 12). One that is idle
-    completes even while it holds placeholders; one that is completing already ends with the last of them."""
+    """The next state of an application after a release (semantics sections 7 and 12). An idle application is Completing
+    even while it holds placeholders; a Completing one is Completed with the last of them."""
     state = application.state
     if state == lifecycle.FAILING:
         if not application.allocations:
@@ -71,7 +70,7 @@ def after_release(partition: Partition, application: Application, placeholder: b
 
 
 def holds_only_placeholders(application: Application) -> bool:
-    """Or nothing; and asks for nothing."""
+    """It holds no real allocation and asks for nothing."""
     return (
         not application.asks
         and not application.replacements
@@ -80,7 +79,7 @@ def holds_only_placeholders(application: Application) -> bool:
 
 
 def replacement_cancelled(replacement: Replacement, reason: str) -> Fact:
-    """The ask is pending again; the placeholder goes all the same, its release has been asked for."""
+    """Cancel a replacement. The ask is pending again; a release of the placeholder that was requested still happens."""
     fact = replacement.fact
     return facts.ReplacementCancelled(
         fact.partition,
@@ -93,8 +92,8 @@ def replacement_cancelled(replacement: Replacement, reason: str) -> Fact:
 
 
 def replaced(partition: Partition, replacement: Replacement, now_ms: int) -> Iterator[Fact]:
-    """The placeholder is gone, what replaces it is there. A replacement that is the application's first real allocation
-    does not move it on. When nothing else is left of it, it was completing for that moment."""
+    """Complete a replacement. It does not move the application to Starting or Running, even if it is its first real
+    allocation. An application that was idle without it passes through Completing."""
     placeholder, application = replacement.placeholder.fact, replacement.fact.application_id
     gang = replacement.placeholder.application
     assert gang.id == application, "a placeholder is replaced by its application's own ask"
@@ -116,7 +115,7 @@ def replaced(partition: Partition, replacement: Replacement, now_ms: int) -> Ite
 
 
 def idle(partition: Partition, application: Application, now_ms: int) -> Iterator[Fact]:
-    """No asks and no allocations left: it is completing (semantics section 7)."""
+    """Move an application without asks and allocations to Completing (semantics section 7)."""
     if (
         not application.asks
         and not application.allocations
@@ -127,14 +126,14 @@ def idle(partition: Partition, application: Application, now_ms: int) -> Iterato
 
 
 def problem_of_room(state: State, count: int) -> str | None:
-    """Why so many allocations cannot be booked beside those there are. None if they can."""
+    """Why `count` more allocations would be too many for the RM. None if they are not."""
     if count <= state.room:
         return None
     return f"the resource manager has {state.allocations} allocations, expected at most {ALLOCATIONS_PER_RM}"
 
 
 def problem_of_existing(partition: Partition, allocation: Allocated, also: set[str] = frozenset()) -> str | None:  # type: ignore[assignment]
-    """Why an allocation that the RM reports cannot be booked; None if it can. `also`: UUIDs reported beside it."""
+    """Why a reported allocation cannot be booked; None if it can. `also`: UUIDs that the same request has reported."""
     if problem := (
         names.problem_of_name("UUID", allocation.uuid)
         or names.problem_of_name("allocationKey", allocation.allocation_key)

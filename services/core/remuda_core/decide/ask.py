@@ -62,7 +62,7 @@ def problem_of_ask(partition: Partition | None, application: Application | None,
 
 
 def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact]:
-    """Not answered; what is not there needs no release."""
+    """Releases of asks are not acknowledged; unknown ones are ignored."""
     partition = state.partitions.get(command.partition)
     if partition is None:
         return
@@ -93,7 +93,7 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
 def nothing_is_asked(
     partition: Partition, application: Application, termination_type: int, message: str
 ) -> Iterator[Fact]:
-    """Of the application any more: no ask is left, and nothing is about to replace its placeholders."""
+    """Withdraw all asks of the application, and cancel its replacements."""
     for replacement in list(application.replacements.values()):
         yield replacement_cancelled(replacement, message)
     over = keys_over(application, application.allocations.values())
@@ -103,7 +103,7 @@ def nothing_is_asked(
 
 
 def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, message: str) -> Iterator[Fact]:
-    """It is not asked any more; its reservations go with it."""
+    """Withdraw an ask together with its reservations."""
     yield from release_reservations(partition, pending, "the ask is gone")
     ask = pending.ask
     yield facts.AskReleased(
@@ -113,8 +113,7 @@ def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, m
 
 
 def keys_over(application: Application, made: Iterable[Allocation]) -> list[str]:
-    """Of the asks that led to these allocations: nothing is pending of them, and the RM was not told that they are
-    over."""
+    """Keys of the allocations `made` whose asks have nothing pending, and whose end the RM has not been told."""
     if application.asks_over == len(application.allocations):
         return []
     keys = dict.fromkeys(
@@ -126,7 +125,7 @@ def keys_over(application: Application, made: Iterable[Allocation]) -> list[str]
 def asks_over(
     partition: Partition, application: Application, keys: Iterable[str], termination_type: int, message: str
 ) -> Iterator[Fact]:
-    """Asks of which nothing is pending are over: said for whoever keeps asks as long as what they led to."""
+    """Report asks without pending allocations as released, for RMs that keep asks as long as their allocations."""
     for key in keys:
         yield facts.AskReleased(partition.name, application.id, key, termination_type, message, {}, 0)
 
@@ -137,8 +136,7 @@ def release_reservations(partition: Partition, pending: PendingAsk, reason: str)
 
 
 def recover_allocation(state: State, command: RecoverAllocation, now_ms: int) -> Iterator[Fact]:
-    """The RM reports an allocation that is running on a node it has reported before: booked, whatever the quotas
-    say."""
+    """The RM reports a running allocation on a node that it has reported before. It is booked whatever the quotas."""
     allocation = command.allocation
     partition = state.partitions.get(allocation.partition)
     if partition is None:

@@ -1,4 +1,4 @@
-"""CleanQueues: what nobody needs any more goes, on a clock of its own (semantics sections 6 and 16)."""
+"""CleanQueues: removes queues and partitions that are no longer needed (semantics sections 6 and 16)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def clean_queues(state: State, command: CleanQueues, now_ms: int) -> Iterator[Fa
 
 
 def clean(partition: Partition) -> Iterator[Fact]:
-    """Dynamic queues, and managed ones that drain, go when they are empty; a partition that is no longer configured
-    likewise."""
+    """Remove empty dynamic queues, empty draining queues, and the partition if it is draining and empty."""
     removable = [q for q in partition.queues.values() if q.parent is not None and (not q.managed or q.draining)]
     for queue in sorted(removable, key=lambda q: q.path, reverse=True):  # children before parents
         if not queue.children and not queue.applications:

@@ -1,8 +1,8 @@
-"""Register and Configure: what a configuration makes of the queues there are (001, Configuration updates; semantics
-section 16).
+"""Register and Configure: applies a configuration to the existing queues (001, Configuration updates; semantics section
+16).
 
-All or nothing: either nothing speaks against it and every change is a fact, or it is refused with all the reasons.
-Running work is left where it is and the new limits take hold as it ends.
+A configuration is applied as a whole, one fact per change, or refused with all reasons. Running allocations stay; new
+limits take effect as they end.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ COMPATIBILITIES = ("none", "yunikorn-1.4")
 
 
 def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
-    """The state in memory of an RM that registers again is dropped, and it reports everything anew (000,
-    RegisterResourceManager); or, where it wants a replay, it stays, and is configured anew."""
+    """An RM that registers again with REPORT loses its state, and reports everything again (000,
+    RegisterResourceManager). With REPLAY the state stays, and the configuration is applied to it."""
     if command.rm_id != state.rm_id:
         yield facts.RegistrationRefused(
             names.identity(command.rm_id), f"rmID {shown(command.rm_id)}, expected {shown(state.rm_id)}"
@@ -64,7 +64,7 @@ def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
     now = state.configuration
     asked = (configuration.checksum, configuration.compatibility, configuration.timing)
     if now is not None and asked == (now.checksum, now.compatibility, now.timing):
-        return  # the same again
+        return  # a duplicate
     problems = problems_of(configuration) + conflicts(state, configuration)
     if state.registered is None:
         problems.append(f"rmID {shown(state.rm_id)} is not registered")
@@ -106,8 +106,7 @@ def problems_of(configuration: Configuration) -> list[str]:
 
 
 def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
-    """Unknown names of placement rules, and filters of one entry that is no regular expression, all the way up its
-    parents."""
+    """Unknown names of the rule and its parents, and filters of one entry that is not a regular expression."""
     if rule.name not in RULES:
         yield f"placement rule {shown(rule.name)}, expected one of {', '.join(RULES)}"
     for names_of in () if rule.filter is None else (rule.filter.users, rule.filter.groups):
@@ -121,8 +120,8 @@ def problems_of_rule(rule: PlacementRule) -> Iterator[str]:
 
 
 def conflicts(state: State, configuration: Configuration) -> list[str]:
-    """What running work forbids: a leaf with applications cannot become a parent, nor a parent with queues that are in
-    use a leaf."""
+    """Changes that running applications forbid: a leaf with applications cannot become a parent, and a parent with
+    used queues cannot become a leaf."""
     found = []
     for settings in configuration.partitions:
         partition = state.partitions.get(state.partition_name(settings.name))
@@ -177,7 +176,7 @@ def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[
 
 
 def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str, ...]:
-    """What is different in a queue, as QueueChanged names it; empty when nothing is."""
+    """Names of the changed settings for QueueChanged; empty if nothing changes."""
     was = queue.settings
     plain: dict[str, Any] = {"max": {}, "guaranteed": {}}
     found = [
@@ -194,7 +193,7 @@ def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str,
 
 
 def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSettings]]:
-    """(path, leaf, its own settings) of every configured queue, parents first."""
+    """(path, leaf, own settings) of every configured queue, parents first."""
     pending = [("root", partition.root)]
     for path, queue in pending:
         yield path, path != "root" and not queue.parent and not queue.queues, replace(queue, queues=())

@@ -1,4 +1,4 @@
-"""RmConnection: what has become of the connection to the RM (semantics section 14)."""
+"""RmConnection: the RM is silent, back, gone or deregistered (semantics section 14)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..state import State
 
 
 def rm_connection(state: State, command: RmConnection, now_ms: int) -> Iterator[Fact]:
-    """Nothing for an RM that is not registered, or has registered anew since."""
+    """Ignored for an RM that is not registered, or has registered again since."""
     if state.registered is None or command.registration not in (0, state.registration):
         return
     become = connection.TRANSITIONS.get((state.rm_state, command.state))

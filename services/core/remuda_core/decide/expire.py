@@ -1,4 +1,4 @@
-"""Tick: time has passed. What is to happen by itself happens, and asks that wait are explained."""
+"""Tick: handles due timers, removes old records, and explains waiting asks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
         application = partition.applications.get(timer.application_id) if partition is not None else None
         if partition is not None and application is not None:
             yield from BY_TIMER_KIND[timer.kind](state, partition, application, timer, now_ms)
-    if any_due:  # or they would be due again after a restart
+    if any_due:  # else they would be due again after a restart
         yield facts.TimePassed(now_ms)
     for partition in list(state.partitions.values()):
         yield from forget_rejections(partition, now_ms - state.timing.ended_ms)
@@ -41,11 +41,11 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
 def state_ended(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The application has been in one state for as long as it may."""
+    """The state of the application has timed out."""
     if application.state not in lifecycle.TIMEOUTS:
         return
     if after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing)) != timer.at_ms:
-        return  # it has come into this state again since, or states last differently now
+        return  # it has entered the state again since, or the configured duration has changed
     if application.state == lifecycle.COMPLETING and application.placeholders:
         yield from give_up_placeholders(partition, application, "the application is completing")
         return  # with the last it is Completed
@@ -55,7 +55,7 @@ def state_ended(
 
 
 def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
-    """Records of rejected applications go like those of others that have ended."""
+    """Remove records of applications that were rejected before `before_ms`."""
     while (oldest := next(iter(partition.rejected.values()), None)) is not None and oldest.at_ms <= before_ms:
         yield facts.RejectionForgotten(partition.name, oldest.fact.application_id)
 
@@ -63,8 +63,8 @@ def forget_rejections(partition: Partition, before_ms: int) -> Iterator[Fact]:
 def execution_ended(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """An allocation, or the whole application, has run for as long as it may (semantics section 7). The RM is asked to
-    end it; what the application still asks for is taken back, or it would begin anew."""
+    """The execution of an allocation, or of the whole application, has timed out (semantics section 7). The RM is asked
+    to release it. Asks of the application are withdrawn, so that it does not start again."""
     if timer.key:
         allocation = partition.allocations.get(timer.key)
         if allocation is None or after(allocation.at_ms, allocation.fact.execution_timeout_ms) != timer.at_ms:
@@ -85,12 +85,12 @@ def execution_ended(
 
 
 def seconds(duration_ms: int) -> str:
-    """For people: 1.5 s."""
+    """A duration for people: "1.5 s"."""
     return f"{duration_ms / 1_000:.10g} s"
 
 
 Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
-# By the kind of timer: what happens when it is due. Each looks first whether it still means anything.
+# The function that handles a due timer, by its kind. Each checks first whether the timer still applies.
 BY_TIMER_KIND: Final[dict[str, Expire]] = {
     "state": state_ended,
     "predicate": predicate.unanswered,

@@ -1,5 +1,4 @@
-"""Tick: why asks wait is told where that has changed (semantics section 17). How much is looked at in one tick is
-bounded, whatever waits."""
+"""Tick: explains waiting asks whose constraints have changed (semantics section 17). Its work is bounded."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ from ..state import Partition, PendingAsk, State
 
 
 def explanations(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
-    """Why asks wait: when that is another reason than they were told, and not the same one again within a minute
-    (semantics section 17). One ask stands for all of its application that are like it."""
+    """AskWaiting for asks whose constraints differ from those last explained, each at most once per EXPLAIN_AGAIN_MS
+    (semantics section 17). One ask stands for all equal asks of its application."""
     untold, full = OUTSTANDING_PER_TICK, room_constraints(state)
-    # What the nodes say: the same for all asks of a demand, but for those for which nodes are kept.
+    # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
     for line in index.next_to_explain(EXPLAIN_LINES_PER_TICK):
         ask = line.head()
@@ -69,8 +68,8 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
 
 
 def outstanding(partition: Partition, line: ApplicationAsks, head: PendingAsk, most: int) -> Iterator[Fact]:
-    """Asks like the head, of which it was told that no node has room: as many as quotas allow. So whoever adds nodes
-    knows how many are wanted."""
+    """AskOutstanding for asks equal to `head` that no node fits, as many as quotas allow: an autoscaler learns how many
+    nodes to add."""
     allowed = pieces_allowed(head)
     looks = OUTSTANDING_LOOKS if allowed is None else min(allowed, OUTSTANDING_LOOKS)
     for ask in line.unannounced(looks, most):

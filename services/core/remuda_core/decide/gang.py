@@ -1,5 +1,5 @@
-"""What is decided about gangs outside the scheduling cycle: which are not accepted, and what becomes of placeholders
-whose time is over (semantics section 12)."""
+"""Decisions about gangs outside the scheduling cycle: admission, and the time-out of placeholders (semantics section
+12)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACEHOLDERS_OVER = "the time of its placeholders is over"
 
 
 def problem_of_gang(partition: Partition, path: str, settings: QueueSettings, placeholder_ask: Resource) -> str | None:
-    """Why a gang cannot be in the leaf queue `path`, which has or will have these settings. None if it can."""
+    """Why the leaf queue `path`, which has or will have these settings, cannot hold a gang. None if it can."""
     if not any(placeholder_ask.values()):
         return None
     if sort_policy(settings.properties) == FAIR:
@@ -42,8 +42,8 @@ def problem_of_gang(partition: Partition, path: str, settings: QueueSettings, pl
 def placeholders_ended(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """A gang that has come together goes on without the places it has not used. One that has not fails (Hard), or goes
-    on as a normal application (Soft)."""
+    """The placeholders of an application have timed out. A gang that has started continues without them. A gang that
+    has not fails (Hard), or continues as a normal application (Soft)."""
     if application.placeholders_until_ms != timer.at_ms:
         return
     if application.state not in (lifecycle.NEW, lifecycle.ACCEPTED):
@@ -58,7 +58,7 @@ def placeholders_ended(
 
 
 def give_up_placeholders(partition: Partition, application: Application, message: str) -> Iterator[Fact]:
-    """But for those that something is about to replace."""
+    """Release all placeholders, except those that are being replaced."""
     for pending in list(application.asks.values()):
         if pending.ask.placeholder:
             yield from withdraw(partition, pending, facts.TIMEOUT, message)
@@ -76,7 +76,7 @@ def give_back(allocations: list[Allocation], message: str) -> Iterator[Fact]:
 
 
 def fail(partition: Partition, application: Application, reason: str, now_ms: int) -> Iterator[Fact]:
-    """All it asks for and holds goes; with the last of it the application has failed."""
+    """Withdraw all asks and release all allocations. With the last release the application is Failed."""
     yield from transition(partition, application, lifecycle.FAIL, now_ms, reason)
     yield from nothing_is_asked(partition, application, facts.TIMEOUT, reason)
     yield from give_back(list(application.allocations.values()), reason)

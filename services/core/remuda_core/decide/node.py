@@ -1,5 +1,4 @@
-"""UpdateNode: what becomes of a node the RM speaks of (000, NodeInfo; semantics section 10). One function per
-action."""
+"""UpdateNode: one function per action of a NodeInfo (000, NodeInfo; semantics section 10)."""
 
 from __future__ import annotations
 
@@ -94,14 +93,14 @@ def create(
 
 
 def problem_of_attributes(what: str, attributes: Tags) -> str | None:
-    """Why they are too many or too long, None if they are not. The partition, which rmproxy adds, does not count."""
+    """Why attributes are too many or too long. None if they are not. The partition of rmproxy is not counted."""
     if problem_of_map(what, attributes, TAGS) is None:
         return None
     return problem_of_map(what, {name: attributes[name] for name in attributes if name != NODE_PARTITION}, TAGS)
 
 
 def elsewhere(allocation: Allocated, partition: Partition, node_id: str) -> str | None:
-    """Why an allocation reported with a node cannot be on it."""
+    """Why an allocation that is reported with a node cannot be on it. None if it can."""
     if allocation.partition != partition.name:
         expected = shown(names.plain(partition.name))
         return f"partition {shown(names.plain(allocation.partition))}, expected the node's, {expected}"
@@ -114,7 +113,7 @@ def update(
     state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
-    attributes = {**node.attributes, **command.attributes}  # one that is left out stays, like everything else
+    attributes = {**node.attributes, **command.attributes}  # attributes that are left out stay, as all other fields do
     if problem := problem_of_attributes("attributes, with those the node has", attributes):
         yield reject(problem)
         return
@@ -144,7 +143,7 @@ def drain(
 
 
 def release_reservation(partition: Partition, node: Node, reason: str, but_for: str = "") -> Iterator[Fact]:
-    """Nor is anything preempted any more so that an ask fits there. `but_for`: asks bound to this node keep both."""
+    """End the reservation of the node, and preemptions on it. `but_for`: asks bound to this node keep both."""
     for preemption in [p for p in partition.preemptions.values() if p.node is node]:
         ask = preemption.pending.ask
         if not but_for or required_node(ask.tags) != but_for:
@@ -165,7 +164,7 @@ def undrain(
 def decommission(
     state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
 ) -> Iterator[Fact]:
-    """Its allocations go with it, the RM is told of each."""
+    """Remove a node and release its allocations; the RM receives each release."""
     assert node is not None, "update_node checks"
     yield facts.NodeDraining(partition.name, node.id)
     yield from release_reservation(partition, node, "the node was removed")
@@ -175,7 +174,7 @@ def decommission(
     for allocation in list(node.allocations.values()):
         replacement = allocation.replacement
         if replacement is not None and replacement.elsewhere and not replacement.question:
-            yield from replaced(partition, replacement, now_ms)  # the RM need not confirm that it is gone
+            yield from replaced(partition, replacement, now_ms)  # needs no confirmation of the RM
             continue
         yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)
     yield from node_goes(partition, node)

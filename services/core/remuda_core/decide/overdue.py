@@ -1,4 +1,4 @@
-"""Releases that the RM was asked for and that have not come (semantics sections 13 and 15)."""
+"""Releases that the RM was asked for and has not confirmed in time (semantics sections 13 and 15)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..state import Application, Partition, State, Timer
 def release_overdue(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The RM was asked to release an allocation and has not."""
+    """Report a release that the RM has not confirmed in RELEASE_OVERDUE_MS."""
     allocation = partition.allocations.get(timer.key)
     if (
         allocation is not None
@@ -37,7 +37,7 @@ def release_overdue(
 def preemption_over(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """Others were preempted for an ask, and it is still not allocated."""
+    """Give up a preemption whose ask was not allocated in RELEASE_OVERDUE_MS."""
     preemption = partition.preemptions.get((application.id, timer.key))
     if preemption is None or preemption.at_ms + RELEASE_OVERDUE_MS != timer.at_ms:
         return

@@ -1,7 +1,7 @@
-"""AnswerPredicate (000, Predicates; semantics sections 10, 13): what the RM says to a question that a cycle has asked.
+"""AnswerPredicate (000, Predicates; semantics sections 10, 13): the RM's answer to a question that a pass has asked.
 
-Between question and answer the world goes on: what was asked about may have been withdrawn (then the answer finds no
-question and means nothing), or may fit no more where it was to go.
+Between question and answer the state may change. An answer without an open question is ignored. An allocation that
+fits no longer is not made.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def answer_predicate(state: State, command: AnswerPredicate, now_ms: int) -> Ite
     if partition is None:
         return
     command = replace(command, reason=shortened(command.reason, MESSAGE_BYTES))
-    if state.rm_state != RUNNING:  # nothing new is placed
+    if state.rm_state != RUNNING:  # a silent RM gets no new allocations
         command = AnswerPredicate(command.partition, command.question, False, f"the RM is {state.rm_state}")
     question = partition.questions.get(command.question)
     if question is None:
@@ -72,8 +72,8 @@ def answer_replacement(partition: Partition, command: AnswerPredicate) -> Iterat
 
 
 def answer_preemption(state: State, partition: Partition, command: AnswerPredicate, now_ms: int) -> Iterator[Fact]:
-    """After a yes, planned again: what has happened meanwhile may have made it needless, or another choice the better
-    one. Then the RM is asked anew when it is the ask's turn."""
+    """After a yes the preemption is planned again. If it is no longer needed, or the plan differs, it ends, and the RM
+    is asked again in the ask's next turn."""
     asked = preemption_asked(partition, command.question)
     if asked is None:
         return
@@ -85,7 +85,7 @@ def answer_preemption(state: State, partition: Partition, command: AnswerPredica
 
 
 def preemption_asked(partition: Partition, question: int) -> Preemption | None:
-    """The preemption the question is about."""
+    """The preemption with this open question. None: there is none."""
     return next((p for p in partition.preemptions.values() if p.question and p.question == question), None)
 
 
@@ -97,7 +97,7 @@ def preemption_answered(partition: Partition, asked: Preemption, success: bool, 
 
 
 def problem_of_question(question: Question) -> str | None:
-    """Why what was asked about cannot be allocated any more; what is held for it is booked already."""
+    """Why the allocation in question can no longer be made. None if it can. Its resources are booked already."""
     node, resource = question.node, question.fact.resource
     pending = question.application.asks[question.fact.allocation_key]
     if not node.takes(required_node(pending.ask.tags)):
@@ -124,7 +124,7 @@ def problem_of_question(question: Question) -> str | None:
 def unanswered(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """Time is up for a question."""
+    """The RM has not answered a question in time, which counts as a refusal."""
     reason = f"the RM has not answered within {ANSWER_WITHIN_MS / 1_000:g} s"
     question = partition.questions.get(int(timer.key))
     if question is not None:
@@ -138,7 +138,7 @@ def unanswered(
 def refusals_old(
     state: State, partition: Partition, application: Application, timer: Timer, now_ms: int
 ) -> Iterator[Fact]:
-    """The last refusal of an ask was a while ago."""
+    """REFUSALS_LAST_MS after the last refusal all nodes may be tried again for the ask."""
     pending = application.asks.get(timer.key)
     if pending is not None and pending.refused and pending.refused_at_ms + REFUSALS_LAST_MS == timer.at_ms:
         yield facts.RefusalsForgotten(partition.name, application.id, timer.key)

@@ -1,5 +1,5 @@
-"""ReleaseAllocation (000, AllocationRelease; semantics section 15): freed at once, and acknowledged unless the core had
-asked for it."""
+"""ReleaseAllocation (000, AllocationRelease; semantics section 15): frees allocations at once. The release is
+acknowledged unless the core has asked for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
 
 
 def find(partition: Partition, command: ReleaseAllocation) -> list[Allocation]:
-    """By UUID, of the application if one is named; without a UUID all allocations of the application."""
+    """The allocations that the command names: by UUID, or all of an application, or those of an allocation key."""
     if command.uuid:
         allocation = partition.allocations.get(command.uuid)
         if allocation is None or command.application_id not in ("", allocation.application.id):

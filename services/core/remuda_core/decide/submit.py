@@ -85,7 +85,7 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
 
 
 def problem_of_texts(command: SubmitApplication) -> str | None:
-    """What is too long or too much, before anything looks at it closely."""
+    """Why names, groups or tags are too long or too many. Checked first, so that later checks are cheap."""
     return (
         bounds.too_long("queueName", command.queue, bounds.QUEUE_PATH_BYTES)
         or bounds.too_long("user", command.user, bounds.ID_BYTES)
@@ -96,8 +96,8 @@ def problem_of_texts(command: SubmitApplication) -> str | None:
 
 
 def rejected(partition: Partition | None, command: SubmitApplication, reason: str) -> Iterator[Fact]:
-    """A record of it is kept for as long as of one that has ended, but not of so many that memory suffers, nor of one
-    with names that are too long."""
+    """Reject an application. The state keeps a record of the last REJECTED_APPLICATIONS, except those with names that
+    are too long, as long as records of ended applications."""
     named = (command.application_id, command.queue, command.user)
     short = not any(bounds.exceeds(name, bounds.ID_BYTES) for name in named)
     recorded = short and partition is not None and command.application_id != ""
@@ -112,7 +112,7 @@ def rejected(partition: Partition | None, command: SubmitApplication, reason: st
 
 
 def forget_ended(partition: Partition, now_ms: int) -> Iterator[Fact]:
-    """Each application will have ended some day: two others make room for it, as long as there are too many."""
+    """While there are too many ended applications, each submission removes two of them."""
     for _ in range(2):
         if len(partition.ended) < ENDED_APPLICATIONS:
             return
@@ -122,8 +122,8 @@ def forget_ended(partition: Partition, now_ms: int) -> Iterator[Fact]:
 
 
 def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
-    """The settings of a queue that a placement rule makes: a leaf has those of the nearest template above it (semantics
-    section 6). A parent on the way has none: a maximum that is meant for each leaf would hold for their sum."""
+    """The settings of a dynamic queue. A leaf has those of the nearest template above it (semantics section 6). A
+    parent has none, because the maximum of a template is meant for each leaf, not for their sum."""
     parent_path, _, name = path.rpartition(".")
     while parent_path not in partition.queues:
         parent_path = parent_path.rpartition(".")[0]
@@ -137,7 +137,7 @@ def dynamic_queue(partition: Partition, path: str, leaf: bool) -> QueueSettings:
 
 
 def leaf_settings(partition: Partition, path: str, quota: Quota) -> QueueSettings:
-    """What holds in a leaf once the application is in it."""
+    """The settings of the leaf once the application with the quota is in it."""
     queue = partition.queues.get(path)
     if queue is not None and queue.managed:
         return queue.settings
@@ -145,13 +145,12 @@ def leaf_settings(partition: Partition, path: str, quota: Quota) -> QueueSetting
 
 
 def with_quota(settings: QueueSettings, quota: Quota) -> QueueSettings:
-    """The application's word counts for more than the template's."""
+    """The quota of the application replaces that of the template."""
     return replace(settings, guaranteed=quota.guaranteed or settings.guaranteed, max=quota.max or settings.max)
 
 
 def changed_quota(partition: Partition, queue: Queue, quota: Quota) -> Iterator[Fact]:
-    """The quota of a dynamic queue is what the last application that named one says; that of a configured queue is
-    what the configuration says."""
+    """The last application with a quota sets that of its dynamic queue. Configured queues keep their own."""
     settings = with_quota(queue.settings, quota)
     if not queue.managed and settings != queue.settings:
         changed = tuple(
@@ -161,8 +160,8 @@ def changed_quota(partition: Partition, queue: Queue, quota: Quota) -> Iterator[
 
 
 def remove_application(state: State, command: RemoveApplication, now_ms: int) -> Iterator[Fact]:
-    """Everything it asks for and holds goes; its allocations are acknowledged one by one. Unknown, or ended: nothing to
-    do."""
+    """Withdraw all asks and release all allocations, each with an acknowledgement. Unknown and ended applications are
+    ignored."""
     partition = state.partitions.get(command.partition)
     application = partition.applications.get(command.application_id) if partition is not None else None
     if partition is None or application is None or application.terminal:

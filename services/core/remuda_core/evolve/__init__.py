@@ -1,8 +1,8 @@
-"""Writes facts into the state. One function per fact, arithmetic only: it never judges and, on a valid log, never
+"""Applies facts to the state. One function per kind of fact; it computes and never decides, and on a valid log it never
 fails.
 
-A function returns what the fact has taken out of the state, or has changed without naming it: whoever keeps entries
-beside the state has to find them.
+A function returns the objects that the fact has removed from the state, or has changed without naming them: the
+scheduling index needs them to find its entries.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from . import allocations, applications, asks, gangs, nodes, preemption, questio
 
 
 def evolve(state: State, fact: facts.Fact) -> Any:
-    """`state.now_ms` must be the time of the commit the fact is in."""
+    """Apply one fact. `state.now_ms` must be the time of its commit. Returns what `Index.apply` needs beside it."""
     return BY_FACT[type(fact)](state, fact)
 
 
 def nothing(state: State, fact: facts.Fact) -> None:
-    """A refusal changes nothing; it is a fact so that somebody hears of it."""
+    """Refusals do not change the state. They are facts so that the RM and people learn of them."""
 
 
 BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {

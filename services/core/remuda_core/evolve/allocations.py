@@ -73,13 +73,13 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
 
 
 def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fact: facts.Allocated) -> None:
-    """What was held is an allocation now: all sums and the index know it already."""
+    """The answer to a question: the booked resources become an allocation. Sums and index stay as they are."""
     question = partition.questions.pop(fact.question)
     state.timers.cancel(timeouts.of_question(question))
     application, node = question.application, question.node
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     allocation_comes(partition, allocation)
-    if fact.placeholder:  # from now on it counts as one
+    if fact.placeholder:  # until now it was booked as a real allocation
         for name, amount in fact.resource.items():
             application.allocated[name] -= amount
             application.allocated_placeholder[name] += amount
@@ -113,7 +113,7 @@ def allocation_recovered(state: State, fact: facts.AllocationRecovered) -> None:
 def allocation_released(state: State, fact: facts.AllocationReleased) -> Allocation:
     partition = state.partitions[fact.partition]
     allocation = allocation_goes(state, partition, fact.uuid)
-    if allocation.fact.placeholder and allocation.releasing != facts.TIMEOUT:  # those were counted when they were asked
+    if allocation.fact.placeholder and allocation.releasing != facts.TIMEOUT:  # time-outs are counted already
         allocation.application.task_groups[allocation.fact.task_group].timed_out += 1
     return allocation
 
@@ -121,7 +121,7 @@ def allocation_released(state: State, fact: facts.AllocationReleased) -> Allocat
 def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation:
     allocation = partition.allocations.pop(uuid)
     application, fact = allocation.application, allocation.fact
-    if fact.execution_timeout_ms > 0:  # that may be days away
+    if fact.execution_timeout_ms > 0:  # else it would stay for days
         state.timers.cancel(timeouts.of_allocation(allocation))
     if allocation.releasing:
         state.timers.cancel(timeouts.of_release(allocation))

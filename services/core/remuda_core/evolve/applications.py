@@ -23,7 +23,7 @@ def application_accepted(state: State, fact: facts.ApplicationAccepted) -> None:
     )  # fmt: skip
     application.state_at_ms = state.now_ms
     application.enters(lifecycle.NEW, state.now_ms)
-    ended = partition.applications.pop(fact.application_id, None)  # they stand in the order of submission
+    ended = partition.applications.pop(fact.application_id, None)  # the map is in the order of submission
     if ended is not None:
         _forget_timers(state, partition, ended)
         partition.ended.discard_application(ended)
@@ -59,7 +59,7 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
                 application.forget_what_is_over()
                 partition.ended.add_application(application)
     elif application.placeholders and not application.counts_as_running:
-        count_running(application, True)  # it was completing and held placeholders all the same
+        count_running(application, True)  # it was Completing and still held placeholders
     if became == lifecycle.RESUMING:
         application.resumed = True
     if became in lifecycle.TIMEOUTS:
@@ -69,7 +69,7 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
 
 
 def _forget_timers(state: State, partition: Partition, application: Application) -> None:
-    """The application leaves its state: what would end that state means nothing any more."""
+    """The application leaves its state: cancel the timers that would end that state."""
     if application.state in lifecycle.TIMEOUTS:
         state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
     if application.state == lifecycle.RUNNING:
@@ -88,7 +88,7 @@ def application_removed(state: State, fact: facts.ApplicationRemoved) -> Applica
 
 
 def _leave_queue(application: Application) -> None:
-    """Nothing if it has left: an ID may have been used again since."""
+    """Does nothing if it has left: its ID may have been used again since."""
     if application.queue.applications.get(application.id) is application:
         del application.queue.applications[application.id]
         untrack(application)

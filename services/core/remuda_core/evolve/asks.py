@@ -20,7 +20,7 @@ from .task_groups import task_group_of
 
 
 class AskGone(NamedTuple):
-    """An ask that is not asked any more, and what the RM was still being asked about it."""
+    """A removed ask, and the open questions to the RM that were withdrawn with it."""
 
     ask: PendingAsk
     questions: tuple[Question, ...]
@@ -58,7 +58,7 @@ def ask_released(state: State, fact: facts.AskReleased) -> AskGone | None:
     application = partition.applications[fact.application_id]
     pending = application.asks.get(fact.allocation_key)
     if pending is None:
-        for allocation in application.allocations_of(fact.allocation_key):  # all of it was allocated
+        for allocation in application.allocations_of(fact.allocation_key):  # nothing of it is pending
             application.asks_over += not allocation.ask_over
             allocation.ask_over = True
         return None
@@ -68,7 +68,7 @@ def ask_released(state: State, fact: facts.AskReleased) -> AskGone | None:
 
 
 def ask_waiting(state: State, fact: facts.AskWaiting) -> int:
-    """Returns when that is."""
+    """Returns the time at which the ask was explained, in ms."""
     pending = state.partitions[fact.partition].applications[fact.application_id].asks[fact.allocation_key]
     since = pending.waiting or {}
     pending.waiting = {c.key: since.get(c.key, state.now_ms) for c in fact.constraints}
@@ -86,7 +86,7 @@ def ask_comes(state: State, partition: Partition, application: Application, pend
 
 
 def _ask_goes(state: State, partition: Partition, application: Application, pending: PendingAsk) -> AskGone:
-    """All of what is still pending of an ask is not asked any more, nor is the RM asked about it."""
+    """Remove an ask: its pending allocations, and the open questions about it."""
     del application.asks[pending.ask.allocation_key]
     refusals_over(state, partition, pending)
     if pending.ask.placeholder:
@@ -95,7 +95,7 @@ def _ask_goes(state: State, partition: Partition, application: Application, pend
     if pending.preemption is not None:
         preemption_over(state, partition, pending)
     count, pending.pending, pending.free = pending.pending, 0, 0
-    if count:  # else it was in no line
+    if count:  # else it was booked nowhere
         book_pending(application, pending.ask.resource, -count)
         prioritise(application, pending.ask.priority, -1)
     return AskGone(pending, dropped)

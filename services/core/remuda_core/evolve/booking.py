@@ -1,4 +1,4 @@
-"""What is allocated, booked wherever it counts."""
+"""Books allocated resources in nodes, applications, queues and trackers."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def replacement_started(state: State, fact: facts.ReplacementStarted) -> Pending
 
 
 def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Allocation:
-    """Returns the placeholder."""
+    """Returns the replaced placeholder."""
     real = fact.allocation
     partition = state.partitions[real.partition]
     application = partition.applications[real.application_id]
@@ -66,8 +66,8 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Alloc
 
 
 def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Replacement:
-    """One of the ask's allocations is pending again: of the ask that is there under this key now, or else of the one
-    that was."""
+    """One allocation is pending again: of the ask that now has this key, or, if there is none, of the ask as it was
+    when the replacement started."""
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]
     replacement = _replacement_ends(state, partition, application, fact.uuid)
@@ -82,7 +82,7 @@ def replacement_cancelled(state: State, fact: facts.ReplacementCancelled) -> Rep
         ask_comes(state, partition, application, back)
         return replacement
     one_more_pending(there)
-    if there.ask.placeholder:  # under this key something else is asked for now
+    if there.ask.placeholder:  # the RM uses the key for another ask now
         group = application.task_groups[there.ask.task_group]
         group.coming += 1
         group.count += 1
@@ -107,7 +107,7 @@ def _replacement_ends(state: State, partition: Partition, application: Applicati
         book_arriving(replacement, -1)
     group = application.task_groups[replacement.placeholder.fact.task_group]
     group.leaving -= 1
-    if replacement.question:  # nothing was asked of the placeholder yet: it keeps its place
+    if replacement.question:  # the RM was not asked to release the placeholder
         replacement_question_over(state, partition, replacement)
         group.free.add_placeholder(replacement.placeholder)
     return replacement

@@ -18,7 +18,7 @@ from .tracking import count_claims
 
 
 class NodeGone(NamedTuple):
-    """A node that is not there any more, and asks for which the RM had refused it."""
+    """A removed node, and the asks for which the RM had refused it."""
 
     node: Node
     asks: tuple[PendingAsk, ...]
@@ -27,14 +27,14 @@ class NodeGone(NamedTuple):
 def node_added(state: State, fact: facts.NodeAdded) -> None:
     partition = state.partitions[fact.partition]
     node = Node(fact.node_id, fact.attributes, fact.capacity, fact.occupied, fact.draining)
-    node.allocated.update(dict.fromkeys(fact.capacity, 0))  # names are quicker to find than to make
+    node.allocated.update(dict.fromkeys(fact.capacity, 0))  # finding a name is faster than inserting it
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
     partition.names.add_names(fact.capacity, fact.occupied)
 
 
 def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...]:
-    """Returns asks for which the RM had refused it."""
+    """Returns the asks for which the RM had refused the node: it may be tried again."""
     partition = state.partitions[fact.partition]
     node = partition.nodes[fact.node_id]
     add(partition.total, node.capacity, -1)
@@ -73,7 +73,7 @@ def node_reserved(state: State, fact: facts.NodeReserved) -> None:
         pending.application.reserving[fact.allocation_key] = pending
     pending.reservations[node.id] = None
     since = pending.waiting or {}
-    if facts.NO_NODE not in since:  # that is why it is reserved
+    if facts.NO_NODE not in since:  # the reason for the reservation
         pending.waiting = {**since, facts.NO_NODE: state.now_ms}
     pending.free -= 1
     if pending.preemption is not None:

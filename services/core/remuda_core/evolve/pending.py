@@ -1,4 +1,4 @@
-"""What is asked for and not allocated, and its highest priority, all the way up to root."""
+"""Sums of pending resources of applications and queues, and their highest priorities up to root."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def book_pending_sum(kept: PendingSum, resource: Resource, times: int) -> None:
 
 
 def prioritise(application: Application, priority: int, by: int) -> None:
-    """A pending ask of this priority came (by=1) or went (by=-1); the highest is known all the way up."""
+    """Count a pending ask of this priority that was added (by=1) or removed (by=-1), up to root."""
     lower = application.lower
     before = application.priority if application.foremost else None
     if priority == before:
@@ -57,7 +57,7 @@ def prioritise(application: Application, priority: int, by: int) -> None:
 
 
 def prioritise_queue(queue: Queue | None, before: int | None, now: int | None) -> None:
-    """One below a queue (None: with nothing pending) had and now has this priority."""
+    """The priority of a member of the queue has changed from `before` to `now` (None: nothing pending)."""
     while queue is not None and before != now:
         counts = queue.priorities
         if before is None and now is not None and now in counts:  # others have it too: nothing changes above
@@ -79,7 +79,7 @@ def prioritise_queue(queue: Queue | None, before: int | None, now: int | None) -
 
 
 def mapped_priority(queue: Queue) -> int:
-    """The highest priority below, moved by the queue's offset; under a fence the offset alone (semantics section 9)."""
+    """The highest priority below plus the queue's offset; with a fence only the offset (semantics section 9)."""
     if not queue.priorities:
         return 0
     offset = priority_offset(queue.settings.properties)

@@ -1,4 +1,4 @@
-"""Facts of preemption, and the place that is kept for an ask meanwhile."""
+"""Facts of preemption, and the resources that are held for the ask meanwhile."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def _preemption_begins(
 
 
 def keep_place(preemption: Preemption) -> None:
-    """As long as the node is reserved for the ask, its place under maxima and limits is kept, too: nothing else takes
-    what the victims leave."""
+    """While the node is reserved for the ask, hold its resources under maxima and limits, so that no other ask takes
+    what the victims free."""
     pending = preemption.pending
     if preemption.node.reservation is pending and not preemption.held:
         preemption.held = True
@@ -75,8 +75,8 @@ def preemption_ended(state: State, fact: facts.PreemptionEnded) -> None:
 
 
 def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
-    """Those that are so old that they do not count any more go, and the oldest if they are too many: what is asked for
-    now is remembered. They stand in the order of time."""
+    """Remember the refusal. Expired ones are removed, and the oldest if there are too many. The map is in the order of
+    time."""
     partition = state.partitions[fact.partition]
     refusals, like = partition.queues[fact.queue].refusals, (items_of(fact.resource), fact.required_node, fact.priority)
     refusals.pop(like, None)
@@ -90,14 +90,14 @@ def preemption_refused(state: State, fact: facts.PreemptionRefused) -> None:
 
 
 def allocated_by_preemption(state: State, partition: Partition, pending: PendingAsk, allocation: Allocation) -> None:
-    """Unless the RM is still being asked: then nothing was preempted for it."""
+    """The preemption has served its ask, unless the RM is still being asked about the plan."""
     assert pending.preemption is not None, "it is under way"
     allocation.by_preemption = not pending.preemption.question
     preemption_served(state, partition, pending)
 
 
 def preemption_served(state: State, partition: Partition, pending: PendingAsk) -> None:
-    """One of it has its place. If the RM was still being asked, others may yet be preempted for the rest."""
+    """One allocation of the ask has a node. If the RM is still being asked, the rest may preempt again."""
     preemption = pending.preemption
     preemption_over(state, partition, pending)
     if preemption is not None and preemption.question:

@@ -1,5 +1,5 @@
-"""Facts of questions to the RM. What is asked about is booked like an allocation, so that nothing else is placed in its
-room."""
+"""Facts of questions to the RM. The resources in question are booked like an allocation, so that no other ask takes
+them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
 
 
 def predicate_refused(state: State, fact: facts.PredicateRefused) -> Question | None:
-    """Returns what was asked; None: it was about a replacement, which has been cancelled."""
+    """Returns the question; None if it was about a replacement, which a fact before has cancelled."""
     partition = state.partitions[fact.partition]
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     node_refused(state, partition, pending, fact)
@@ -66,7 +66,7 @@ def _pending_again(state: State, pending: PendingAsk, question: Question) -> Non
 def questions_dropped(
     state: State, partition: Partition, application: Application, pending: PendingAsk
 ) -> tuple[Question, ...]:
-    """There are never more than a few questions."""
+    """Withdraw the questions about an ask. Searches all questions, of which there are few."""
     key = pending.ask.allocation_key
     dropped = [q for q in partition.questions.values() if q.application is application and q.fact.allocation_key == key]
     for question in dropped:
@@ -78,7 +78,7 @@ def questions_dropped(
 
 
 def _free(question: Question) -> None:
-    """What was held is held no more."""
+    """Free the resources that the question has booked."""
     book_allocated(question.application, question.node, question.fact.resource, -1)
     count_claims(question.application, -1)
 

@@ -1,4 +1,4 @@
-"""Nodes that the RM has refused an ask, and for how long that is remembered."""
+"""Nodes that the RM's predicates have refused for an ask, until the refusals expire."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def node_refused(
 
 
 def refusals_over(state: State, partition: Partition, pending: PendingAsk) -> None:
-    """No refused node is remembered for it any more."""
+    """Forget the refused nodes of an ask."""
     if pending in partition.refused:
         del partition.refused[pending]
         state.timers.cancel(timeouts.of_refusals(pending))
 
 
 def refusals_lifted(state: State, partition: Partition, node: Node) -> tuple[PendingAsk, ...]:
-    """The node is not the one any more that was refused. Returns asks that it was refused."""
+    """The node has changed, so refusals of it no longer hold. Returns the asks for which it was refused."""
     lifted = tuple(pending for pending in partition.refused if node.id in pending.refused)
     for pending in lifted:
         refused = pending.refused - {node.id}
@@ -49,7 +49,7 @@ def refusals_lifted(state: State, partition: Partition, node: Node) -> tuple[Pen
 
 
 def forget_if_served(state: State, partition: Partition, pending: PendingAsk) -> None:
-    """Nothing of it is pending or asked about any more."""
+    """Forget the refused nodes of an ask of which nothing is pending or in question."""
     if not pending.pending and not pending.asked:
         del pending.application.asks[pending.ask.allocation_key]
         refusals_over(state, partition, pending)

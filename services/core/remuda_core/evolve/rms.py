@@ -1,4 +1,4 @@
-"""Facts of the resource manager as such: registration, liveness, time, the configuration as a whole."""
+"""Facts of the RM as a whole: registration, liveness, time and configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rm_registered(state: State, fact: facts.RmRegistered) -> None:
 
 
 def _forget_everything(state: State) -> None:
-    """What was known of the RM, and what was to happen by itself: an ID may be used again."""
+    """Drop the partitions and the timers. IDs may be used again."""
     state.partitions.clear()
     state.configuration = None
     state.timing = Timing()

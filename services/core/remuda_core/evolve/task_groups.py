@@ -1,4 +1,4 @@
-"""The placeholders of an application, by task group."""
+"""Counts the placeholders of an application by task group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..state import (
 
 
 def placeholder_comes(state: State, partition: Partition, placeholder: Allocation) -> None:
-    """The clock runs as long as the application holds any."""
+    """Count an allocated placeholder. The first one starts the timer of the application's placeholders."""
     application, fact = placeholder.application, placeholder.fact
     application.placeholders += 1
     if application.placeholders == 1:
@@ -34,12 +34,12 @@ def placeholder_comes(state: State, partition: Partition, placeholder: Allocatio
 def task_group_of(
     state: State, partition: Partition, application: Application, name: str, resource: Resource
 ) -> TaskGroup:
-    """Of many groups those go that have no placeholders any more. Two are looked at for each that comes; what stays
-    goes to the end."""
+    """The task group, made if it is new. If there are many, each new one checks two others: those without placeholders
+    are removed, the others move to the end."""
     groups = application.task_groups
     group = groups.get(name)
     if group is None:
-        # From now on the application is a gang: its time-out is that of its placeholders.
+        # The application is a gang now, so its time-out becomes that of its placeholders.
         state.timers.cancel(timeouts.of_execution(partition.name, application))
         for _ in range(2 if len(groups) >= TASK_GROUPS_KEPT else 0):
             oldest = groups.pop(next(iter(groups)))
@@ -50,7 +50,7 @@ def task_group_of(
 
 
 def placeholder_goes(placeholder: Allocation, termination_type: int) -> None:
-    """The RM is asked to release it. Of those that go because a gang resumes, a real ask may still take one."""
+    """The RM is asked to release a placeholder. A real ask may still replace one that goes because its gang resumes."""
     application = placeholder.application
     group = application.task_groups[placeholder.fact.task_group]
     if termination_type == facts.TIMEOUT and placeholder.releasing != facts.TIMEOUT:

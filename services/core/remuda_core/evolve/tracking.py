@@ -1,4 +1,4 @@
-"""The part of `evolve` that keeps count for limits: which trackers an application counts in, and whether it runs."""
+"""Counts for limits: in which trackers an application is counted, and whether it counts as running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..state import Application, Queue, Tracker
 
 
 def track(application: Application) -> None:
-    """It counts from now on wherever a limit applies to it, with all it holds."""
+    """Count the application, and all it holds, in a tracker for each limit that applies to it."""
     path_to_root = application.queue.path_to_root
     found = []
     for level, kind, name, limit in applying(
@@ -35,7 +35,7 @@ def track(application: Application) -> None:
 
 
 def untrack(application: Application) -> None:
-    """The opposite. A tracker that nobody counts in goes."""
+    """Undo `track`. A tracker without members is removed."""
     book(application, application.allocated, -1)
     book(application, application.allocated_placeholder, -1)
     for tracker in application.trackers:
@@ -48,7 +48,8 @@ def untrack(application: Application) -> None:
 
 
 def track_again(queue: Queue) -> None:
-    """The limits in this queue are others. A tracker outlives this only where its limit is of another queue."""
+    """The limits of the queue have changed: track the applications in and below it again. Trackers of other queues
+    stay."""
     applications = [application for below in queue.below() for application in below.applications.values()]
     for application in applications:
         untrack(application)
@@ -66,7 +67,7 @@ def book(application: Application, resource: Resource, times: int) -> None:
 
 
 def book_held(application: Application, resource: Resource, times: int) -> None:
-    """Kept for one of its asks in each queue on its way to the root and wherever a limit applies to it."""
+    """Hold resources for an ask of the application, in each queue on its path to root and in its trackers."""
     for held in (application.held, *(queue.held for queue in application.queue.path_to_root)):
         _add_held(held, resource, times)
     for tracker in application.trackers:
@@ -74,7 +75,7 @@ def book_held(application: Application, resource: Resource, times: int) -> None:
 
 
 def _add_held(held: dict[str, int], resource: Resource, times: int) -> None:
-    """Names of which nothing is held are left out: where nothing is held, looking costs nothing."""
+    """Names with amount 0 are removed, so that an empty map means that nothing is held."""
     for name, amount in resource.items():
         rest = held.pop(name, 0) + amount * times
         if rest:
@@ -82,7 +83,7 @@ def _add_held(held: dict[str, int], resource: Resource, times: int) -> None:
 
 
 def count_running(application: Application, running: bool) -> None:
-    """It begins, or ends, to count as a running application."""
+    """The application starts, or ceases, to count as running."""
     by = running - application.counts_as_running
     application.counts_as_running = running
     for queue in application.queue.path_to_root:
@@ -92,8 +93,8 @@ def count_running(application: Application, running: bool) -> None:
 
 
 def count_claims(application: Application, by: int) -> None:
-    """A node was reserved, or a question asked, or that is over. With its last claim an application that has started
-    nothing gives its slots back."""
+    """Count reservations and open questions that were added (by > 0) or ended (by < 0). An application without
+    allocations counts as running while it has open claims."""
     application.open_claims += by
     if by > 0 and not application.counts_as_running:
         count_running(application, True)

@@ -1,1 +1,1 @@
-"""Explanations for people: why an ask waits, and its place in the order."""
+"""Explanations for people: the constraints of a waiting ask, and its position in the queue."""

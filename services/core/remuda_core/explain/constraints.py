@@ -1,22 +1,21 @@
-"""Why does this ask wait? Everything that stands in its way now, computed from the state when somebody wants to
-know.
+"""The constraints of a waiting ask, computed from the state on request.
 
 A constraint is of one of these kinds:
 
-    rm                  the resource manager is not there
-    allocations         the resource manager has as many allocations as it may
-    placeholder         it is to take the place of a placeholder, and none can be taken now
-    stateaware          another application in the queue has to start first
-    maxapplications     a queue on the way to the root, the user or the group runs as many applications as it may
-    user, group         the user or the group is at the limit in a queue on the way to the root
-    queue               a queue on the way to the root is at its maximum
-    node                no node has room, or the one it is bound to has not
+    rm                  the RM is not Running
+    allocations         the RM has its maximum of allocations
+    placeholder         it waits for a placeholder to replace, and none is free
+    stateaware          another application of the queue starts first
+    maxapplications     a queue on the path to root, the user or the group has its maximum of running applications
+    user, group         the user or group is at its limit in a queue on the path to root
+    queue               a queue on the path to root is at its maximum
+    node                no node has room, or the node that it is bound to has none
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to is not ready
-    predicate           nodes have room, and the RM refuses them
-    reserved            nodes have room, and are kept for other asks
-    question            the RM is asked whether it may run there
-    preemption          what was preempted for it is still to go, or why nothing can be (that alone holds nobody up)
+    predicate           nodes have room, but the RM refuses them
+    reserved            nodes have room, but are reserved for other asks
+    question            a question to the RM is open
+    preemption          its victims are not released yet, or preemption finds no plan (which alone blocks no ask)
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "pred
 
 
 def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
-    """All but the nodes, in the order in which they are looked at: found quickly, however many there are of
-    anything."""
+    """All constraints except nodes, in the order in which a pass checks them. Costs little, whatever the size of the
+    state."""
     return [
         *turn_constraints(pending, index),
         *slot_constraints(pending),
@@ -52,7 +51,7 @@ def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> l
 
 
 def room_constraints(state: State) -> list[Constraint]:
-    """One RM has no more allocations than the core can keep."""
+    """The RM has reached ALLOCATIONS_PER_RM."""
     if state.room > 0:
         return []
     reason = f"the resource manager has {state.allocations} allocations, at most {ALLOCATIONS_PER_RM}"
@@ -60,7 +59,7 @@ def room_constraints(state: State) -> list[Constraint]:
 
 
 def place_constraints(pending: PendingAsk) -> list[Constraint]:
-    """A real ask of a gang waits for the place of a placeholder, and for nothing else."""
+    """A real ask of a gang waits for a placeholder, and for nothing else."""
     ask, application = pending.ask, pending.application
     group = application.task_groups.get(ask.task_group)
     if ask.placeholder or group is None or not group.awaited:
@@ -73,7 +72,7 @@ def place_constraints(pending: PendingAsk) -> list[Constraint]:
 
 
 def turn_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
-    """In a stateaware leaf queue one application starts after the other."""
+    """In a stateaware leaf queue applications start one after the other."""
     application = pending.application
     queue = application.queue
     if application.state != lifecycle.ACCEPTED or not is_state_aware(queue.settings.properties):
@@ -86,7 +85,7 @@ def turn_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[
 
 
 def first_to_start(queue: Queue, index: PartitionIndex | None) -> Application | None:
-    """Whose turn it is in a stateaware leaf queue. The index knows, where there is one."""
+    """The application whose turn it is in a stateaware leaf queue. Taken from the index if there is one."""
     leaf = index.order_of(queue) if index is not None else None
     if isinstance(leaf, LeafOrder) and leaf.stateaware_turn is not None:
         return leaf.stateaware_turn.first()
@@ -112,7 +111,7 @@ def limit_constraints(pending: PendingAsk) -> list[Constraint]:
 
 
 def pieces_allowed(pending: PendingAsk) -> int | None:
-    """How many like it fit what limits and maxima leave; None: any number."""
+    """How many allocations of the ask fit under maxima and limits; None: unlimited."""
     limits = [(t.limit.max_resources, total_of((t.used, t.held))) for t in pending.application.trackers]
     limits += [(q.settings.max, total_of((q.allocated, q.held))) for q in pending.application.queue.path_to_root]
     need = {name: amount for name, amount in pending.ask.resource.items() if amount > 0}
@@ -141,7 +140,7 @@ def queue_constraints(pending: PendingAsk) -> list[Constraint]:
 def _short(
     kind: str, where: str, what: str, resource: Resource, most: Resource, used: Resource, held: Resource
 ) -> list[Constraint]:
-    """A constraint for each amount of which less is left than is wanted. `held`: kept for other asks."""
+    """A constraint for each resource that is short. `held`: resources held for other asks."""
     found = []
     for name, maximum in sorted(most.items()):
         kept = held.get(name, 0)
@@ -155,7 +154,7 @@ def _short(
 
 
 def node_constraints(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
-    """Empty where some node would take it."""
+    """Constraints by nodes. Empty if some node fits."""
     bound_to = required_node(pending.ask.tags)
     if bound_to:
         node = partition.nodes.get(bound_to)
@@ -179,7 +178,7 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
 
 
 def candidates(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Node]:
-    """Where it could be placed, and of nodes that are the same only one."""
+    """Nodes on which the ask may be placed; of equal nodes only one."""
     own = [partition.nodes[node_id] for node_id in pending.reservations]
     if index is not None:
         alike = index.nodes.one_of_each(pending.refused)
@@ -190,7 +189,7 @@ def candidates(partition: Partition, pending: PendingAsk, index: PartitionIndex 
 
 
 def preemption_constraints(state: State, partition: Partition, pending: PendingAsk) -> list[Constraint]:
-    """What preemption does for an ask that asks for it, or why it does nothing. May take as long as planning one."""
+    """The preemption under way for the ask, or why there is no plan. May take as long as planning one."""
     under_way = pending.preemption
     if under_way is not None:
         left = sum(uuid in partition.allocations for uuid in under_way.uuids)
@@ -215,7 +214,7 @@ def kept_for_others(nodes: Sequence[Node]) -> list[Constraint]:
 
 
 def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
-    """Nodes that have room, and are refused by the RM."""
+    """The constraint by nodes that have room, but that the RM has refused."""
     if not pending.refused:
         return []
     nodes = [partition.nodes[node_id] for node_id in pending.refused if node_id in partition.nodes]
@@ -228,8 +227,8 @@ def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
 
 
 def missing(need: Resource, node: Node) -> float:
-    """How much of the ask a node lacks: the sum over resources of the part that is not available. 0: it fits. Where
-    more of a resource is taken than there is, nothing fits, whether it asks for it or not."""
+    """The sum over resources of the part of the need that is not available on the node. 0: the ask fits. A
+    resource that is overbooked and not needed adds 1, because nothing fits on that node."""
     available = node.available()
     asked = ((amount, available.get(name, 0)) for name, amount in need.items() if amount > 0)
     lacking = sum((amount - max(have, 0)) / amount for amount, have in asked if amount > have)

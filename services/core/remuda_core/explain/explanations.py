@@ -1,5 +1,5 @@
-"""Explanations for people of asks that wait, one after the other: what was found out for one is not found out again for
-others that are like it. Nothing may change meanwhile.
+"""Explains several waiting asks of one state. Results for one ask are used again for equal ones, so the state must not
+change meanwhile.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Explanations:
 
     @property
     def looks(self) -> int:
-        """How often nodes or victims were looked through; that takes the time."""
+        """How often nodes or victims were searched, which determines the duration."""
         return len(self._nodes) + len(self._preemption)
 
     def of(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
-        """Empty: nothing is in the way, it is only not its turn yet."""
+        """The constraints of the ask. Empty: it waits only for its turn."""
         found = self._of_its_own(partition, ask)
         rm_state = self._state.rm_state
         return found if rm_state == RUNNING else [Constraint("rm", "", f"the resource manager is {rm_state}"), *found]
@@ -43,7 +43,7 @@ class Explanations:
             return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
         if waits := place_constraints(ask):
             return waits
-        # One for which nodes are kept has more to choose from than others of its demand.
+        # An ask with reserved nodes has more nodes to choose from than others of its demand.
         index = self._index.find(partition)
         line = index.lines.get(ask) if index is not None and not ask.reservations else None
         like = line.ask_class.demand if isinstance(line, ApplicationAsks) else ask

@@ -1,8 +1,7 @@
-"""How far ahead is an ask in the order of section 9 of the semantics? For people: counted when somebody asks, out of
-the ranks by which the cycle goes.
+"""The position of an ask in the scheduling order (semantics section 9), computed on request from the cycle's ranks.
 
-What an object of `Positions` has counted for one ask serves all others of the same queue. It may be used for a while
-though things change: then the places are those of when they were counted.
+A `Positions` object uses the counts of one ask for all asks of the same queue. If the state changes meanwhile, the
+positions are those of the time of counting.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..state import Application, PendingAsk, Queue
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A queue is the `place`-th of `among` children of its parent that have something pending; 1: its turn is next."""
+    """The queue is at `place` (1: next) among the children of its parent with pending asks."""
 
     queue: str
     place: int
@@ -28,8 +27,8 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """In its leaf queue `ahead` of `waiting` pieces go before the first one of the ask. `turns`: of the queues on the
-    way down, root's child first."""
+    """`ahead` of the `waiting` pending allocations of the leaf queue come before the first one of the ask. `turns`: of
+    the queues on the path, root's child first."""
 
     ahead: int
     waiting: int
@@ -40,14 +39,14 @@ class Positions:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._turns: dict[Queue, list[Turn]] = {}
-        # Applications of a leaf, in their order: how many pieces go before those of each, and of how many in all.
+        # By leaf: the pending allocations ahead of each application, and their total.
         self._before: dict[Queue, tuple[dict[Application, int], int]] = {}
         self._own: dict[Application, tuple[list[tuple[int, int]], list[int]]] = {}
 
     def of(self, ask: PendingAsk) -> Position:
         application, index = ask.application, self._index.partitions.get(ask.ask.partition)
         before, waiting = self._queue(application.queue, index)
-        if application not in before:  # it asks since they were counted
+        if application not in before:  # its asks are newer than the count
             del self._before[application.queue]
             before, waiting = self._queue(application.queue, index)
         ahead = before[application] + self._ahead_of_its_own(ask)
@@ -66,7 +65,7 @@ class Positions:
         return found
 
     def _ahead_of_its_own(self, ask: PendingAsk) -> int:
-        """Pieces of the same application: by priority, then by age."""
+        """Pending allocations of the same application that come before: higher priority first, then older asks."""
         own = self._own.get(ask.application)
         if own is None:
             asks = sorted(ask.application.asks.values(), key=lambda a: (-a.ask.priority, a.seq))

@@ -1,8 +1,8 @@
-"""What has happened: immutable values, in the past tense, complete in themselves.
+"""Facts: what has happened, as immutable values that are named in the past tense.
 
-`decide` yields them, `evolve` writes them into the state, `wire` writes them into the log. Partition names are the
-scheduler's (`[rm-1]default`), queue names are full lower-case paths, resources are in base units, times are
-milliseconds since 1970.
+`decide` yields facts, `evolve` applies them to the state, and `wire` writes them into the log. A fact holds everything
+that a reader of the log needs. Partition names are the scheduler's (`[rm-1]default`), queue names are full lower-case
+paths, resources are in base units, times are in milliseconds since 1970.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ class Allocated(Fact):
     execution_timeout_ms: int = 0
     originator: bool = False
     allow_preempt_self: bool | None = None
-    # The question whose answer it is: what that held is allocated now. 0: nobody was asked.
+    # The question to the RM that this allocation answers; its booked resources become the allocation. 0: none.
     question: int = 0
 
 
 class AllocationRecovered(Fact):
-    """As the RM reported it: booked without scheduling, no ask pays for it."""
+    """An allocation that the RM reported as running. It is booked without scheduling and uses up no ask."""
 
     allocation: Allocated
 
@@ -50,7 +50,7 @@ class AllocationReleased(Fact):
     resource: Resource
     termination_type: int
     message: str
-    # The RM hears of it as an AllocationRelease.
+    # The RM receives an AllocationRelease.
     told: bool
     node_removed: bool = False
 
@@ -65,7 +65,7 @@ class ReleaseRequested(Fact):
 
 
 class ReleaseOverdue(Fact):
-    """The RM was asked to release it at `asked_ms` and has not. It does not count as going any more."""
+    """The RM was asked at `asked_ms` to release it, and has not confirmed in time. It no longer counts as preempted."""
 
     partition: str
     application_id: str
@@ -85,7 +85,7 @@ class ReleaseIgnored(Fact):
     message: str
 
 
-# si.TerminationType, by number: facts carry the number so that the rules need no protobuf.
+# TerminationType of si.v1 by number, so that the rules need no protobuf.
 STOPPED_BY_RM = 1
 
 TIMEOUT = 2
@@ -96,5 +96,5 @@ PLACEHOLDER_REPLACED = 4
 
 
 def termination_type(asked: int) -> int:
-    """The one a release by the RM has: any number that is none counts as STOPPED_BY_RM."""
+    """The termination type of a release by the RM. Unknown numbers count as STOPPED_BY_RM."""
     return asked if STOPPED_BY_RM <= asked <= PLACEHOLDER_REPLACED else STOPPED_BY_RM

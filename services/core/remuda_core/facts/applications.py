@@ -19,7 +19,7 @@ class ApplicationAccepted(Fact):
 
 
 class ApplicationRejected(Fact):
-    """`recorded`: a record of it is kept."""
+    """`recorded`: the state keeps a record of the rejection, which queries show."""
 
     partition: str
     application_id: str
@@ -31,7 +31,7 @@ class ApplicationRejected(Fact):
 
 
 class RejectionForgotten(Fact):
-    """The record of a rejected application is no longer kept."""
+    """The record of the rejected application is removed."""
 
     partition: str
     application_id: str

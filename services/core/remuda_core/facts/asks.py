@@ -9,7 +9,7 @@ from .fact import Fact, Tags
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
-    """An AllocationAsk of the specification (000), partition name normalised."""
+    """An AllocationAsk (000), with the scheduler's name of the partition."""
 
     partition: str
     application_id: str
@@ -36,7 +36,7 @@ class AskAccepted(Fact):
 
 
 class AskChanged(Fact):
-    """`ask.max_allocations` is how many are pending now."""
+    """`ask.max_allocations`: the number of pending allocations from now on."""
 
     ask: Ask
 
@@ -62,13 +62,13 @@ class AskReleased(Fact):
     pending: int
 
 
-# Constraint.key of those of kind "node".
+# `Constraint.key` of all constraints of kind "node".
 NO_NODE = ("node", "", "")
 
 
 class Constraint(msgspec.Struct, frozen=True, gc=False):
-    """What is in an ask's way: `constraint` says of which kind it is, `where` at which queue, user, group or node. Of
-    `resource`, if it is one, the ask needs `need` and there is `have`."""
+    """One reason why an ask waits (semantics section 17). `constraint`: its kind. `where`: the queue, user, group or
+    node. `resource`: the resource that is short ("": none), of which the ask needs `need` and `have` is available."""
 
     constraint: str
     where: str
@@ -79,15 +79,15 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes it the same constraint a minute later. Which node it is out of many does not."""
+        """Identifies the constraint over time. Node constraints are equal whichever node they name."""
         if self.constraint in ("node", "predicate", "reserved"):
             return self.constraint, "", ""
         return self.constraint, self.where, self.resource
 
 
 class AskWaiting(Fact):
-    """`asks`: how many of the application wait like this one. `constraint` and `reason` are those of the first of
-    `constraints`."""
+    """`asks`: the number of asks of the application that wait for the same reason. `constraint` and `reason` repeat the
+    first of `constraints`."""
 
     partition: str
     application_id: str
@@ -100,7 +100,7 @@ class AskWaiting(Fact):
 
 
 class AskOutstanding(Fact):
-    """It may run, and there is no node for it: one more piece of what an AskWaiting told of another ask like it."""
+    """The ask fits its quotas and no node. An AskWaiting has explained another ask of the same kind."""
 
     partition: str
     application_id: str

@@ -1,4 +1,4 @@
-"""What every fact is, and the one that belongs to no subject."""
+"""The base class of facts, and the fact that time has passed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
 
 
 class TimePassed(Fact):
-    """All timers until then have been looked at: what they led to is in the facts before."""
+    """All timers due at `until_ms` have been handled. The facts that they led to come before this one."""
 
     until_ms: int
 

@@ -8,8 +8,8 @@ from .fact import Fact
 
 
 class ReplacementStarted(Fact):
-    """`allocation` takes over the place of an allocated placeholder, which the RM is asked to release. It is not told
-    of the allocation yet; on another node than the placeholder's its place is kept."""
+    """`allocation` is to replace an allocated placeholder, which the RM is asked to release. The RM learns of the
+    allocation by PlaceholderReplaced. Until then resources are held if it is on another node than the placeholder."""
 
     allocation: Allocated
     placeholder: str
@@ -21,7 +21,7 @@ class ReplacementStarted(Fact):
 
 
 class PlaceholderReplaced(Fact):
-    """The placeholder is gone, the allocation is there: one step."""
+    """The RM has released the placeholder, and the allocation takes its place, in one step."""
 
     allocation: Allocated
     placeholder: str
@@ -35,7 +35,7 @@ class PlaceholderReplaced(Fact):
 
 
 class ReplacementCancelled(Fact):
-    """The ask is pending again."""
+    """The replacement was given up, and the ask is pending again."""
 
     partition: str
     application_id: str
@@ -46,8 +46,8 @@ class ReplacementCancelled(Fact):
 
 
 class ReplacementAsked(Fact):
-    """May the replacement just started, `uuid`, run on that node? Only then the placeholder's release is asked for; a
-    no cancels it."""
+    """The RM is asked whether the allocation `uuid` of the replacement may start on the node. If it agrees it is asked
+    to release the placeholder; otherwise the replacement is cancelled."""
 
     partition: str
     application_id: str

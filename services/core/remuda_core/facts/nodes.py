@@ -46,8 +46,8 @@ class NodeRemoved(Fact):
 
 
 class NodeReserved(Fact):
-    """The node is kept for one repeat of the ask; `resource` is what it wants. `by_preemption`: for what a preemption
-    is to make room for, though its quota has none yet."""
+    """The node is reserved for one allocation of the ask, which needs `resource`. `by_preemption`: a preemption under
+    way makes room for it, also under its quotas."""
 
     partition: str
     application_id: str

@@ -7,8 +7,8 @@ from .fact import Fact
 
 
 class PredicateAsked(Fact):
-    """May the RM's predicates let it start there? Until it answers, one repeat of the ask and its room on the node, in
-    the queues and in the application are held as if it were allocated."""
+    """The RM is asked whether its predicates let the ask start on the node. Until it answers, one allocation of the ask
+    is booked on the node, in the queues and in the application."""
 
     partition: str
     application_id: str
@@ -21,8 +21,8 @@ class PredicateAsked(Fact):
 
 
 class PredicateRefused(Fact):
-    """By the RM, or because no answer came: what was held is free, the repeat is pending again, and not on this
-    node."""
+    """The RM refused, or did not answer in time. The booked resources are freed, and the allocation is pending again,
+    but not on this node."""
 
     partition: str
     application_id: str
@@ -33,7 +33,7 @@ class PredicateRefused(Fact):
 
 
 class PredicateWithdrawn(Fact):
-    """The question means nothing any more: what was held is free, and the repeat is pending again."""
+    """The question is obsolete. The booked resources are freed, and the allocation is pending again."""
 
     partition: str
     application_id: str
@@ -44,7 +44,7 @@ class PredicateWithdrawn(Fact):
 
 
 class RefusalsForgotten(Fact):
-    """Every node may be asked about again for this ask."""
+    """The nodes that the RM refused for this ask may be tried again."""
 
     partition: str
     application_id: str

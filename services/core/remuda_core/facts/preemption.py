@@ -7,8 +7,8 @@ from .fact import Fact
 
 
 class PreemptionStarted(Fact):
-    """So that the ask fits on the node and in its queues, the release of the victims, `uuids`, is asked of the RM
-    next."""
+    """The victims `uuids` are to be released, so that the ask fits on the node and in its queues. The RM is asked to
+    release them next."""
 
     partition: str
     application_id: str
@@ -20,7 +20,7 @@ class PreemptionStarted(Fact):
 
 
 class PreemptionEnded(Fact):
-    """It has not helped the ask, which may try again."""
+    """The preemption was given up. The ask may try again."""
 
     partition: str
     application_id: str
@@ -29,8 +29,8 @@ class PreemptionEnded(Fact):
 
 
 class PreemptionRefused(Fact):
-    """Nothing could be preempted for the ask, nor for any like it: of this priority, with this demand, in this
-    queue."""
+    """No plan was found for the ask, nor for any other ask of the queue with the same resource, required node and
+    priority."""
 
     partition: str
     application_id: str
@@ -43,7 +43,8 @@ class PreemptionRefused(Fact):
 
 
 class PreemptionAsked(Fact):
-    """Would the ask start on the node if these went away? Nothing is asked of anybody else before the RM answers."""
+    """The RM is asked whether the ask could start on the node without the allocations `uuids`. It is asked to release
+    them only if it agrees."""
 
     partition: str
     application_id: str
@@ -56,8 +57,8 @@ class PreemptionAsked(Fact):
 
 
 class PreemptionAnswered(Fact):
-    """By the RM, or by its silence. The ask stands where it stood before the question; after a no, without this
-    node."""
+    """The RM answered, or did not answer in time (then `success` is false). The ask is as it was before the question;
+    after a refusal it does without this node for a while."""
 
     partition: str
     application_id: str

@@ -12,24 +12,24 @@ class RmRegistered(Fact):
     build_info: Tags
     extra_config: Tags
     registration: int
-    # REPORT or REPLAY; empty in logs from before there was a choice: REPORT.
+    # REPORT or REPLAY of `rules.connection`; "" in old logs means REPORT.
     resync: str = ""
-    # Which log of this RM it is: 0, or when the one before was given up.
+    # The life of the RM: another number after each rebuild or forgetting. UUIDs of allocations derive from it.
     life: int = 0
 
 
 class RmPaused(Fact):
-    """The RM is silent."""
+    """The RM has sent no heartbeat in time. Nothing is scheduled for it."""
 
     reason: str
 
 
 class RmResumed(Fact):
-    """The RM is heard again."""
+    """The RM sends heartbeats again."""
 
 
 class RmStopped(Fact):
-    """The RM is gone: silent for too long, or `deregistered`; then all that was known of it is dropped."""
+    """The RM has been silent for too long, or has `deregistered`; in that case its whole state is dropped."""
 
     reason: str
     deregistered: bool = False

@@ -1,8 +1,10 @@
 """What the core knows of one resource manager. Only `evolve` writes here; everything can be rebuilt from the log.
 
-It holds what the facts say, and sums over that (`allocated`, `pending`, counts of priorities), which `evolve` keeps and
-`check` counts anew. It knows nothing of the scheduling index, which stands beside it. `by_key` and
-`pending_sum` of an application are built at their first use.
+The state holds what the facts say, and sums over it (`allocated`, `pending`, counts of priorities). `evolve` maintains
+the sums; `check` computes them anew. The state does not refer to the scheduling index.
+
+Four lookups are built at their first use and maintained by `evolve` from then on, because few states need them:
+`Application.by_key` and `pending_sum`, `Partition.holders` and `names`. They change no decision and no digest.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class PendingAsk(msgspec.Struct, eq=False):
 
 
 class PendingSum(msgspec.Struct, eq=False):
-    """`pieces`: how many allocations are still to be made."""
+    """The pending allocations of an application: their number and their resources."""
 
     pieces: int
     amounts: Sums
@@ -305,8 +305,8 @@ class Application:
 
 @dataclass(slots=True, eq=False)
 class Tracker:
-    """What a user or group uses of a queue, all queues below it included. There as long as an application counts in
-    it (`members`)."""
+    """The resources that a user or group uses of a queue and all queues below it. Exists while at least one application
+    is counted in it (`members`)."""
 
     queue: Queue
     kind: str
