@@ -17,7 +17,6 @@ from .application import (
     Like,
     Node,
     PendingAsk,
-    PendingSum,
     Preemption,
     Question,
     Queue,
@@ -26,6 +25,7 @@ from .application import (
     Tracker,
 )
 from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
+from .pending_sum import PendingSum
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
 

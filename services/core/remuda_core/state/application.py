@@ -14,6 +14,7 @@ from ..limits import FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
 from ..rules.resource import Items, Resource, Sums, sums, times, total_of
 from ..settings import Limit, QueueSettings
+from .pending_sum import PendingSum
 from .placeholders import FreePlaceholders
 
 # (resource, required node, priority): asks of a queue that preemption treats alike.
@@ -177,13 +178,6 @@ class PendingAsk(msgspec.Struct, eq=False):
     def has_place(self) -> bool:
         """A preemption holds its resources under maxima and limits."""
         return self.preemption is not None and self.preemption.held
-
-
-class PendingSum(msgspec.Struct, eq=False):
-    """The pending allocations of an application: their number and their resources."""
-
-    pieces: int
-    amounts: Sums
 
 
 class Preemption(msgspec.Struct, eq=False):
