@@ -207,7 +207,7 @@ PASS: Final = (
     ),
     *_of(
         "index.reservations",
-        ("held_back_by_no_limit", "11: a reserved ask keeps to its limits", "        if limit is not None:\n            self._index.stalled.wait(node, limit)\n            return True\n", ""),
+        ("held_back_by_no_limit", "11: a reserved ask keeps to its limits", "        if limit is not None:\n            self._index.stalled.block(node, limit)\n            return True\n", ""),
         ("kept_for_one_node_only", "11: a reserved ask goes to any node with room", "        return self._next_elsewhere() if self.opened else None", "        return None"),
     ),
     *_of(

@@ -37,7 +37,7 @@ def preempt(
     interval_ms = interval_of(state, partition)
     used_up, budget = budget <= 0, max(1, budget)
     for _ in range(attempts):
-        pending = preemptors.next(interval_ms, now_ms) if budget > 0 else None
+        pending = preemptors.next_ask(interval_ms, now_ms) if budget > 0 else None
         if pending is None:
             return
         if used_up and not is_put_off_for_long(index, preemptors, pending, interval_ms, now_ms):
@@ -55,7 +55,7 @@ def is_put_off_for_long(
 
 def preempt_where_bound(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
     """For asks that the node they are bound to is reserved for. No budget is needed: nothing is placed."""
-    for pending in index.bound.in_turn(interval_of(state, partition), now_ms):
+    for pending in index.bound.preempting_where_reserved(interval_of(state, partition), now_ms):
         yield from attempt(state, partition, pending, now_ms)
 
 

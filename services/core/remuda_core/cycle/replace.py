@@ -21,7 +21,7 @@ def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Ge
     """Start what replacements can be started, at most `budget`. Returns how many."""
     started = 0
     while started < budget and (gang := index.next_gang()) is not None:
-        for pending in gang.heads():
+        for pending in gang.first_asks():
             found = yield from find_place(index, pending)
             if found is not None:
                 yield from take(state, pending, *found, now_ms)

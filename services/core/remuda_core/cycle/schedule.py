@@ -84,7 +84,7 @@ def place_reserved(
 ) -> Generator[Fact, None, int]:
     """Step 1: asks with reservations, in the order of queues. Returns how many were placed, at most `limit`."""
     place, placed = placing(state), 0
-    while placed < limit and (found := index.reservations.next()) is not None:
+    while placed < limit and (found := index.reservations.next_placement()) is not None:
         reserved, node = found
         pending = reserved.reservation
         assert pending is not None, "a reservation is for an ask"

@@ -28,7 +28,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
     # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
     for line in index.next_to_explain(EXPLAIN_LINES_PER_TICK):
-        ask = line.head()
+        ask = line.first_ask()
         if ask is None:
             continue
         if now_ms - ask.at_ms < EXPLAIN_AFTER_MS:

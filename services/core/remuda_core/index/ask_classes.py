@@ -106,7 +106,7 @@ class AskClass:
     def first(self) -> PendingAsk:
         line = self.ranking.leader or self.ranking.first()
         assert line is not None, "an ask class without lines is gone"
-        ask = line.head()
+        ask = line.first_ask()
         assert ask is not None, "a line without asks is gone"
         return ask
 
@@ -170,13 +170,13 @@ class ApplicationAsks(AsksByTurn):
 
     def was_announced(self, ask: PendingAsk) -> None:
         """That it is outstanding. What is said of priorities that are not there any more is forgotten."""
-        there = {priority: self.announced[priority] for priority, _ in self.by_turn() if priority in self.announced}
+        there = {priority: self.announced[priority] for priority, _ in self.by_priority() if priority in self.announced}
         self.announced = {**there, ask.ask.priority: ask.seq}
 
     def unannounced(self, looks: int, most: int) -> list[PendingAsk]:
         """Of the first asks those that came after the last announced, and of which nothing was told; `looks` counts
         pieces. Where there were no more than that, it is not looked again until other asks come."""
-        there_is = (max(asks[-1].seq for _, asks in self.by_turn() if asks), looks)
+        there_is = (max(asks[-1].seq for _, asks in self.by_priority() if asks), looks)
         if self.looked_at == there_is:
             return []
         found = list(self._unannounced(looks))
@@ -185,7 +185,7 @@ class ApplicationAsks(AsksByTurn):
         return found[:most]
 
     def _unannounced(self, looks: int) -> Iterator[PendingAsk]:
-        for priority, asks in self.by_turn():
+        for priority, asks in self.by_priority():
             announced = self.announced.get(priority, 0)
             for ask in asks:
                 if looks <= 0:

@@ -22,7 +22,7 @@ def add_ask(index: PartitionIndex, ask: PendingAsk) -> None:
     if ask.reservations:
         index.demand_of_reserved[ask] = demand
     if ask.free:
-        leaf.add(ask, demand, ask.pending * demand.weight)
+        leaf.add_ask(ask, demand, ask.pending * demand.weight)
     else:
         leaf.enter(ask.pending * demand.weight)
     if ask.ask.allow_preempt_other:
@@ -36,7 +36,7 @@ def _await_place(index: PartitionIndex, ask: PendingAsk) -> None:
     leaf = index.leaf_of(ask.application)
     leaf.enter(ask.pending * index.weight_of(ask))
     if len(ask.application.asks) == 1:
-        leaf.asks(ask.application)
+        leaf.application_asks(ask.application)
     if ask.free:
         line_up(index, ask)
 
@@ -45,15 +45,15 @@ def line_up(index: PartitionIndex, ask: PendingAsk) -> None:
     """Repeats of it are free: they wait for a node, or for the place of a placeholder."""
     gang = index.gang_of(ask)
     if gang is None:
-        index.leaf_of(ask.application).add(ask, index.demands.of(ask), 0)
+        index.leaf_of(ask.application).add_ask(ask, index.demands.of(ask), 0)
     else:
-        gang.add(ask)
+        gang.add_ask(ask)
         gang.settle(ask.ask.task_group)
 
 
 def leave_line(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks | Awaiting) -> None:
     del index.lines[ask]
-    line.remove(ask)
+    line.remove_ask(ask)
 
 
 def remove_ask(index: PartitionIndex, ask: PendingAsk) -> None:
@@ -61,7 +61,7 @@ def remove_ask(index: PartitionIndex, ask: PendingAsk) -> None:
     to be weighed."""
     line = index.lines.pop(ask, None)
     if line is not None:
-        line.withdraw()
+        line.count_withdrawn()
     preemptor_over(index, ask)
     if isinstance(line, Awaiting):
         line.gang.settle(line.group.name)

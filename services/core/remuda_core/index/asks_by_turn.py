@@ -23,14 +23,14 @@ class AsksByTurn:
         self.withdrawn = 0
         self.tidy_at = LEFTOVERS  # at how many withdrawn ones to look whether they are too many
 
-    def add(self, ask: PendingAsk) -> None:
-        asks = self.best if ask.ask.priority == self.priority else self._another(ask.ask.priority)
+    def add_ask(self, ask: PendingAsk) -> None:
+        asks = self.best if ask.ask.priority == self.priority else self._of_priority(ask.ask.priority)
         if asks and asks[-1].seq > ask.seq:
             insort(asks, ask, key=lambda pending: pending.seq)
         else:
             asks.append(ask)
 
-    def _another(self, priority: int) -> deque[PendingAsk]:
+    def _of_priority(self, priority: int) -> deque[PendingAsk]:
         """Those of another priority than the best had so far."""
         lower = self.lower = self.lower or {}
         if priority < self.priority and (self.best or lower):
@@ -41,7 +41,7 @@ class AsksByTurn:
         self.priority = priority
         return self.best
 
-    def remove(self, ask: PendingAsk) -> None:
+    def remove_ask(self, ask: PendingAsk) -> None:
         """It waits no more, or elsewhere. Mostly it is the first."""
         best = self.best
         if best and best[0] is ask:
@@ -54,7 +54,7 @@ class AsksByTurn:
             if not asks:
                 del self.lower[ask.ask.priority]
 
-    def withdraw(self) -> None:
+    def count_withdrawn(self) -> None:
         """One of them is not asked any more: its `free` is 0."""
         self.withdrawn += 1
         if self.withdrawn >= self.tidy_at:
@@ -71,17 +71,17 @@ class AsksByTurn:
             self.withdrawn = 0
         self.tidy_at = max(LEFTOVERS, there // 2 + 1)
 
-    def leave(self, moving: set[str]) -> None:
+    def remove_keys(self, moving: set[str]) -> None:
         """Those with these keys wait elsewhere from now on."""
-        waiting = [ask for _, asks in self.by_turn() for ask in asks if ask.free]
+        waiting = [ask for _, asks in self.by_priority() for ask in asks if ask.free]
         self.best = deque()
         self.lower = None
         self.withdrawn = 0
         for ask in waiting:
             if ask.ask.allocation_key not in moving:
-                self.add(ask)
+                self.add_ask(ask)
 
-    def by_turn(self) -> Iterator[tuple[int, deque[PendingAsk]]]:
+    def by_priority(self) -> Iterator[tuple[int, deque[PendingAsk]]]:
         """The asks of each priority, from high to low."""
         yield self.priority, self.best
         if self.lower:
@@ -89,13 +89,13 @@ class AsksByTurn:
 
     def count(self) -> int:
         """How many asks wait in it."""
-        return sum(1 for _, asks in self.by_turn() for ask in asks if ask.free)
+        return sum(1 for _, asks in self.by_priority() for ask in asks if ask.free)
 
-    def oldest(self) -> PendingAsk | None:
-        first = (next((ask for ask in asks if ask.free), None) for _, asks in self.by_turn())
+    def oldest_ask(self) -> PendingAsk | None:
+        first = (next((ask for ask in asks if ask.free), None) for _, asks in self.by_priority())
         return min((ask for ask in first if ask is not None), key=lambda ask: ask.at_ms, default=None)
 
-    def head(self) -> PendingAsk | None:
+    def first_ask(self) -> PendingAsk | None:
         asks = self.best
         while True:
             while asks:

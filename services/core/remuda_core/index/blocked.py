@@ -22,12 +22,12 @@ class BlockedBy(Generic[W]):
     def __contains__(self, who: W) -> bool:
         return who in self._limits
 
-    def wait(self, who: W, limit: Limit) -> None:
-        self.leave(who)
+    def block(self, who: W, limit: Limit) -> None:
+        self.unblock(who)
         self._limits[who] = limit
         self._by_limit.setdefault(limit, {})[who] = None
 
-    def leave(self, who: W) -> None:
+    def unblock(self, who: W) -> None:
         """Nothing if it does not wait."""
         limit = self._limits.pop(who, None)
         if limit is not None:
@@ -36,9 +36,9 @@ class BlockedBy(Generic[W]):
             if not others:
                 del self._by_limit[limit]
 
-    def at(self, limit: Limit) -> list[W]:
+    def blocked_at(self, limit: Limit) -> list[W]:
         """In the order in which they came."""
         return list(self._by_limit.get(limit, ()))
 
-    def all(self) -> dict[W, Limit]:
+    def limits(self) -> dict[W, Limit]:
         return self._limits

@@ -42,19 +42,19 @@ class BoundPreemptors:
         self.changed: dict[Node, None] = {}
         # Asks by when they may try again.
         self._again: list[tuple[int, int, PendingAsk]] = []
-        self.waiting: dict[PendingAsk, int] = {}
+        self.retries: dict[PendingAsk, int] = {}
         self._attempts_left = 0
 
-    def begin(self, now_ms: int) -> None:
+    def begin_pass(self, now_ms: int) -> None:
         """A pass begins."""
         self._attempts_left = BOUND_ATTEMPTS_PER_PASS
         while self._again and self._again[0][0] <= now_ms:
             at_ms, _, ask = heappop(self._again)
-            if self.waiting.get(ask) == at_ms:
-                del self.waiting[ask]
-                self._look_again(ask)
+            if self.retries.get(ask) == at_ms:
+                del self.retries[ask]
+                self._retry(ask)
 
-    def _look_again(self, ask: PendingAsk) -> None:
+    def _retry(self, ask: PendingAsk) -> None:
         demand = self._index.find_demand(ask)
         if not ask.pending or demand is None:
             return
@@ -69,7 +69,7 @@ class BoundPreemptors:
         if ask is not None and required_node(ask.ask.tags) == node.id:
             self.changed[node] = None
 
-    def in_turn(self, interval_ms: int, now_ms: int) -> Iterator[PendingAsk]:
+    def preempting_where_reserved(self, interval_ms: int, now_ms: int) -> Iterator[PendingAsk]:
         """Those that may preempt on the node that is reserved for them, in the order of queues."""
         if not self.changed:
             return
@@ -81,10 +81,14 @@ class BoundPreemptors:
                 return  # the others stay for the next pass
             del self.changed[node]
             ask = node.reservation
-            if ask is not None and not index.reservations.held_back(node) and self.may(ask, node, interval_ms, now_ms):
+            if (
+                ask is not None
+                and not index.reservations.held_back(node)
+                and self.may_preempt(ask, node, interval_ms, now_ms)
+            ):
                 yield ask
 
-    def may(self, ask: PendingAsk, node: Node, interval_ms: int, now_ms: int) -> bool:
+    def may_preempt(self, ask: PendingAsk, node: Node, interval_ms: int, now_ms: int) -> bool:
         """An attempt is worth making; if it is too early, the ask is looked at again in time."""
         demand = self._index.find_demand(ask)
         if not ask.pending or ask.preempted_at_ms or demand is None or not node.ready or node.id in ask.refused:
@@ -95,18 +99,18 @@ class BoundPreemptors:
             return False
         refused_ms = ask.application.queue.refusals.get((items_of(ask.ask.resource), node.id, ask.ask.priority))
         if refused_ms is not None and refused_ms + interval_ms > now_ms:
-            self.wait(ask, refused_ms + interval_ms)
+            self.retry_at(ask, refused_ms + interval_ms)
             return False
         if not self._attempts_left:
-            self.wait(ask, now_ms)
+            self.retry_at(ask, now_ms)
             return False
         self._attempts_left -= 1
-        self.wait(ask, now_ms + interval_ms)  # should it be refused
+        self.retry_at(ask, now_ms + interval_ms)  # should it be refused
         return True
 
-    def wait(self, ask: PendingAsk, until_ms: int) -> None:
-        if self.waiting.get(ask, until_ms + 1) > until_ms:
-            self.waiting[ask] = until_ms
+    def retry_at(self, ask: PendingAsk, until_ms: int) -> None:
+        if self.retries.get(ask, until_ms + 1) > until_ms:
+            self.retries[ask] = until_ms
             heappush(self._again, (until_ms, ask.seq, ask))
 
 
@@ -120,4 +124,4 @@ def preempts_in_turn(
     """It had its turn among all others and found no room on its node. It may preempt now if the node was reserved for
     it, or could not be reserved because too little is left in the whole partition."""
     node = partition.nodes.get(bound_to(ask))
-    return node is not None and bound.may(ask, node, interval_ms, now_ms)
+    return node is not None and bound.may_preempt(ask, node, interval_ms, now_ms)

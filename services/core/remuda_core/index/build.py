@@ -118,4 +118,4 @@ def empty(index: PartitionIndex, leaf: LeafOrder) -> None:
             gangs.leave(gang)
     index.leaves.pop(leaf, None)
     if index.preemptors is not None:
-        index.preemptors.forget(leaf.queue)
+        index.preemptors.forget_queue(leaf.queue)

@@ -37,17 +37,17 @@ class FreedNodes:
         self._index = index
         self.nodes: dict[Node, None] = {}
 
-    def add(self, node: Node) -> None:
+    def add_node(self, node: Node) -> None:
         self.nodes[node] = None
         if len(self.nodes) > FREED_NODES:
             self.open_all()
 
-    def fit(self, demand: Demand) -> bool:
+    def any_fits(self, demand: Demand) -> bool:
         """One of them has room for it."""
         groups = (self._index.nodes.group_of(node) for node in self.nodes)
         return any(group is not None and covers(group.available, demand.need) for group in groups)
 
-    def next(self) -> AskClass | None:
+    def next_ask_class(self) -> AskClass | None:
         """The ask class of the next ask that fits a gap. None: there is no gap any more."""
         best: tuple[Rank, AskClass] | None = None
         for node in list(self.nodes):

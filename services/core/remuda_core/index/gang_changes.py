@@ -52,7 +52,7 @@ def _leave_ask_classes(index: PartitionIndex, application: Application, group: T
             by_line.setdefault(line, []).append(ask)
     for line, asks in by_line.items():
         leaf, demand = line.ask_class.leaf, line.ask_class.demand
-        line.leave({ask.ask.allocation_key for ask in asks})
+        line.remove_keys({ask.ask.allocation_key for ask in asks})
         for ask in asks:
             del index.lines[ask]
         leaf.taken(line)
@@ -65,7 +65,7 @@ def _wait_no_longer(index: PartitionIndex, gang: Gang, group: TaskGroup) -> list
     moving = [
         ask
         for line in lines.values()
-        for _, asks in line.by_turn()
+        for _, asks in line.by_priority()
         for ask in asks
         if ask.free and index.lines.get(ask) is line
     ]

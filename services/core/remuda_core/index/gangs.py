@@ -53,19 +53,19 @@ class Gang:
         """For the place of a placeholder, and for no other."""
         return ask.ask.task_group in self.waiting and not ask.ask.placeholder
 
-    def add(self, ask: PendingAsk) -> None:
+    def add_ask(self, ask: PendingAsk) -> None:
         name, want = ask.ask.task_group, (items_of(ask.ask.resource), required_node(ask.ask.tags), ask.refused)
         lines = self.waiting[name]
         line = lines.get(want)
         if line is None:
             line = lines[want] = Awaiting(self, self.application.task_groups[name])
-        line.add(ask)
+        line.add_ask(ask)
         self.leaf.index.lines[ask] = line
 
     def settle(self, name: str) -> None:
         """AsksByTurn or places of a task group came or went: find out whether it is ready, and take part or not."""
         lines = self.waiting.get(name, {})
-        for want in [want for want, line in lines.items() if line.head() is None]:
+        for want in [want for want, line in lines.items() if line.first_ask() is None]:
             del lines[want]
         if lines and self.application.task_groups[name].free:
             self.ready[name] = None
@@ -77,9 +77,11 @@ class Gang:
         else:
             leave(self)
 
-    def heads(self) -> list[PendingAsk]:
+    def first_asks(self) -> list[PendingAsk]:
         """The first ask of each line that may find a place, in the order of asks."""
-        found = [ask for name in self.ready for line in self.waiting[name].values() if (ask := line.head()) is not None]
+        found = [
+            ask for name in self.ready for line in self.waiting[name].values() if (ask := line.first_ask()) is not None
+        ]
         return sorted(found, key=lambda ask: (-ask.ask.priority, ask.seq))
 
 

@@ -173,7 +173,7 @@ class LeafOrder(QueueOrder):
 
     # What happens to asks
 
-    def add(self, ask: PendingAsk, demand: Demand, more: int) -> None:
+    def add_ask(self, ask: PendingAsk, demand: Demand, more: int) -> None:
         """`more`: the weight of what is asked in addition."""
         application = ask.application
         lines = self.lines.setdefault(application, {})
@@ -184,8 +184,8 @@ class LeafOrder(QueueOrder):
             self.index.unexplained[line] = None
             ask_class.ranking.enter(line)
             if len(lines) == 1:
-                self.asks(application)
-        line.add(ask)
+                self.application_asks(application)
+        line.add_ask(ask)
         self.index.lines[ask] = line
         self._waits_since(line.ask_class, ask)
         if self.only is None:
@@ -202,7 +202,7 @@ class LeafOrder(QueueOrder):
     def taken(self, line: ApplicationAsks) -> None:
         """An allocation was made for the first ask of a line, or an ask went: what is first may be another."""
         ask_class = line.ask_class
-        if line.head() is None:
+        if line.first_ask() is None:
             self._drop(line)
         if not ask_class.open:
             self.index.look_again(ask_class)
@@ -252,13 +252,13 @@ class LeafOrder(QueueOrder):
             self._leave(old, line)
             line.ask_class = new
             new.ranking.enter(line)
-            self._waits_since(new, line.oldest())
+            self._waits_since(new, line.oldest_ask())
             if self.only is None:
                 new.touch()
                 old.touch()
         self.enter()
 
-    def asks(self, application: Application) -> None:
+    def application_asks(self, application: Application) -> None:
         """It asks for something, maybe for the first time or again."""
         if self.stateaware_turn is not None:
             self.stateaware_turn.asks(application)

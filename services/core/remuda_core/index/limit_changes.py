@@ -35,7 +35,7 @@ def _began_running(index: PartitionIndex, application: Application) -> None:
     index.leaf_of(application).regroup(application)
     stalled = [
         node
-        for node in index.stalled.all()
+        for node in index.stalled.limits()
         if node.reservation is not None and node.reservation.application is application
     ]
     _wake_stalled(index, stalled)
@@ -44,23 +44,23 @@ def _began_running(index: PartitionIndex, application: Application) -> None:
 def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
     """They have room or a slot again: what waits there and may pass now is back."""
     for limit in limits:
-        for ask_class in index.parked.at(limit):
+        for ask_class in index.parked.blocked_at(limit):
             if ask_class.in_the_way() is not limit:
-                index.parked.leave(ask_class)
+                index.parked.unblock(ask_class)
                 ask_class.reopen()
-        _wake_stalled(index, index.stalled.at(limit))
+        _wake_stalled(index, index.stalled.blocked_at(limit))
         if index.preemptors is not None:
-            index.preemptors.wake(limit)
+            index.preemptors.wake_at(limit)
 
 
 def wake_all_stalled(index: PartitionIndex) -> None:
     """The limits they wait at may be gone."""
-    _wake_stalled(index, list(index.stalled.all()))
+    _wake_stalled(index, list(index.stalled.limits()))
 
 
 def _wake_stalled(index: PartitionIndex, nodes: list[Node]) -> None:
     for node in nodes:
-        index.stalled.leave(node)
+        index.stalled.unblock(node)
     index.reservations.wake(nodes)
 
 

@@ -27,7 +27,7 @@ def change_node(index: PartitionIndex, node: Node) -> None:
     many = index.worth_opening()
     fitting = index.closed_that_fit(group.available, many + 1)
     if len(fitting) > many:
-        index.freed_nodes.add(node)
+        index.freed_nodes.add_node(node)
     else:
         for demand in fitting:
             index.open(demand)
@@ -46,7 +46,7 @@ def _wake_bound(index: PartitionIndex, node: Node) -> None:
         if available is not None and covers(available, demand.need):
             index.open(demand)
         else:
-            index.reserving.start(demand)
+            index.reserving.start_reserving(demand)
 
 
 def _unblock(index: PartitionIndex) -> None:

@@ -90,10 +90,10 @@ class PartitionIndex:
 
     def begin_pass(self, now_ms: int, delay_ms: int) -> None:
         """`delay_ms`: age at which an ask may reserve a node."""
-        self.reservations.begin()
-        self.bound.begin(now_ms)
+        self.reservations.begin_pass()
+        self.bound.begin_pass(now_ms)
         if self.preemptors is not None:
-            self.preemptors.begin()
+            self.preemptors.begin_pass()
         self.reserving.begin_pass(now_ms, delay_ms)
 
     def next_ask_class(self) -> AskClass | None:
@@ -106,7 +106,7 @@ class PartitionIndex:
         return self._next_beside_freed_nodes(found) if self.freed_nodes.nodes else found
 
     def _next_beside_freed_nodes(self, found: AskClass | None) -> AskClass | None:
-        if found is None and (found := self.freed_nodes.next()) is not None:
+        if found is None and (found := self.freed_nodes.next_ask_class()) is not None:
             return found
         self.freed_nodes.open_all()
         return self.root.first(None)
@@ -217,7 +217,7 @@ class PartitionIndex:
         """No node fits it now. Its asks may still reserve nodes."""
         self.demands.close(demand)
         if demand.aged:
-            self.reserving.start(demand)
+            self.reserving.start_reserving(demand)
 
     def open(self, demand: Demand) -> None:
         """Some node may fit it."""
@@ -240,14 +240,14 @@ class PartitionIndex:
         """The node is reserved for an ask of this demand, which freed nodes do not serve any more."""
         demand.reserved[node] = None
         if demand.closed_in is self.demands.closed:
-            if self.freed_nodes.fit(demand):
+            if self.freed_nodes.any_fits(demand):
                 self.open(demand)
             else:
                 self.demands.open_singly(demand)
 
     def reserve_again(self, demand: Demand) -> None:
         """What kept its asks from reserving, or from preempting where they want to be, may be over."""
-        self.reserving.start(demand)
+        self.reserving.start_reserving(demand)
 
     def reserved_node_changed(self, node: Node) -> None:
         """The ask it is reserved for may preempt there by now."""
@@ -259,7 +259,7 @@ class PartitionIndex:
 
     def ask_class_gone(self, leaf: LeafOrder, ask_class: AskClass) -> None:
         demand = ask_class.demand
-        self.parked.leave(ask_class)
+        self.parked.unblock(ask_class)
         if not leaf.ask_classes:
             self.leaves.pop(leaf, None)
         demand.closed_ask_classes.pop(ask_class, None)
@@ -288,4 +288,4 @@ class PartitionIndex:
         ask_class.wait_no_more()
         ask_class.open = False
         ask_class.room = HIDDEN
-        self.parked.wait(ask_class, limit)
+        self.parked.block(ask_class, limit)

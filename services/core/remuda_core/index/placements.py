@@ -26,7 +26,7 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         leaf = ask_class.leaf
         index.nodes.book(fact.node_id, ask_class.demand)
         if not ask.free:
-            line.remove(ask)
+            line.remove_ask(ask)
             leaf.taken(line)
             preemptors = index.preemptors
             if preemptors is not None and preemptors.held:
@@ -53,7 +53,7 @@ def _place_aside(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks |
     assert isinstance(line, Awaiting), "what is allocated was in a line"
     index.nodes.place(node)
     if not ask.free:
-        line.remove(ask)
+        line.remove_ask(ask)
         preemptor_over(index, ask)
     line.gang.settle(line.group.name)
     line.gang.leaf.changed(index.weight_of(ask))

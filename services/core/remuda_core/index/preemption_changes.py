@@ -12,20 +12,20 @@ from .partition import PartitionIndex
 def add_preemptor(index: PartitionIndex, ask: PendingAsk) -> None:
     """Nothing if it may not preempt, or is bound to a node: such asks preempt in their turn."""
     if index.preemptors is not None and ask.ask.allow_preempt_other and not required_node(ask.ask.tags):
-        index.preemptors.add(ask)
+        index.preemptors.add_ask(ask)
 
 
 def preemptor_over(index: PartitionIndex, ask: PendingAsk) -> None:
     """It may have been the last repeat of an ask that may preempt."""
     if index.preemptors is not None and not ask.pending:
-        index.preemptors.over()
+        index.preemptors.count_finished()
 
 
 def add_preemptors_again(index: PartitionIndex, leaf: LeafOrder) -> None:
     """Other asks of the queue may preempt than before, or at other times."""
     if index.preemptors is None:
         return
-    index.preemptors.forget(leaf.queue)
+    index.preemptors.forget_queue(leaf.queue)
     for application in leaf.queue.applications.values():
         for ask in application.asks.values():
             if ask.pending and index.gang_of(ask) is None:
@@ -38,7 +38,7 @@ def may_preempt(index: PartitionIndex, ask: PendingAsk) -> None:
         for node_id in ask.reservations:
             index.bound.node_changed(index.partition.nodes[node_id])
     elif index.preemptors is not None:
-        index.preemptors.add(ask)
+        index.preemptors.add_ask(ask)
 
 
 def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:

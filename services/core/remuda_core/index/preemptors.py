@@ -46,17 +46,17 @@ class PreemptorGroup:
         self.seqs: list[int] = []  # a heap: the oldest first
         self.due_ms = -1  # of its entry among those that wait; -1: it has none
 
-    def add(self, ask: PendingAsk) -> None:
+    def add_ask(self, ask: PendingAsk) -> None:
         if ask.seq not in self.asks:
             heappush(self.seqs, ask.seq)
         self.asks[ask.seq] = ask
 
-    def sort_out(self) -> None:
+    def drop_finished(self) -> None:
         """Those that are over."""
         self.asks = {seq: ask for seq, ask in self.asks.items() if ask.pending}
         self.seqs = sorted(self.asks)
 
-    def head(self, index: Index) -> PendingAsk | None:
+    def first_ask(self, index: Index) -> PendingAsk | None:
         while self.seqs:
             ask = self.asks.get(self.seqs[0])
             if ask is not None and ask.pending and not ask.preempted_at_ms and not index.awaits_place(ask):
@@ -64,7 +64,7 @@ class PreemptorGroup:
             self.asks.pop(heappop(self.seqs), None)
         return None
 
-    def when_ms(self, head: PendingAsk, interval_ms: int) -> int:
+    def due_at_ms(self, head: PendingAsk, interval_ms: int) -> int:
         refused_ms = self.queue.refusals.get((self.kind.resource, "", head.ask.priority))
         first_ms = head.at_ms + preemption_delay_ms(self.queue.settings.properties)
         return first_ms if refused_ms is None else max(first_ms, refused_ms + interval_ms)
@@ -104,7 +104,7 @@ class Preemptors:
         # How many asks are known, and how many of them are over, at the most.
         self.held = self._over = 0
 
-    def add(self, ask: PendingAsk) -> None:
+    def add_ask(self, ask: PendingAsk) -> None:
         if not can_preempt(ask):
             return
         queue = ask.application.queue
@@ -121,12 +121,12 @@ class Preemptors:
             group.queue = queue
             self._by_queue.setdefault(queue, {})[kind] = None
         self.held -= len(group.asks)
-        group.add(ask)
+        group.add_ask(ask)
         self.held += len(group.asks)
         if group.due_ms > ask.at_ms and group.seqs[0] == ask.seq:  # it came back, and is older than the others
-            self._wait(group, ask.at_ms)
+            self._schedule_turn(group, ask.at_ms)
 
-    def begin(self) -> None:
+    def begin_pass(self) -> None:
         """A pass begins."""
         for kind in self._passed:
             heappush(self._ready, kind)
@@ -134,13 +134,13 @@ class Preemptors:
 
     def due_since(self, interval_ms: int, head: PendingAsk) -> int:
         """Of the ask whose turn it is."""
-        return self.groups[self._ready[0]].when_ms(head, interval_ms)
+        return self.groups[self._ready[0]].due_at_ms(head, interval_ms)
 
     def pass_over(self) -> None:
         """The ask whose turn it is does not preempt in this pass."""
         self._passed.append(heappop(self._ready))
 
-    def next(self, interval_ms: int, now_ms: int) -> PendingAsk | None:
+    def next_ask(self, interval_ms: int, now_ms: int) -> PendingAsk | None:
         """Whose turn it is. It stays so until the ask has its way, or it is refused."""
         waiting, ready = self._waiting, self._ready
         while waiting and waiting[0][0] <= now_ms:
@@ -155,63 +155,63 @@ class Preemptors:
                 heappop(ready)
                 continue
             before = len(group.asks)
-            head = group.head(self._index)
+            head = group.first_ask(self._index)
             self.held -= before - len(group.asks)
             if head is None:
-                self._forget(heappop(ready))
-            elif (limit := self._what_limits(head)) is not None:
-                self.limited.wait(heappop(ready), limit)
-            elif (when_ms := group.when_ms(head, interval_ms)) > now_ms:
+                self._forget_kind(heappop(ready))
+            elif (limit := self._limit_of(head)) is not None:
+                self.limited.block(heappop(ready), limit)
+            elif (due_at_ms := group.due_at_ms(head, interval_ms)) > now_ms:
                 heappop(ready)
-                self._wait(group, when_ms)
+                self._schedule_turn(group, due_at_ms)
             else:
                 return head
         return None
 
-    def _what_limits(self, ask: PendingAsk) -> Queue | Tracker | Application | None:
+    def _limit_of(self, ask: PendingAsk) -> Queue | Tracker | Application | None:
         """Nothing may be preempted for what could not be allocated then."""
         if self._index.holds_back(ask.application):
             return ask.application
         return limit_of(ask)
 
-    def over(self) -> None:
+    def count_finished(self) -> None:
         """An ask that may be known here is over. When they outnumber the others they go: one that waits for long must
         not hold on to all that came after it."""
         self._over += 1
         if 2 * self._over <= self.held + LEFTOVERS:
             return
         for group in self.groups.values():
-            group.sort_out()
+            group.drop_finished()
         self.held, self._over = sum(len(group.asks) for group in self.groups.values()), 0
         for kind in [kind for kind, group in self.groups.items() if not group.asks]:
-            self.limited.leave(kind)
-            self._forget(kind)
+            self.limited.unblock(kind)
+            self._forget_kind(kind)
         self._sift()
 
     def _sift(self) -> None:
         self._ready = sorted({kind for kind in self._ready if kind in self.groups})
-        self._waiting = sorted({entry for entry in self._waiting if self._stands(*entry)})
+        self._waiting = sorted({entry for entry in self._waiting if self._is_current(*entry)})
 
-    def _stands(self, due_ms: int, kind: PreemptorKind) -> bool:
+    def _is_current(self, due_ms: int, kind: PreemptorKind) -> bool:
         group = self.groups.get(kind)
         return group is not None and group.due_ms == due_ms
 
-    def wake(self, limit: Queue | Tracker | Application) -> None:
+    def wake_at(self, limit: Queue | Tracker | Application) -> None:
         """Who waits there may go on."""
-        for kind in self.limited.at(limit):
-            self._go_on(kind)
+        for kind in self.limited.blocked_at(limit):
+            self._make_ready(kind)
 
     def wake_application(self, application: Application) -> None:
         """Other limits stand in its way, or none."""
         for kind in self._alone.get(application.id, ()):
             if kind in self.limited:
-                self._go_on(kind)
+                self._make_ready(kind)
 
-    def _go_on(self, kind: PreemptorKind) -> None:
-        self.limited.leave(kind)
+    def _make_ready(self, kind: PreemptorKind) -> None:
+        self.limited.unblock(kind)
         heappush(self._ready, kind)
 
-    def _forget(self, kind: PreemptorKind) -> None:
+    def _forget_kind(self, kind: PreemptorKind) -> None:
         group = self.groups.pop(kind)
         self.held -= len(group.asks)
         self._unlist(group)
@@ -227,18 +227,18 @@ class Preemptors:
         if not others:
             del self._by_queue[group.queue]
 
-    def forget(self, queue: Queue) -> None:
+    def forget_queue(self, queue: Queue) -> None:
         """All its asks. What is ready or waits is found out when it comes up."""
         for kind in list(self._by_queue.get(queue, ())):
-            self.limited.leave(kind)
-            self._forget(kind)
+            self.limited.unblock(kind)
+            self._forget_kind(kind)
         if len(self._ready) + len(self._waiting) > 4 * len(self.groups) + LEFTOVERS:
             self._sift()
 
-    def _wait(self, group: PreemptorGroup, due_ms: int) -> None:
+    def _schedule_turn(self, group: PreemptorGroup, due_ms: int) -> None:
         group.due_ms = due_ms
         heappush(self._waiting, (due_ms, group.kind))
 
-    def known(self) -> set[int]:
+    def known_seqs(self) -> set[int]:
         """The age of every ask that has or will have a turn, for `check`."""
         return {ask.seq for group in self.groups.values() for ask in group.asks.values() if ask.pending}

@@ -48,17 +48,17 @@ class Reservations:
         # The same by standing, as far as this pass has worked it out. Within a pass nobody's standing gets better: what
         # is placed only adds to shares. So who comes up first is asked again where he stands, and moved back if that is
         # further behind.
-        self._own: list[tuple[Rank, Node]] | None = None
+        self._on_own_node: list[tuple[Rank, Node]] | None = None
         self._elsewhere: list[tuple[Rank, Node]] | None = None
 
-    def begin(self) -> None:
+    def begin_pass(self) -> None:
         """A pass begins: commands may have changed every standing."""
-        self._own = self._elsewhere = None
+        self._on_own_node = self._elsewhere = None
 
     def node_changed(self, node: Node) -> None:
         """The ask it is reserved for may fit it by now."""
         self.changed[node] = None
-        self._own = None
+        self._on_own_node = None
         self._index.reserved_node_changed(node)
 
     def demand_opened(self, demand: Demand) -> None:
@@ -66,20 +66,20 @@ class Reservations:
         self.opened[demand] = None
         self._elsewhere = None
 
-    def next(self) -> tuple[Node, Node] | None:
+    def next_placement(self) -> tuple[Node, Node] | None:
         """(reserved node, where its ask is placed) of the first, in the order of queues, that can be placed."""
         if self.changed or self.opened:
             self._index.measure()  # who stands where depends on the partition's total
-        if self.changed and (reserved := self._next_own()) is not None:
+        if self.changed and (reserved := self._next_on_own_node()) is not None:
             return reserved, reserved
         return self._next_elsewhere() if self.opened else None
 
-    def _next_own(self) -> Node | None:
-        if self._own is None:
-            self._own = [(self.ask_rank(node), node) for node in self.changed if self._fits(node)]
-            heapify(self._own)
-        while (reserved := self._first(self._own)) is not None:
-            heappop(self._own)
+    def _next_on_own_node(self) -> Node | None:
+        if self._on_own_node is None:
+            self._on_own_node = [(self.ask_rank(node), node) for node in self.changed if self._fits(node)]
+            heapify(self._on_own_node)
+        while (reserved := self._first_in(self._on_own_node)) is not None:
+            heappop(self._on_own_node)
             self.changed.pop(reserved, None)
             if self._fits(reserved) and not self.held_back(reserved):
                 return reserved
@@ -93,7 +93,7 @@ class Reservations:
             found = [node for demand in self.opened if demand.open for node in demand.reserved]
             self._elsewhere = [(self.ask_rank(node), node) for node in found if not self.held_back(node)]
             heapify(self._elsewhere)
-        while (reserved := self._first(self._elsewhere)) is not None:
+        while (reserved := self._first_in(self._elsewhere)) is not None:
             demand = self._index.demand_of(reserved.reservation)  # type: ignore[arg-type]
             if demand.open and not self.held_back(reserved):
                 if (node := self._best(demand)) is not None:
@@ -103,7 +103,7 @@ class Reservations:
         self.opened.clear()
         return None
 
-    def _first(self, heap: list[tuple[Rank, Node]]) -> Node | None:
+    def _first_in(self, heap: list[tuple[Rank, Node]]) -> Node | None:
         """Of those that are still reserved; it stays in the heap."""
         while heap:
             ask_rank, node = heap[0]
@@ -146,7 +146,7 @@ class Reservations:
         assert ask is not None, "only reserved nodes are looked at"
         limit = limit_of(ask)
         if limit is not None:
-            self._index.stalled.wait(node, limit)
+            self._index.stalled.block(node, limit)
             return True
         queue = full_queue(ask)
         if queue is not None:

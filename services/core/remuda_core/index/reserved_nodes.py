@@ -28,7 +28,7 @@ def unreserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
     demand.reserved.pop(node, None)
     index.reservations.changed.pop(node, None)
     index.bound.changed.pop(node, None)
-    index.stalled.leave(node)
+    index.stalled.unblock(node)
     for order in map(index.order_of, ask.application.queue.path_to_root):
         if order is not None:
             order.stalled.pop(node, None)

@@ -31,8 +31,8 @@ class ReservingDemands:
         # Closed demands that found no node to reserve; that want more than is left in the whole partition; and that a
         # pass had no work left for.
         self._without_node: dict[Demand, None] = {}
-        self._beyond_total: dict[Demand, None] = {}
-        self._postponed: dict[Demand, None] = {}
+        self._exceeding_total: dict[Demand, None] = {}
+        self._deferred: dict[Demand, None] = {}
         self._work_left = 0  # in node groups to be looked at
 
     def begin_pass(self, now_ms: int, delay_ms: int) -> None:
@@ -42,9 +42,9 @@ class ReservingDemands:
             ask_class = heappop(self._aging)[-1]
             if ask_class.ranking.members:
                 self._has_aged(ask_class)
-        postponed, self._postponed = self._postponed, {}
-        for demand in postponed:
-            self.start(demand)
+        deferred, self._deferred = self._deferred, {}
+        for demand in deferred:
+            self.start_reserving(demand)
 
     # Age
 
@@ -85,7 +85,7 @@ class ReservingDemands:
         if not ask_class.aged:
             ask_class.aged = True
             ask_class.demand.aged += 1
-        self.start(ask_class.demand)
+        self.start_reserving(ask_class.demand)
         if not ask_class.open:
             self.look_again(ask_class)
 
@@ -96,7 +96,7 @@ class ReservingDemands:
 
     # Reserving, or waiting to
 
-    def start(self, demand: Demand) -> None:
+    def start_reserving(self, demand: Demand) -> None:
         """What kept the demand from reserving may be over. Does nothing if it is open, reserves already, fits no node
         that could ever come, or none of its asks is old enough."""
         if demand.open or demand.reserving or not demand.possible or not demand.aged:
@@ -111,14 +111,14 @@ class ReservingDemands:
         if all(amount <= total.get(name, 0) - allocated.get(name, 0) for name, amount in demand.items):
             return True
         self._demands.end_reserving(demand)
-        self._beyond_total[demand] = None
+        self._exceeding_total[demand] = None
         return False
 
     def closest_node(self, demand: Demand) -> Node | None:
         """The node to reserve. None: there is none, or this pass has spent its work."""
         if self._work_left <= 0:
             self._demands.end_reserving(demand)
-            self._postponed[demand] = None
+            self._deferred[demand] = None
             return None
         node, looked_at = self._nodes.closest(demand)
         self._work_left -= looked_at
@@ -130,19 +130,19 @@ class ReservingDemands:
     def wait_no_more(self, demand: Demand) -> None:
         """It is open, or reserves again."""
         self._without_node.pop(demand, None)
-        self._beyond_total.pop(demand, None)
+        self._exceeding_total.pop(demand, None)
 
     def remove(self, demand: Demand) -> None:
         """No ask has it any more."""
         self.wait_no_more(demand)
-        self._postponed.pop(demand, None)
+        self._deferred.pop(demand, None)
 
     def node_gained_room(self, capacity: Vector) -> None:
         """Some of those that found no node may reserve this one."""
         for demand in list(islice(self._without_node, RESERVATION_WAKES)):
             if covers(capacity, demand.need):
-                self.start(demand)
+                self.start_reserving(demand)
 
     def total_gained_room(self) -> None:
-        for demand in list(islice(self._beyond_total, RESERVATION_WAKES)):
-            self.start(demand)
+        for demand in list(islice(self._exceeding_total, RESERVATION_WAKES)):
+            self.start_reserving(demand)

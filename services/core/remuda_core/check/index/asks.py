@@ -78,10 +78,10 @@ def _lines(ask_class: AskClass, index: PartitionIndex) -> dict[str, list[Pending
 def asks_of(line: AsksByTurn, index: PartitionIndex) -> Iterator[PendingAsk]:
     """In the order in which the line gives them out."""
     seen: set[int] = set()
-    head = line.head()
-    over = sum(1 for _, asks in line.by_turn() for ask in asks if not ask.free)
+    head = line.first_ask()
+    over = sum(1 for _, asks in line.by_priority() for ask in asks if not ask.free)
     assert line.withdrawn == over, f"a line knows of {line.withdrawn} asks that were withdrawn, counted anew {over}"
-    for priority, asks in line.by_turn():
+    for priority, asks in line.by_priority():
         for ask in asks:
             assert not ask.free or index.lines.get(ask) is line, (
                 f"{ask.ask.allocation_key} stands in a line it has left"

@@ -68,7 +68,7 @@ def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
     """Whoever may preempt others has or will have a turn."""
     if index.preemptors is None:
         return
-    known = index.preemptors.known()
+    known = index.preemptors.known_seqs()
     for application in partition.applications.values():
         for key, ask in application.asks.items():
             willing = ask.ask.allow_preempt_other and not required_node(ask.ask.tags)

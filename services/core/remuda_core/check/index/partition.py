@@ -32,7 +32,7 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
     check_demands(partition, index, ask_classes)
     check_preemptors(partition, index)
     check_entries(partition, index)
-    assert index.parked.all().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
+    assert index.parked.limits().keys() <= set(ask_classes), f"{partition.name}: ask classes are parked that are gone"
     if not index.shares_are_stale:
         for queue, leaf in leaves.items():
             check_leaf_ranks(queue, leaf)

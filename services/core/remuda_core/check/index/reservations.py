@@ -13,7 +13,7 @@ def _check_bound(ask: PendingAsk, node: Node, fits: bool, stalled: bool, index: 
     """One that the node it is bound to is reserved for may preempt there, or will be looked at when it may."""
     if fits or not node.ready or node.id in ask.refused or not ask.pending or ask.preempted_at_ms:
         return
-    known = stalled or node in index.bound.changed or ask in index.bound.waiting
+    known = stalled or node in index.bound.changed or ask in index.bound.retries
     assert known, f"{ask.application.id}/{ask.ask.allocation_key}: will never preempt others on {node.id}"
 
 
