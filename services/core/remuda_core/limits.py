@@ -173,6 +173,10 @@ LAST_STATES: Final = 24
 NODE_GROUPS_KEPT: Final = 1_024
 WAYS_KEPT: Final = 16_384
 
+# So many needs have a bit each in what is kept of every group of nodes: a cluster has asks of some hundred shapes, and
+# ANDs of integers of this length still cost little more than of short ones.
+NEEDS_KEPT: Final = 256
+
 # In so many ways (order of the names, names with 0) of writing the same resource an index finds it at once.
 WRITINGS: Final = 8
 

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remuda_core.index import fit_tree
+from remuda_core.index import needs as needs_module
 from remuda_core.index.fit_list import HIDDEN, FitList, Rank, Vector, covers
+from remuda_core.index.fit_tree import FitTree
 from remuda_core.index.lazy_ranking import Entry, LazyRanking
 from remuda_core.index.node_groups import Demand, NodeEntry, NodeGroup
 from remuda_core.index.nodes import NodeIndex
@@ -76,6 +79,68 @@ def test_fit_list_knows_ties(rooms: list[Vector], need: Vector) -> None:
     if found is not None:
         behind = sorted(item.wanted for item in items if item.wanted > found.wanted)
         assert order.tied() == bool(behind and behind[0][0] == found.wanted[0])
+
+
+# FitTree
+
+
+def covering(items: list[Item], need: Vector, start: Rank = ()) -> Item | None:
+    return best([item for item in items if item.wanted >= start], need)
+
+
+@given(st.integers(0, 10**9), st.sampled_from((10, 100, 1_500)), st.sampled_from((3, 12)), st.sampled_from((2, 4)))
+def test_a_fit_tree_finds_what_looking_everywhere_finds(seed: int, steps: int, most: int, width: int) -> None:
+    """Enough items for several levels."""
+    search_everywhere(seed, steps, most, width)
+
+
+@given(st.integers(0, 10**9), st.sampled_from((3, 12)), st.sampled_from((2, 4)))
+def test_a_fit_tree_with_few_bits_finds_what_looking_everywhere_finds(seed: int, most: int, width: int) -> None:
+    """So few that needs take them from each other all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(needs_module, "NEEDS_KEPT", 6)
+        patch.setattr(fit_tree, "NEEDS_KEPT", 6)
+        patch.setattr(fit_tree, "WORTH_RENEWING", 0.1)
+        patch.setattr(fit_tree, "MOST_CHILDREN", 8)
+        search_everywhere(seed, 400, most, width)
+
+
+def search_everywhere(seed: int, steps: int, most: int, width: int) -> None:
+    """Comings, goings, hidings and new ranks, and needs."""
+    random = Random(seed)
+    order: FitTree[Item] = FitTree(width)
+    items = [Item((0.5, -n), tuple(random.randint(-1, most) for _ in range(width))) for n in range(steps // 3)]
+    for _ in order.fill([(item.wanted, item) for item in sorted(items, key=lambda item: item.wanted)]):
+        pass
+    comings = random.choice((0.3, 0.5))
+    for number in range(steps):
+        what = random.random()
+        if what < comings or not items:
+            room = tuple(random.randint(-1, most) for _ in range(width))
+            item = Item((random.choice((0, 1, random.random())), number), room)
+            items.append(item)
+            order.put(item, item.wanted)
+        elif what < 0.6:
+            item = items.pop(random.randrange(len(items)))
+            order.remove(item)
+        elif what < 0.65:
+            random.choice(items).room = HIDDEN
+        elif what < 0.75:
+            item = random.choice(items)
+            order.remove(item)
+            item.room, item.wanted = tuple(random.randint(-1, most) for _ in range(width)), (random.random(), number)
+            order.put(item, item.wanted)
+        else:
+            need = tuple(random.randint(0, most) for _ in range(width))
+            start = random.choice(((), (random.random(),), random.choice(items).wanted))
+            found = order.first(need, start)
+            assert found is covering(items, need, start)
+            if found is not None:
+                listed = sorted(item.wanted for item in items if item.rank is not None and item.wanted > found.wanted)
+                assert order.tied() == bool(listed and listed[0][0] == found.wanted[0])
+    for item in items:
+        order.remove(item)
+    assert order.size == 0 and order.first((-1,) * width) is None
 
 
 # LazyRanking

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from .. import limits
 from ..index.index import Index
-from ..index.nodes import WORTH_LOOKING_BACK
 from ..state import State
 
 # A class of values: they hold what came through the door, which has bounds of its own, and never change.
@@ -51,6 +50,7 @@ EXCLUDED: Final = {
         ("Queue.path_to_root", "Queue.ancestors_usage", "Application.trackers", "Application.application_limits"), TREE
     ),
     "AskClass.admission": TREE,
+    "FitTree._found": "as long as the tree is deep",
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
 }
 
@@ -63,7 +63,10 @@ EACH: Final = {
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
     "Demands._by_spelling": limits.LEFTOVERS,
     "Demand.writings": limits.WRITINGS,
-    "NodeIndex._filled": 2 * WORTH_LOOKING_BACK,
+    "FitTree._bits": 4 * limits.NEEDS_KEPT + 1,
+    "Needs._bits": limits.NEEDS_KEPT,
+    "Needs._free": limits.NEEDS_KEPT,
+    **dict.fromkeys(("Needs._levels", "Needs._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION),
 }
 # Amounts that change.
 SUMS: Final = frozenset(

@@ -130,6 +130,14 @@ class FitList(Generic[T]):
         self.put(item, rank)
         return False
 
+    def front(self) -> T | None:
+        """The item of the lowest rank that is not hidden. What is hidden before it is unlisted."""
+        while items := self._blocks[0].items:
+            if items[0].room is not HIDDEN:
+                return items[0]
+            self.remove(items[0])
+        return None
+
     def first(self, need: Vector, start: Rank = ()) -> T | None:
         """The item of the lowest rank, from `start` on, that has room."""
         begin = skip = 0

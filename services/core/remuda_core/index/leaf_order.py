@@ -8,7 +8,7 @@ An ask class that a limit stands in the way of is parked there by the index unti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from operator import neg
 from typing import Any, Protocol
 
@@ -115,21 +115,27 @@ class LeafOrder(QueueOrder):
             elif not only.limited or self._passes(only):
                 return only
             return None
-        negated_headroom = negated_headroom or self.index.no_limits
+        if negated_headroom is None:
+            return self._first_open(self.index.no_limits, self.order.front)
         ask_class = self.found
         if (
-            ask_class is None
-            or not covers(ask_class.room, negated_headroom)
-            or not covers(negated_headroom, self.found_under)
+            ask_class is not None
+            and covers(ask_class.room, negated_headroom)
+            and covers(negated_headroom, self.found_under)
+            and ask_class.demand.live
+            and (not ask_class.limited or self._passes(ask_class))
         ):
-            ask_class = self.order.first(negated_headroom)
-        while ask_class is not None:
+            self.found_under = negated_headroom
+            return ask_class
+        return self._first_open(negated_headroom, lambda: self.order.first(negated_headroom))
+
+    def _first_open(self, negated_headroom: Vector, search: Callable[[], AskClass | None]) -> AskClass | None:
+        while (ask_class := search()) is not None:
             if not ask_class.demand.live:
                 ask_class.close()
             elif not ask_class.limited or self._passes(ask_class):
                 self.found, self.found_under = ask_class, negated_headroom
                 return ask_class
-            ask_class = self.order.first(negated_headroom)
         return None
 
     def first_closed(self, room: Vector) -> AskClass | None:

@@ -136,7 +136,20 @@ class NodeGroup:
     """Its nodes by ID. Most come in that order and wait in a plain line; the others in a heap. Who left is found out at
     the front."""
 
-    __slots__ = ("after", "available", "capacity", "front", "line", "number", "others", "rank", "room", "score", "size")
+    __slots__ = (
+        "after",
+        "available",
+        "capacity",
+        "front",
+        "line",
+        "lone",
+        "number",
+        "others",
+        "rank",
+        "room",
+        "score",
+        "size",
+    )
 
     def __init__(self, number: int, capacity: Vector, available: Vector, score: float) -> None:
         self.number = number
@@ -148,6 +161,8 @@ class NodeGroup:
         self.front = 0
         self.others: list[NodeEntry] = []
         self.after: dict[Demand, NodeGroup] = {}  # where an allocation of a demand takes a node of this group
+        # One node began it and is in it, and no other was; no way leads here.
+        self.lone = True
         # Its place in the list of groups: by score, then by a node ID that is its first or was; hidden while it is
         # empty.
         self.rank: Rank | None = None
@@ -160,6 +175,7 @@ class NodeGroup:
         if self.size == 1:
             line.append(node)
             return True
+        self.lone = False
         if len(line) - self.front + len(self.others) > 2 * self.size + LEFTOVERS:
             heappush(self.others, node)
             self._tidy()
@@ -173,6 +189,7 @@ class NodeGroup:
     def hide(self) -> None:
         """Its last node has left."""
         self.room = HIDDEN
+        self.lone = False
         self.line.clear()
         self.others.clear()
         self.front = 0

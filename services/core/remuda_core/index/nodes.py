@@ -16,14 +16,13 @@ from operator import itemgetter, sub
 from ..limits import NODE_GROUPS_KEPT, WAYS_KEPT
 from ..rules.resource import Resource
 from ..state import Node, Partition
-from .fit_list import FitList, Rank, Vector, covers
+from .fit_list import Rank, Vector, covers
+from .fit_tree import FitTree
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .scores import score_of
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
-# How many changes a demand catches up with; beyond that it looks from the start.
-WORTH_LOOKING_BACK = 128
 
 
 class NodeIndex:
@@ -40,10 +39,8 @@ class NodeIndex:
         self._groups: dict[tuple[Vector, Vector], NodeGroup] = {}
         self._numbers = 0
         self._ways = 0  # from a group to another
-        self._order: FitList[NodeGroup] = FitList(len(names))
-        # The groups that were last filled, or got another first node, and how many there ever were.
-        self._filled: list[NodeGroup] = []
-        self._filled_ever = 1
+        self._order: FitTree[NodeGroup] = FitTree(len(names))
+        self._filled_ever = 1  # how often a group was filled, or got another first node
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:
         """With all nodes, in the order of their IDs. Yields after each. The groups are listed at the end: that takes a
@@ -51,7 +48,7 @@ class NodeIndex:
         for node in nodes:
             entry = self._entry(node)
             if node.candidate:
-                entry.group = group = self._group_for(node)
+                entry.group = group = self._group_for(entry)
                 group.add(entry)
             yield
         for group in self._groups.values():
@@ -77,14 +74,16 @@ class NodeIndex:
 
     def place(self, node: Node) -> NodeGroup | None:
         """Put the node where its capacity, available and state say; None if nothing may be placed on it."""
-        group = self._group_for(node) if node.candidate else None
-        self._move(self._entry(node), group)
+        entry = self._entry(node)
+        group = self._group_for(entry) if node.candidate else None
+        if group is None or group is not entry.group:
+            self._move(entry, group)
         return group
 
-    def _group_for(self, node: Node) -> NodeGroup:
+    def _group_for(self, entry: NodeEntry) -> NodeGroup:
         """Where its capacity and available say."""
-        capacity = self.vector(node.capacity)
-        return self._group(capacity, self._less_taken(capacity, node))
+        capacity = self.vector(entry.node.capacity)
+        return self._group(entry, capacity, self._less_taken(capacity, entry.node))
 
     def withdraw(self, node: Node) -> None:
         """Nothing is placed on it any more."""
@@ -115,9 +114,12 @@ class NodeIndex:
             return
         after = group.after.get(demand)
         if after is None:
-            after = self._group(group.capacity, tuple(map(sub, group.available, demand.need)))
-            if not demand.refused:  # of those there may be any number, and they do not last
+            after = self._group(entry, group.capacity, tuple(map(sub, group.available, demand.need)))
+            if after is group:
+                return
+            if not group.lone and not demand.refused:  # of those there may be any number, and they do not last
                 group.after[demand] = after
+                after.lone = False
                 demand.ways.append(group)
                 self._ways += 1
                 if self._ways > 8 * len(self._nodes) + WAYS_KEPT:
@@ -145,10 +147,7 @@ class NodeIndex:
 
     def _begun(self, group: NodeGroup, node: NodeEntry) -> None:
         """The group has another first node."""
-        self._filled.append(group)
         self._filled_ever += 1
-        if len(self._filled) > 2 * WORTH_LOOKING_BACK:
-            del self._filled[:WORTH_LOOKING_BACK]
         group.room = group.available
         rank = group.rank
         if rank is None or node.id < rank[1]:
@@ -168,7 +167,8 @@ class NodeIndex:
             if best is not None:
                 return best.first().node  # nothing better came
         order, need = self._order, demand.need
-        start = demand.start if demand.seen == self._filled_ever else self._start(demand)
+        start = demand.start if demand.seen == self._filled_ever else ()
+        demand.seen = self._filled_ever
         while (group := order.first(need, start)) is not None:
             node, rank, tied = group.first(), group.rank, order.tied()
             assert rank is not None, "what was found is listed"
@@ -207,19 +207,6 @@ class NodeIndex:
                 best, best_score = fine, group.score
             start = (*rank, 0)  # right behind it
         return best.node if best is not None else None
-
-    def _start(self, demand: Demand) -> Rank:
-        """Where to look for room: nothing before it has any. That was so when the demand was last looked for; since
-        then only groups that were filled can have changed it."""
-        behind = self._filled_ever - demand.seen
-        demand.seen = self._filled_ever
-        if behind > len(self._filled):
-            return ()
-        start, need = demand.start, demand.need
-        for group in self._filled[-behind:]:
-            if group.rank is not None and group.rank < start and covers(group.room, need):
-                start = group.rank
-        return start
 
     def closest(self, demand: Demand) -> tuple[Node | None, int]:
         """The candidate that lacks least of what the demand wants, of those large enough for it; among equals the one
@@ -274,16 +261,24 @@ class NodeIndex:
             group.after.clear()
         self._ways = 0
 
-    def _group(self, capacity: Vector, available: Vector) -> NodeGroup:
+    def _group(self, entry: NodeEntry, capacity: Vector, available: Vector) -> NodeGroup:
+        """The group of the nodes that are like that. Where the node is alone in its group and there is none like that,
+        its own becomes it."""
         key = (capacity, available)
         group = self._groups.get(key)
         if group is None:
+            score, left = self._score(capacity, available, self._weights), entry.group
+            if left is not None and left.lone:
+                del self._groups[left.capacity, left.available]
+                left.capacity, left.available, left.room, left.score = capacity, available, available, score
+                self._groups[key] = left
+                self._filled_ever += 1
+                self._order.move(left, (score, entry.id, left.number))
+                return left
             if len(self._groups) > 4 * len(self._nodes) + NODE_GROUPS_KEPT:
                 self._trim()
             self._numbers += 1
-            group = self._groups[key] = NodeGroup(
-                self._numbers, capacity, available, self._score(capacity, available, self._weights)
-            )
+            group = self._groups[key] = NodeGroup(self._numbers, capacity, available, score)
         return group
 
     def groups(self) -> dict[tuple[Vector, Vector], set[str]]:
