@@ -1,5 +1,4 @@
-"""What every service process does around its `main`: settings, logging, health pages, traces, signals, the exit
-code."""
+"""Runs the `main` of a service as a process: settings, logging, health pages, traces, signals, the exit code."""
 
 from remuda_bus.process.logs import configure_logging
 from remuda_bus.process.run import GC_THRESHOLDS, run

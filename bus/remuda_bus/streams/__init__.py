@@ -1,1 +1,1 @@
-"""What services do with streams beyond single verbs: ordered appends, split requests, checks of the history."""
+"""Operations on streams that take several verbs of the bus: ordered appends, split requests, history checks."""

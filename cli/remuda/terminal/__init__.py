@@ -1,1 +1,1 @@
-"""What commands share at the terminal: output, figures, arguments, signals, exit codes."""
+"""The terminal side of all commands: output, figures, arguments, signals, exit codes."""

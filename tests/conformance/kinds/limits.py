@@ -15,7 +15,7 @@ class LimitsHold(Kind):
 
     A user or group never uses more of a queue than its limit allows, per resource, in every queue up to root. The
     reference lets several combinations exceed a limit: limits that do not name every resource, limits on several
-    levels, wildcards beside named users. What exceeded a limit also corrupts the sums of later decisions.
+    levels, wildcards beside named users. Usage above a limit also corrupts the sums of later decisions.
     """
 
     golden = "limits.txt: A limit names what it limits, and limits that exactly"
