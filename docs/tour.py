@@ -1,8 +1,8 @@
-"""Writes the walks of tour.md: which functions a request, a change, a preemption and a failover pass through.
+"""Writes the tables of tour.md: the functions that a walk passes through, and the places that an addition changes.
 
     python -m docs.tour [--check]
 
-A walk names functions as `module:qualified name`. This script imports each of them, so a walk with a function that is
+A table names functions as `module:qualified name`. This script imports each of them, so a table with a function that is
 gone cannot be written. tests/integration/test_tour.py runs the walks and compares them with what is called.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import sys
 from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
@@ -302,6 +303,49 @@ FAILOVER: Walk = (
     ),
 )
 
+# An addition changes these places, in this order. A place is a `module:name`, or the path of a file.
+PLACEMENT_RULE = (
+    Hop("remuda_config.rules.placement:RULES", "add the name, so that `queues.yaml` may use it"),
+    Hop(
+        "remuda_config.rules.placement:_check_rule",
+        "only if the rule needs a `value`: yield a problem where it is missing, with its path",
+    ),
+    Hop(
+        "remuda_core.rules.placement:place",
+        "below it: derive the name of the queue from the application (`Applicant`); None if the rule does not match."
+        " Filter, parent rule, access and creation are the same for all rules",
+    ),
+    Hop("docs/semantics.md", "section 5: add the rule to the table; so the core and the tests can refer to it"),
+    Hop("docs/configuration.md", "add the name to the values of a rule's `name`"),
+    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `PlacementRule.name`; the field is a text"),
+    Hop(
+        "tests/golden/scenarios/placement.txt",
+        "add a scenario: an application that the rule places, and one it does not",
+    ),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ARGS=--write`"),
+    Hop("CHANGELOG.md", "add a line"),
+)
+
+NODE_SCORE = (
+    Hop("remuda_config.verify:NODE_SORT_POLICIES", "add the name, so that `nodesortpolicy.type` may have it"),
+    Hop(
+        "remuda_core.index.nodes:NodeIndex",
+        "compute the score from the capacity and the available amounts of a node. The lowest score is best",
+    ),
+    Hop("tests.property.oracle:score", "compute the same score slowly; the storms compare the two"),
+    Hop("tests.property.storm:Storm", "let storms draw the new policy, where they draw `fair` or `binpacking`"),
+    Hop("docs/semantics.md", "section 10: define which node is best"),
+    Hop("docs/configuration.md", "add the name to the values of `nodesortpolicy.type`"),
+    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `NodeSortPolicy.type`; the field is a text"),
+    Hop(
+        "tests/golden/scenarios/nodes.txt",
+        "add a scenario: `partition default nodesort=NAME`, and where asks are placed",
+    ),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ARGS=--write`"),
+    Hop("CHANGELOG.md", "add a line"),
+)
+
+ADDITIONS = {"placement rule": PLACEMENT_RULE, "node score": NODE_SCORE}
 WALKS = {"ask": ASK, "configuration": CONFIGURATION, "preemption": PREEMPTION, "failover": FAILOVER}
 
 
@@ -337,7 +381,7 @@ def identifier(process: str) -> str:
 
 
 def table(walk: Walk) -> str:
-    lines = ["| | process | file | function | which |", "|---|---|---|---|---|"]
+    lines = ["| | process | file | function | what it does |", "|---|---|---|---|---|"]
     number = 0
     for leg in walk:
         for place, hop in enumerate(leg.hops):
@@ -355,8 +399,37 @@ def link(hop: Hop) -> str:
     return f"[{shown}](../{path.as_posix()})"
 
 
+def places(addition: tuple[Hop, ...]) -> str:
+    """A table of the places. Raises FileNotFoundError, ImportError or AttributeError where there is no such place."""
+    lines = ["| | file | name | what to do |", "|---|---|---|---|"]
+    for number, (place, what) in enumerate(addition, 1):
+        path, name = file_of(place), place.partition(":")[2]
+        lines.append(f"| {number} | [{path}]({target(path)}) | {f'`{name}`' if name else ''} | {what} |")
+    return "\n".join(lines) + "\n"
+
+
+def file_of(place: str) -> str:
+    """The file of a place, from the root."""
+    module, _, name = place.partition(":")
+    if not name:
+        return (ROOT / place).resolve(strict=True).relative_to(ROOT).as_posix()
+    pkgutil.resolve_name(place)
+    file = sys.modules[module].__file__
+    assert file is not None, f"{module} is a file"
+    return Path(file).resolve().relative_to(ROOT).as_posix()
+
+
+def target(path: str) -> str:
+    """A link from tour.md to a file."""
+    return path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}"
+
+
+def sections() -> dict[str, str]:
+    """By marker."""
+    written = {name: section(walk) for name, walk in WALKS.items()}
+    written |= {name: places(addition) for name, addition in ADDITIONS.items()}
+    return {f"<!-- written by docs/tour.py: {name} -->": text for name, text in written.items()}
+
+
 if __name__ == "__main__":
-    main(
-        Path(__file__).with_name("tour.md"),
-        {f"<!-- written by docs/tour.py: {name} -->": section(walk) for name, walk in WALKS.items()},
-    )
+    main(Path(__file__).with_name("tour.md"), sections())

@@ -187,10 +187,15 @@ async def test_a_failover(server: NatsServer) -> None:
                 await asyncio.gather(placed(rm, "k1"), until_walked(tour.FAILOVER, calls))
 
 
-def test_the_document_has_these_walks() -> None:
+def test_the_document_has_these_tables() -> None:
     document = (ROOT / "docs/tour.md").read_text()
-    sections = {f"<!-- written by docs/tour.py: {name} -->": tour.section(walk) for name, walk in tour.WALKS.items()}
-    assert replaced(document, sections) == document, "`make docs` writes it"
+    assert replaced(document, tour.sections()) == document, "`make docs` writes it"
+
+
+def test_a_place_that_is_gone_is_found() -> None:
+    for gone in ("remuda_config.verify:POLICIES", "docs/walks.md"):
+        with pytest.raises((AttributeError, FileNotFoundError)):
+            tour.file_of(gone)
 
 
 @pytest.mark.parametrize("gone", ["remuda_core.decide:decided", "remuda_core.judge:decide", "remuda_core.core:Core"])
