@@ -322,6 +322,7 @@ PLACEMENT_RULE = (
         "tests/golden/scenarios/placement.txt",
         "add a scenario: an application that the rule places, and one it does not",
     ),
+    Hop("tests/golden/scenarios/queues_yaml.txt", "add the name to the problem of an unknown rule, which lists all names"),
     Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ARGS=--write`"),
     Hop("CHANGELOG.md", "add a line"),
 )
@@ -341,6 +342,7 @@ NODE_SCORE = (
         "tests/golden/scenarios/nodes.txt",
         "add a scenario: `partition default nodesort=NAME`, and where asks are placed",
     ),
+    Hop("tests/golden/scenarios/queues_yaml.txt", "add the name to the problem of an unknown policy, which lists all names"),
     Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ARGS=--write`"),
     Hop("CHANGELOG.md", "add a line"),
 )
