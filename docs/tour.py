@@ -311,9 +311,9 @@ PLACEMENT_RULE = (
         "only if the rule needs a `value`: yield a problem where it is missing, with its path",
     ),
     Hop(
-        "remuda_core.rules.placement:place",
-        "below it: derive the name of the queue from the application (`Applicant`); None if the rule does not match."
-        " Filter, parent rule, access and creation are the same for all rules",
+        "remuda_core.rules.placement_rules:RULES",
+        "add the name, and a function that derives the name of the queue from the application (`Applicant`) and returns"
+        " None if the rule does not match. Filter, parent rule, access and creation are the same for all rules",
     ),
     Hop("docs/semantics.md", "section 5: add the rule to the table; so the core and the tests can refer to it"),
     Hop("docs/configuration.md", "add the name to the values of a rule's `name`"),
@@ -322,7 +322,10 @@ PLACEMENT_RULE = (
         "tests/golden/scenarios/placement.txt",
         "add a scenario: an application that the rule places, and one it does not",
     ),
-    Hop("tests/golden/scenarios/queues_yaml.txt", "add the name to the problem of an unknown rule, which lists all names"),
+    Hop(
+        "tests/golden/scenarios/queues_yaml.txt",
+        "add the name to the problem of an unknown rule, which lists all names",
+    ),
     Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ARGS=--write`"),
     Hop("CHANGELOG.md", "add a line"),
 )
@@ -342,7 +345,10 @@ NODE_SCORE = (
         "tests/golden/scenarios/nodes.txt",
         "add a scenario: `partition default nodesort=NAME`, and where asks are placed",
     ),
-    Hop("tests/golden/scenarios/queues_yaml.txt", "add the name to the problem of an unknown policy, which lists all names"),
+    Hop(
+        "tests/golden/scenarios/queues_yaml.txt",
+        "add the name to the problem of an unknown policy, which lists all names",
+    ),
     Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ARGS=--write`"),
     Hop("CHANGELOG.md", "add a line"),
 )

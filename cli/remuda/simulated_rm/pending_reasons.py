@@ -19,7 +19,7 @@ Alike = tuple[str, tuple[tuple[str, int], ...]]
 
 async def by_reason(bus: Bus, driver: Driver) -> Counter[tuple[str, str]]:
     """How many asks by (application, reason). Of asks of one application and size only one is asked for: they wait for
-    the same reason. An ask that the core neither allocates nor holds as pending is recorded as a fault in the rm_state."""
+    the same reason. An ask that the core neither allocates nor holds as pending is a fault in the rm_state."""
     reasons: Counter[tuple[str, str]] = Counter()
     for (application, _), keys in _alike(driver.rm_state.waiting.values()).items():
         reason = await _why(bus, driver, application, keys)
