@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from docs import tour
+from docs import tour, walks
 from docs.sections import replaced
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
@@ -61,7 +61,7 @@ def traced(functions: Iterable[str]) -> Iterator[list[str]]:
         sys.setprofile(None)
 
 
-def functions_of(walk: tour.Walk, worker: bool = False) -> list[str]:
+def functions_of(walk: walks.Walk, worker: bool = False) -> list[str]:
     """In order: those in the worker process of the configuration service, or all others."""
     return [hop.function for leg in walk if (leg.process == WORKER) is worker for hop in leg.hops]
 
@@ -72,7 +72,7 @@ def missing(functions: Iterable[str], calls: Iterable[str]) -> str:
     return next((function for function in functions if function not in rest), "")
 
 
-async def until_walked(walk: tour.Walk, calls: list[str]) -> None:
+async def until_walked(walk: walks.Walk, calls: list[str]) -> None:
     async def is_walked() -> bool:
         return not missing(functions_of(walk), list(calls))
 
@@ -96,10 +96,10 @@ async def test_an_ask(server: NatsServer) -> None:
     ):
         await rm.report_nodes([node("n1", vcore=4_000)])
         await rm.submit(application("app-1", queue="root.a", user="ann"))
-        with traced(functions_of(tour.ASK)) as calls:
+        with traced(functions_of(walks.ASK)) as calls:
             await rm.ask([ask("app-1", "k1", vcore=1_000)])
             await placed(rm, "k1")
-            await until_walked(tour.ASK, calls)
+            await until_walked(walks.ASK, calls)
 
 
 def limited(applications: int) -> str:
@@ -119,20 +119,20 @@ async def test_a_configuration_change(server: NatsServer, tmp_path: Path) -> Non
         await rm.submit(application("app-1", queue="root.a", user="ann"))
         await rm.ask([ask("app-1", "k1", vcore=1_000)])
         await placed(rm, "k1")  # the partition has been scheduled, so it has an index
-        with traced(functions_of(tour.CONFIGURATION)) as calls:
+        with traced(functions_of(walks.CONFIGURATION)) as calls:
             file.write_text(limited(2))
-            await until_walked(tour.CONFIGURATION, calls)
+            await until_walked(walks.CONFIGURATION, calls)
 
 
 def test_a_configuration_change_in_the_worker() -> None:
     """Its part is in a process of its own, here as well: it limits the processor time of the process."""
     command = [sys.executable, "-c", "from tests.integration.test_tour import work; work()"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=WITHIN_S)
-    assert missing(functions_of(tour.CONFIGURATION, worker=True), done.stdout.splitlines()) == ""
+    assert missing(functions_of(walks.CONFIGURATION, worker=True), done.stdout.splitlines()) == ""
 
 
 def work() -> None:
-    with traced(functions_of(tour.CONFIGURATION, worker=True)) as calls:
+    with traced(functions_of(walks.CONFIGURATION, worker=True)) as calls:
         answer = worker.handle(worker.encode_request(QUEUES, "queues.yaml", cpu_s=10))
     assert not answer.problems
     print("\n".join(calls))
@@ -150,10 +150,10 @@ async def test_a_preemption(server: NatsServer) -> None:
         )
         await rm.ask([ask("app-a", key, vcore=2_000) for key in ("a1", "a2")])
         await placed(rm, "a1", "a2")
-        with traced(functions_of(tour.PREEMPTION)) as calls:
+        with traced(functions_of(walks.PREEMPTION)) as calls:
             await rm.ask([ask("app-b", "b", vcore=4_000, preemption=si.PreemptionPolicy(allowPreemptOther=True))])
             await placed(rm, "b")
-            await until_walked(tour.PREEMPTION, calls)
+            await until_walked(walks.PREEMPTION, calls)
 
 
 @asynccontextmanager
@@ -182,9 +182,9 @@ async def test_a_failover(server: NatsServer) -> None:
             await until(lambda: is_up(bus, "two"), WITHIN_S)
             assert await leader_of(bus, "rm-1") == "one"
             one.kill()
-            with traced(functions_of(tour.FAILOVER)) as calls:
+            with traced(functions_of(walks.FAILOVER)) as calls:
                 await rm.ask([ask("app-1", "k1", vcore=1_000)])
-                await asyncio.gather(placed(rm, "k1"), until_walked(tour.FAILOVER, calls))
+                await asyncio.gather(placed(rm, "k1"), until_walked(walks.FAILOVER, calls))
 
 
 def test_the_document_has_these_tables() -> None:

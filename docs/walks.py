@@ -1,0 +1,343 @@
+"""The content of the tables in tour.md: walks through the code, and the places that an addition changes. `docs/tour.py`
+writes the tables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Hop(NamedTuple):
+    function: str
+    what: str
+
+
+class Leg(NamedTuple):
+    """The part of a walk that is in one process. `via`: how it follows from the leg before."""
+
+    process: str
+    via: str
+    hops: tuple[Hop, ...]
+
+
+Walk = tuple[Leg, ...]
+
+ASK: Walk = (
+    Leg(
+        "resource manager",
+        "",
+        (
+            Hop("remuda_sdk.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
+            Hop(
+                "remuda_sdk.request_publisher:RequestPublisher.publish",
+                "numbers the messages, publishes them, and returns when they are durable",
+            ),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream REQUESTS",
+        (
+            Hop("remuda_rmproxy.inbound.forwarder:Forwarder._dispatch", "puts the request into the queue of its RM"),
+            Hop(
+                "remuda_rmproxy.inbound.request_worker:RequestWorker.forward_some",
+                "takes the first requests of the queue; the worker of each RM waits for no other RM",
+            ),
+            Hop(
+                "remuda_rmproxy.inbound.translate:commands_of",
+                "checks the request and replaces the partition's name by the scheduler's; an invalid request becomes a"
+                " dead letter",
+            ),
+        ),
+    ),
+    Leg(
+        "core",
+        "stream INBOX",
+        (
+            Hop("remuda_core.shell.leader:Leader._take", "reads the messages behind `state.inbox_seq`"),
+            Hop(
+                "remuda_core.shell.deciding:Deciding.commit", "begins a commit and decides one message after the other"
+            ),
+            Hop(
+                "remuda_core.core:Core.handle_in_steps", "decides a command, and writes each fact into state and index"
+            ),
+            Hop("remuda_core.decide:decide", "finds the function for this kind of command"),
+            Hop("remuda_core.decide.ask:submit_ask", "checks the ask and yields `AskAccepted`, or `AskRejected`"),
+            Hop("remuda_core.evolve.asks:ask_accepted", "writes the fact: the application has a pending ask"),
+            Hop(
+                "remuda_core.index.index:Index.apply", "tells the index of the partition, from the table in `apply.py`"
+            ),
+            Hop("remuda_core.index.apply:ask_accepted", "adds the ask to its ask class in the queue's order"),
+            Hop(
+                "remuda_core.cycle.schedule:schedule",
+                "begins a pass: `Schedule`, the core's own command, is the last one of each commit",
+            ),
+            Hop("remuda_core.cycle.schedule:place_pending", "repeats: who is next, where is best?"),
+            Hop(
+                "remuda_core.index.partition:PartitionIndex.next_ask_class",
+                "finds who is next: by the order of queues, then of applications, then of asks",
+            ),
+            Hop(
+                "remuda_core.index.nodes:NodeIndex.best", "finds where is best: the node with the best score that fits"
+            ),
+            Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
+            Hop("remuda_core.evolve.allocations:allocated", "books it on the node, in the queues and in the limits"),
+            Hop("remuda_core.shell.leader:Leader._append", "appends the commit when the one before it is durable"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "names the parent, so that only one leader can succeed"),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._publish",
+                "takes the commits in force that it has read",
+            ),
+            Hop("remuda_rmproxy.outbound.callbacks:callbacks_of", "groups the facts of a commit into callbacks"),
+            Hop(
+                "remuda_rmproxy.outbound.callback_mapping:_fill_allocation",
+                "turns `Allocated` into an `Allocation`, by the table `CALLBACK_MAPPINGS`",
+            ),
+            Hop(
+                "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._append",
+                "publishes the callbacks; their headers say where to resume",
+            ),
+        ),
+    ),
+    Leg(
+        "resource manager",
+        "stream CALLBACKS",
+        (
+            Hop("remuda_sdk.callback_consumer:CallbackConsumer._pump", "receives callbacks from the RM's consumer"),
+            Hop("remuda_sdk.client:ResourceManager.callbacks", "yields each new callback, and acknowledges it later"),
+            Hop("remuda_sdk.callbacks:parse_callback", "parses the `AllocationResponse`: the ask has its node"),
+        ),
+    ),
+)
+
+CONFIGURATION: Walk = (
+    Leg(
+        "config",
+        "queues.yaml is written",
+        (
+            Hop("remuda_config.shell.file_changes:file_changes", "notices that the file may have changed"),
+            Hop("remuda_config.shell.active_configuration:ActiveConfiguration.refresh", "reads the file"),
+            Hop("remuda_config.shell.worker_pool:WorkerPool.load", "gives the text to a worker process"),
+        ),
+    ),
+    Leg(
+        "config worker",
+        "pipe",
+        (
+            Hop("remuda_config.worker:handle", "limits its own processor time, and answers with all problems, if any"),
+            Hop("remuda_config.load:load", "goes the whole way from the text to a `Configuration`"),
+            Hop("remuda_config.schema.yaml_document:read_yaml", "parses YAML, and keeps the line of each key"),
+            Hop("remuda_config.schema:validate", "checks keys and types"),
+            Hop("remuda_config.verify:verify", "checks what several keys together must satisfy"),
+            Hop("remuda_config.build:build", "makes the `Configuration` of `config.proto`"),
+        ),
+    ),
+    Leg(
+        "config",
+        "pipe",
+        (
+            Hop(
+                "remuda_config.shell.active_configuration:ActiveConfiguration._activate",
+                "stores the text as the active one; a text with problems would leave the former one active",
+            ),
+            Hop(
+                "remuda_config.shell.distributor:Distributor._send",
+                "puts `Configure` into the inbox of each RM that uses the file and has another text",
+            ),
+        ),
+    ),
+    Leg(
+        "core",
+        "stream INBOX",
+        (
+            Hop("remuda_core.core:Core.handle_in_steps", "decides it like any other command"),
+            Hop("remuda_core.decide.configure:configure", "refuses what running work forbids"),
+            Hop(
+                "remuda_core.decide.configure:apply_queues", "compares queue by queue, and yields a fact per difference"
+            ),
+            Hop("remuda_core.evolve.queues:queue_changed", "writes the new settings"),
+            Hop("remuda_core.index.apply:queue_changed", "ranks again what the settings rank"),
+            Hop("remuda_core.evolve.rms:configuration_applied", "records which configuration is in force"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+        ),
+    ),
+    Leg(
+        "events",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_events.history.event_history:EventHistory.append_events",
+                "reads the commit, shortly after rmproxy",
+            ),
+            Hop("remuda_events.event_records.queues:queue_changed", "makes an event record of the changed queue"),
+            Hop("remuda_events.history.event_history:EventHistory._append", "appends it to the stream EVENTS"),
+        ),
+    ),
+)
+
+PREEMPTION: Walk = (
+    Leg(
+        "core",
+        "an ask has waited for the `preemption.delay` of its queue",
+        (
+            Hop("remuda_core.cycle.schedule:schedule", "begins a pass: no node has room for the ask"),
+            Hop("remuda_core.cycle.preempt:preempt", "is the last step of the pass, for asks that still wait"),
+            Hop("remuda_core.index.preemptors:Preemptors.next_ask", "finds the ask that has been due for longest"),
+            Hop("remuda_core.cycle.preempt:attempt", "plans, and carries the plan out or yields `PreemptionRefused`"),
+            Hop("remuda_core.cycle.preemption_plan:plan", "checks whether the ask may preempt at all"),
+            Hop("remuda_core.cycle.preemption_plan:queue_shortfalls", "computes what its queues lack"),
+            Hop(
+                "remuda_core.cycle.victims:queue_eligibility",
+                "finds the queues that use more than is guaranteed to them",
+            ),
+            Hop("remuda_core.cycle.preemption_plan:best_node", "looks for the node that takes the fewest victims"),
+            Hop("remuda_core.cycle.victims:VictimSearch.choose", "chooses the cheapest victims on a node"),
+            Hop(
+                "remuda_core.cycle.preempt:carry_out", "yields `PreemptionStarted` and a `ReleaseRequested` per victim"
+            ),
+            Hop("remuda_core.evolve.preemption:preemption_started", "records the preemption; a timer ends it in time"),
+            Hop("remuda_core.evolve.allocations:release_requested", "marks the victim, which counts until it is gone"),
+            Hop("remuda_core.evolve.nodes:node_reserved", "keeps the node for the ask"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "makes all of it durable in one commit"),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_rmproxy.outbound.callback_mapping:_fill_release",
+                "turns `ReleaseRequested` into an `AllocationRelease`: the RM shall end the victim",
+            ),
+        ),
+    ),
+    Leg(
+        "resource manager",
+        "stream CALLBACKS",
+        (
+            Hop("remuda_sdk.client:ResourceManager.callbacks", "yields the callback; the RM ends the victim"),
+            Hop("remuda_sdk.session:Session.confirmations", "collects the releases that have to be confirmed"),
+            Hop("remuda_sdk.requests:RequestsOfRm.confirm", "publishes the confirmation, a request like any other"),
+        ),
+    ),
+    Leg(
+        "core",
+        "stream REQUESTS, rmproxy, stream INBOX",
+        (
+            Hop("remuda_core.decide.release:release_allocation", "yields `AllocationReleased`"),
+            Hop("remuda_core.evolve.allocations:allocation_released", "frees what the victim used"),
+            Hop("remuda_core.index.apply:allocation_released", "updates the node and whoever waits for it"),
+            Hop(
+                "remuda_core.cycle.schedule:place_reserved",
+                "is the first step of the next pass: the reserved node has room",
+            ),
+            Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
+            Hop("remuda_core.evolve.allocations:allocated", "books it, and ends the preemption"),
+        ),
+    ),
+)
+
+FAILOVER: Walk = (
+    Leg(
+        "standby core",
+        "the leading core is killed",
+        (
+            Hop(
+                "remuda_core.shell.presence:Presence._watch_over",
+                "asks the leading core again and again whether it lives",
+            ),
+            Hop(
+                "remuda_bus.lease.holder:HolderLiveness.is_gone",
+                "gets no answer twice: the server has lost its connection",
+            ),
+            Hop("remuda_core.shell.members:Members._see_member", "sees that the lease of the leader has been deleted"),
+            Hop("remuda_core.shell.members:Members._look", "finds RMs that no process leads"),
+            Hop("remuda_core.shell.members:Members._take_from", "writes its own name into the bucket LEADERS"),
+            Hop("remuda_core.shell.standby:Standby._lead", "begins to lead on the state that it has followed"),
+            Hop("remuda_core.shell.follower:Follower.catch_up", "applies the last commits of the log"),
+            Hop("remuda_core.shell.standby:Standby._check_past", "checks that no stream has lost messages"),
+            Hop(
+                "remuda_core.shell.trial:beware",
+                "tries a message in a child process first, if it may have killed others",
+            ),
+            Hop(
+                "remuda_core.shell.follower:Follower.close", "stops reading, and makes a writer that goes on from there"
+            ),
+            Hop(
+                "remuda_core.shell.leader:Leader.lead",
+                "reads the inbox behind the last commit: nothing is lost or repeated",
+            ),
+            Hop("remuda_core.shell.deciding:Deciding.commit", "decides the ask that has waited in the inbox"),
+            Hop("remuda_core.index.index:Index.of", "builds the scheduling index, which a standby does not have"),
+            Hop("remuda_bus.log.writer:LogWriter.append", "appends the first commit of the new leader"),
+        ),
+    ),
+    Leg(
+        "rmproxy",
+        "stream LOG",
+        (
+            Hop(
+                "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._publish",
+                "reads on: to a reader of the log nothing has happened",
+            ),
+        ),
+    ),
+)
+
+# An addition changes these places, in this order. A place is a `module:name`, or the path of a file.
+PLACEMENT_RULE = (
+    Hop("remuda_config.rules.placement:RULES", "add the name, so that `queues.yaml` may use it"),
+    Hop(
+        "remuda_config.rules.placement:_check_rule",
+        "only if the rule needs a `value`: yield a problem where it is missing, with its path",
+    ),
+    Hop(
+        "remuda_core.rules.placement_rules:RULES",
+        "add the name, and a function that derives the name of the queue from the application (`Applicant`) and returns"
+        " None if the rule does not match. Filter, parent rule, access and creation are the same for all rules",
+    ),
+    Hop("docs/semantics.md", "section 5: add the rule to the table; so the core and the tests can refer to it"),
+    Hop("docs/configuration.md", "add the name to the values of a rule's `name`"),
+    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `PlacementRule.name`; the field is a text"),
+    Hop(
+        "tests/golden/scenarios/placement.txt",
+        "add a scenario: an application that the rule places, and one it does not",
+    ),
+    Hop(
+        "tests/golden/scenarios/queues_yaml.txt",
+        "add the name to the problem of an unknown rule, which lists all names",
+    ),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the rule, then run `make mutants ARGS=--write`"),
+    Hop("CHANGELOG.md", "add a line"),
+)
+
+NODE_SCORE = (
+    Hop("remuda_config.verify:NODE_SORT_POLICIES", "add the name, so that `nodesortpolicy.type` may have it"),
+    Hop(
+        "remuda_core.index.nodes:NodeIndex",
+        "compute the score from the capacity and the available amounts of a node. The lowest score is best",
+    ),
+    Hop("tests.property.oracle:score", "compute the same score slowly; the storms compare the two"),
+    Hop("tests.property.storm:Storm", "let storms draw the new policy, where they draw `fair` or `binpacking`"),
+    Hop("docs/semantics.md", "section 10: define which node is best"),
+    Hop("docs/configuration.md", "add the name to the values of `nodesortpolicy.type`"),
+    Hop("proto/remuda/v1/config.proto", "add the name to the comment of `NodeSortPolicy.type`; the field is a text"),
+    Hop(
+        "tests/golden/scenarios/nodes.txt",
+        "add a scenario: `partition default nodesort=NAME`, and where asks are placed",
+    ),
+    Hop(
+        "tests/golden/scenarios/queues_yaml.txt",
+        "add the name to the problem of an unknown policy, which lists all names",
+    ),
+    Hop("tests.mutants.mutants:MUTANTS", "add a mutant that breaks the score, then run `make mutants ARGS=--write`"),
+    Hop("CHANGELOG.md", "add a line"),
+)
+
+ADDITIONS = {"placement rule": PLACEMENT_RULE, "node score": NODE_SCORE}
+WALKS = {"ask": ASK, "configuration": CONFIGURATION, "preemption": PREEMPTION, "failover": FAILOVER}
