@@ -207,6 +207,8 @@ PAGE_ROWS: Final = 1_000
 PAGE_BYTES: Final = 500_000
 # So many new entries are sorted into a listing one by one; more are sorted with the rest.
 SORTED_IN_SINGLY: Final = 100
+# The order of so few entries is not kept: sorting them takes some 30 µs.
+SORTED_ANEW: Final = 100
 # Listings of one RM: of its dictionaries, and of those of so many applications, queues and nodes that were asked about.
 LISTINGS: Final = 64
 # What is only good for answers goes after so long without a question, and sums are made anew once a second.

@@ -200,3 +200,16 @@ def test_what_an_application_asks_for_is_kept_from_the_first_answer_on() -> None
     (after,) = rows(queries.applications, "applications")
     assert (after["asks"], after["pending"]) == (27, {"vcore": 27, "gpu": 6})
     check(small.state)
+
+
+def test_listings_of_few_entries_do_not_drive_out_those_of_many() -> None:
+    """The order of many asks is kept, though the page before them goes through more applications than are kept."""
+    small = core(applications=100)
+    for n in range(200):
+        small.handle(commands.SubmitAsk(Ask(PARTITION, "app-99", f"k{n}", {"vcore": 9})), NOW_MS)
+    queries = Queries(small)
+    queries.explain({"limit": 10})
+    kept = set(queries._listings.values())
+    queries.explain({"limit": 10})
+    assert set(queries._listings.values()) == kept
+    assert {len(listing.entries) for listing in kept} == {200}

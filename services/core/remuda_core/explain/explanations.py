@@ -7,6 +7,7 @@ from __future__ import annotations
 from ..facts import Constraint
 from ..index.ask_classes import ApplicationAsks
 from ..index.index import Index
+from ..index.partition import PartitionIndex
 from ..rules.connection import RUNNING
 from ..rules.required_node import required_node
 from ..rules.resource import items_of
@@ -24,13 +25,11 @@ class Explanations:
     def __init__(self, state: State, index: Index) -> None:
         self._state = state
         self._index = index
+        self._standing: dict[ApplicationAsks, list[Constraint]] = {}
         self._nodes: dict[object, list[Constraint]] = {}
         self._preemption: dict[object, list[Constraint]] = {}
-
-    @property
-    def looks(self) -> int:
-        """How often nodes or victims were searched, which determines the duration."""
-        return len(self._nodes) + len(self._preemption)
+        # How often nodes or victims were searched, which determines the duration.
+        self.looks = 0
 
     def of(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
         """The constraints of the ask. Empty: it waits only for its turn."""
@@ -45,25 +44,39 @@ class Explanations:
             return waits
         # An ask with reserved nodes has more nodes to choose from than others of its demand.
         index = self._index.find(partition)
-        line = index.lines.get(ask) if index is not None and not ask.reservations else None
-        like = line.ask_class.demand if isinstance(line, ApplicationAsks) else ask
+        line = index.lines.get(ask) if index is not None else None
+        asks = line if isinstance(line, ApplicationAsks) else None
+        like = ask if asks is None or ask.reservations else asks.ask_class.demand
         nodes = self._nodes.get(like)
         if nodes is None:
             nodes = self._nodes[like] = node_constraints(partition, ask, index)
-        found = [*room_constraints(self._state), *standing_constraints(ask, index), *nodes]
+            self.looks += 1
+        found = [*self._standing_of(ask, asks, index), *nodes]
         return [*found, *self._of_preemption(partition, ask)] if found else found
 
+    def _standing_of(
+        self, ask: PendingAsk, asks: ApplicationAsks | None, index: PartitionIndex | None
+    ) -> list[Constraint]:
+        """`asks`: of the same application, and like it."""
+        if asks is None or ask.has_place:
+            return [*room_constraints(self._state), *standing_constraints(ask, index)]
+        found = self._standing.get(asks)
+        if found is None:
+            found = [*room_constraints(self._state), *standing_constraints(ask, index)]
+            self._standing[asks] = found
+        return found
+
     def _of_preemption(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
-        if ask.preemption is not None:
-            return preemption_constraints(self._state, partition, ask)
         wants = ask.ask
+        bound_to = required_node(wants.tags)
+        if ask.preemption is not None or not (wants.allow_preempt_other or bound_to):
+            return preemption_constraints(self._state, partition, ask)
         like = (
-            ask.application.queue, items_of(wants.resource), required_node(wants.tags), wants.priority,
+            ask.application.queue, items_of(wants.resource), bound_to, wants.priority,
             wants.allow_preempt_other, bool(ask.preempted_at_ms),
         )  # fmt: skip
         found = self._preemption.get(like)
         if found is None:
-            found = preemption_constraints(self._state, partition, ask)
-            if found:
-                self._preemption[like] = found
+            found = self._preemption[like] = preemption_constraints(self._state, partition, ask)
+            self.looks += bool(found)
         return found

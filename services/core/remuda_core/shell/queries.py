@@ -18,7 +18,7 @@ from ..core import Core
 from ..decide.names import plain
 from ..explain.explanations import Explanations
 from ..explain.queue_position import Positions
-from ..limits import LISTINGS, PAGE_NODE_LOOKS, SUMS_KEPT_S
+from ..limits import LISTINGS, PAGE_NODE_LOOKS, SORTED_ANEW, SUMS_KEPT_S
 from ..rules.connection import RUNNING
 from ..state import Application, Partition, PendingAsk, State
 from . import views
@@ -70,7 +70,8 @@ class Queries:
         found = self._listings.pop(id(entries), None)
         if found is None or found.entries is not entries:
             found = Listing(entries, place)
-        self._listings[id(entries)] = found
+        if len(entries) > SORTED_ANEW:  # the order of few is not worth keeping, and must not drive out that of many
+            self._listings[id(entries)] = found
         if len(self._listings) > LISTINGS:
             self._listings.popitem(last=False)
         begin = after[number] if isinstance(after, list) and len(after) > number else None
