@@ -16,6 +16,7 @@ from remuda_bus.lease.leaders import leader_of
 from remuda_bus.nats import NatsBus
 from remuda_bus.rms.halts import Halts
 from remuda_core import limits
+from remuda_core.shell.answer_pace import AnswerPace
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.settings import CoreSettings
@@ -49,13 +50,18 @@ async def head(bus: NatsBus, rm_id: str) -> int:
 async def test_the_core_that_follows_answers(server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SETTLED_S", 0.2)
     led: list[bool] = []
-    answer = Replica.answer
+    answer, digest = Replica.answer, Replica.digest
 
-    async def watched(replica: Replica, kind: str, request: dict[str, Any]) -> dict[str, object]:
+    async def watched(replica: Replica, kind: str, request: dict[str, Any], pace: AnswerPace) -> bytes:
         led.append(replica.leader is not None)
-        return await answer(replica, kind, request)
+        return await answer(replica, kind, request, pace)
+
+    async def watched_digest(replica: Replica) -> bytes:
+        led.append(replica.leader is not None)
+        return await digest(replica)
 
     monkeypatch.setattr(Replica, "answer", watched)
+    monkeypatch.setattr(Replica, "digest", watched_digest)
     async with (
         running(server.url, "one", core_main, CoreSettings),
         ResourceManager.connect(server.url, "rm-1", config=QUEUES) as rm,

@@ -218,6 +218,14 @@ SUMS_KEPT_S: Final = 1.0
 LOG_SEQ_WITHIN_S: Final = 2.0
 # Answers take so long of a leader's time between two commits, where no other core can give them.
 ANSWERS_PER_COMMIT_S: Final = 0.005
+# Answers take at most this share of a process's time, over more than ANSWER_BURST_S: a core that leads other RMs, or
+# shares processors with one that does, leaves them the rest.
+ANSWER_SHARE: Final = 0.5
+ANSWER_BURST_S: Final = 0.2
+# So many questions wait, for less than a second with pages of 1,000 rows; others are refused at once. The leader takes
+# so many at once along with a commit.
+QUESTIONS_WAITING: Final = 64
+ANSWERED_AT_ONCE: Final = 8
 # For so many sizes of asks a page of explanations looks through the nodes; see EXPLAIN_NODES_PER_TICK.
 PAGE_NODE_LOOKS: Final = 5
 

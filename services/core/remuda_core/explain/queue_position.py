@@ -41,7 +41,7 @@ class Positions:
         self._turns: dict[Queue, list[Turn]] = {}
         # By leaf: the pending allocations ahead of each application, and their total.
         self._before: dict[Queue, tuple[dict[Application, int], int]] = {}
-        self._own: dict[Application, tuple[list[tuple[int, int]], list[int]]] = {}
+        self._own: dict[Application, tuple[list[tuple[int, int, int]], list[int]]] = {}
 
     def of(self, ask: PendingAsk) -> Position:
         application, index = ask.application, self._index.partitions.get(ask.ask.partition)
@@ -68,11 +68,10 @@ class Positions:
         """Pending allocations of the same application that come before: higher priority first, then older asks."""
         own = self._own.get(ask.application)
         if own is None:
-            asks = sorted(ask.application.asks.values(), key=lambda a: (-a.ask.priority, a.seq))
-            keys = [(-a.ask.priority, a.seq) for a in asks]
-            own = self._own[ask.application] = keys, list(accumulate((a.pending for a in asks), initial=0))
-        keys, sums = own
-        return sums[bisect_left(keys, (-ask.ask.priority, ask.seq))]
+            asks = sorted((-a.ask.priority, a.seq, a.pending) for a in ask.application.asks.values())
+            own = self._own[ask.application] = asks, list(accumulate((one[2] for one in asks), initial=0))
+        asks, sums = own
+        return sums[bisect_left(asks, (-ask.ask.priority, ask.seq, 0))]
 
     def _turns_of(self, leaf: Queue, index: PartitionIndex | None) -> list[Turn]:
         found = self._turns.get(leaf)

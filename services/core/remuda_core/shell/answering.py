@@ -18,6 +18,7 @@ from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused, Unanswered
 from remuda_bus.rms.halts import Halts
 
 from .. import limits
+from .answer_pace import AnswerPace
 from .members import Members
 from .replica import DIGEST, KINDS, UNAVAILABLE, Replica
 from .standby import Standby
@@ -32,6 +33,7 @@ class Answering:
         self._halts = halts
         self._known = known
         self._standbys = standbys
+        self._pace = AnswerPace()
 
     async def serve(self) -> None:
         for kind in (*KINDS, DIGEST):
@@ -49,14 +51,23 @@ class Answering:
         replica = self._there(rm_id)
         if replica is None and self._members.leader_of(rm_id) != self._members.name:
             return await self._pass_on(rm_id, kind, message)
-        return msgspec.json.encode(await _ready(rm_id, replica).answer(kind, request))
+        return await self._answered(_ready(rm_id, replica), kind, request)
+
+    async def _answered(self, replica: Replica, kind: str, request: dict[str, Any]) -> bytes:
+        """Raises Refused."""
+        await replica.reached(request)
+        if kind == DIGEST:
+            return await replica.digest()
+        async with self._pace.turn():
+            return await replica.answer(kind, request, self._pace)
 
     async def _answer_as_leader(self, message: Message) -> bytes:
         """Of other cores."""
         rm_id, kind = message.subject.split(".")[-2:]
         if self._members.leader_of(rm_id) != self._members.name:
             raise AnsweredElsewhere
-        return msgspec.json.encode(await _ready(rm_id, self._there(rm_id)).answer(kind, _request(message.payload)))
+        request = _request(message.payload)
+        return await self._answered(_ready(rm_id, self._there(rm_id)), kind, request)
 
     async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
         """Raises Refused."""

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from remuda_bus.bus import Refused
 from remuda_bus.log import Position
 
 from .. import limits
 from ..core import Core
+from .answer_pace import AnswerPace
 from .leader import Leader
 from .queries import Queries
 
@@ -33,21 +36,22 @@ class Replica:
         self._asked_at = 0.0
         self._waiting: set[asyncio.Future[None]] = set()  # for a commit
 
-    async def answer(self, kind: str, request: Request) -> dict[str, object]:
-        """It names the commit at which it is true. Raises Refused."""
-        await self._reached(request.get("min_log_seq", 0))
-        if kind == DIGEST:
-            if self.leader is None:
-                raise Refused("this core does not lead any more, try again", UNAVAILABLE)
-            seq, digest = await self.leader.snapshots.digest()
-            return {"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest}
+    async def digest(self) -> bytes:
+        """Of the next commit. Raises Refused."""
+        if self.leader is None:
+            raise Refused("this core does not lead any more, try again", UNAVAILABLE)
+        seq, digest = await self.leader.snapshots.digest()
+        return msgspec.json.encode({"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest})
+
+    async def answer(self, kind: str, request: Request, pace: AnswerPace) -> bytes:
+        """JSON that names the commit at which it is true. Raises Refused."""
         self._asked_at = _now()
         if self._queries is None:
             self._queries = Queries(self._core)
             self._forget_later()
-        question = partial(self._ask, self._queries.kinds[kind], request)
+        question = partial(self._ask, self._queries.kinds[kind], request, pace)
         position, answer = await self.leader.ask(question) if self.leader else (self._position(), question())
-        return {**answer, "log_seq": position.seq}
+        return b'%b,"log_seq":%d}' % (answer[:-1], position.seq)
 
     def moved(self) -> None:
         """The position is another one."""
@@ -55,11 +59,14 @@ class Replica:
             if not moved.done():
                 moved.set_result(None)
 
-    def _ask(self, question: Callable[[Request], dict[str, object]], request: Request) -> dict[str, object]:
-        return {**question(request), "at_ms": self._core.state.now_ms}
+    def _ask(self, question: Callable[[Request], dict[str, object]], request: Request, pace: AnswerPace) -> bytes:
+        """Encoded at once: the leader goes on deciding until the commit is durable."""
+        with pace.spending():
+            return msgspec.json.encode({**question(request), "at_ms": self._core.state.now_ms})
 
-    async def _reached(self, log_seq: object) -> None:
-        """Waits for that commit. Raises Refused when it does not come."""
+    async def reached(self, request: Request) -> None:
+        """Waits for the commit that the request names, if it names one. Raises Refused when it does not come."""
+        log_seq = request.get("min_log_seq", 0)
         if type(log_seq) is not int or log_seq < 0:
             raise Refused(f"min_log_seq is {str(log_seq)[:64]!r}, expected the log_seq of a commit")
         until = _now() + limits.LOG_SEQ_WITHIN_S

@@ -1,0 +1,59 @@
+"""How many questions a process answers, and how much of its time that takes.
+
+What a process does for answers it does not do for the RMs that it leads or follows, and processor time of a follower
+may be processor time of a leader on the same machine. So answers have a share of the time. Questions beyond that wait,
+a few of them, and others are refused at once: a sender that is told to try again does not wait for a time-out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from remuda_bus.bus import Refused
+
+from .. import limits
+
+BUSY = 503
+
+
+class AnswerPace:
+    """`clock`: seconds, of the event loop's kind."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._slots = asyncio.Semaphore(limits.ANSWERED_AT_ONCE)
+        self._waiting = 0
+        self._due = clock()  # when all that was spent is within the share
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits until a question may be answered. Raises Refused: too many wait."""
+        if self._waiting >= limits.QUESTIONS_WAITING:
+            raise Refused(f"{self._waiting} questions wait for this core, try again", BUSY)
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+            try:
+                while (ahead_s := self._due - self._clock()) > 0:  # noqa: ASYNC110 - time is what it waits for
+                    await asyncio.sleep(ahead_s)
+            except BaseException:
+                self._slots.release()
+                raise
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """The time inside counts. Nothing is awaited there."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            now = self._clock()
+            self._due = max(self._due, now - limits.ANSWER_BURST_S) + (now - began) / limits.ANSWER_SHARE
