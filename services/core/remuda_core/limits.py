@@ -222,9 +222,9 @@ ANSWERS_PER_COMMIT_S: Final = 0.005
 # shares processors with one that does, leaves them the rest.
 ANSWER_SHARE: Final = 0.5
 ANSWER_BURST_S: Final = 0.2
-# So many questions wait, for less than a second with pages of 1,000 rows; others are refused at once. The leader takes
-# so many at once along with a commit.
-QUESTIONS_WAITING: Final = 64
+# So many questions wait, for two seconds if all are for pages of 1,000 rows; others are refused at once. The leader
+# takes so many at once along with a commit.
+QUESTIONS_WAITING: Final = 200
 ANSWERED_AT_ONCE: Final = 8
 # For so many sizes of asks a page of explanations looks through the nodes; see EXPLAIN_NODES_PER_TICK.
 PAGE_NODE_LOOKS: Final = 5

@@ -213,3 +213,11 @@ def test_listings_of_few_entries_do_not_drive_out_those_of_many() -> None:
     queries.explain({"limit": 10})
     assert set(queries._listings.values()) == kept
     assert {len(listing.entries) for listing in kept} == {200}
+
+
+@pytest.mark.parametrize("kind", ["applications", "allocations", "usage", "explain"])
+@pytest.mark.parametrize("value", [["app-0"], {"a": 1}, 1, True])
+def test_what_is_asked_for_is_a_text(kind: str, value: object) -> None:
+    queries, name = Queries(core()), "user" if kind == "usage" else "application"
+    with pytest.raises(Refused, match=f"^{name} is .*, expected a text"):
+        queries.kinds[kind]({name: value})

@@ -14,15 +14,18 @@ from contextlib import asynccontextmanager, contextmanager
 from remuda_bus.bus import Refused
 
 from .. import limits
-
-BUSY = 503
+from .status_codes import UNAVAILABLE
 
 
 class AnswerPace:
-    """`clock`: seconds, of the event loop's kind."""
+    """`clock` and `worked`, the processor time of this thread, in seconds. A machine that is busy with something else
+    makes answers late, but it does not make them take more of the share."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, worked: Callable[[], float] = time.thread_time
+    ) -> None:
         self._clock = clock
+        self._worked = worked
         self._slots = asyncio.Semaphore(limits.ANSWERED_AT_ONCE)
         self._waiting = 0
         self._due = clock()  # when all that was spent is within the share
@@ -31,7 +34,7 @@ class AnswerPace:
     async def turn(self) -> AsyncIterator[None]:
         """Waits until a question may be answered. Raises Refused: too many wait."""
         if self._waiting >= limits.QUESTIONS_WAITING:
-            raise Refused(f"{self._waiting} questions wait for this core, try again", BUSY)
+            raise Refused(f"{self._waiting} questions wait for this core, try again", UNAVAILABLE)
         self._waiting += 1
         try:
             await self._slots.acquire()
@@ -51,9 +54,9 @@ class AnswerPace:
     @contextmanager
     def spending(self) -> Iterator[None]:
         """The time inside counts. Nothing is awaited there."""
-        began = self._clock()
+        began = self._worked()
         try:
             yield
         finally:
-            now = self._clock()
-            self._due = max(self._due, now - limits.ANSWER_BURST_S) + (now - began) / limits.ANSWER_SHARE
+            spent_s = self._worked() - began
+            self._due = max(self._due, self._clock() - limits.ANSWER_BURST_S) + spent_s / limits.ANSWER_SHARE

@@ -20,8 +20,9 @@ from remuda_bus.rms.halts import Halts
 from .. import limits
 from .answer_pace import AnswerPace
 from .members import Members
-from .replica import DIGEST, KINDS, UNAVAILABLE, Replica
+from .replica import DIGEST, KINDS, Replica
 from .standby import Standby
+from .status_codes import NOT_FOUND, UNAVAILABLE
 
 
 class Answering:
@@ -85,7 +86,7 @@ class Answering:
         if (halt := self._halts.get(rm_id)) is not None:
             raise Refused(halt.explanation(), UNAVAILABLE)
         if rm_id not in self._known:
-            raise Refused(f"no resource manager {rm_id[:64]!r} is registered", 404)
+            raise Refused(f"no resource manager {rm_id[:64]!r} is registered", NOT_FOUND)
         if self._members.leader_of(rm_id) is None:
             raise Refused(f"no core leads {rm_id!r} yet, try again", UNAVAILABLE)
         standby = self._standbys.get(rm_id)

@@ -27,11 +27,12 @@ from ..core import Core
 from .clock import Clock
 from .deciding import Deciding
 from .snapshots import Snapshots
+from .status_codes import UNAVAILABLE
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-_ENDED = Refused("this core does not lead any more, try again", 503)
+_ENDED = Refused("this core does not lead any more, try again", UNAVAILABLE)
 Answer = tuple[asyncio.Future[tuple[Position, Any]], Any]
 Question = tuple[Callable[[], Any], asyncio.Future[tuple[Position, Any]]]
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from remuda_bus.bus import Refused
+from remuda_proto.bounds import shown
 
 from ..core import Core
 from ..decide.names import plain
@@ -24,6 +25,7 @@ from ..state import Application, Partition, PendingAsk, State
 from . import views
 from .listing import Listing
 from .pages import page
+from .status_codes import NOT_FOUND
 from .usage import Usage, usage_of
 
 Request = Mapping[str, Any]
@@ -112,10 +114,10 @@ class Queries:
         self, request: Request, inclusive: bool = False
     ) -> Iterator[tuple[str, Partition, Application, Any]]:
         """`inclusive`: the application at which the last page has ended, too."""
-        wanted, path, found = request.get("application"), request.get("queue"), False
+        wanted, path, found = _text(request, "application"), _text(request, "queue"), False
         for name, partition, after in self._partitions(request):
             if wanted is not None:
-                one = partition.applications.get(wanted) if isinstance(wanted, str) else None
+                one = partition.applications.get(wanted)
                 found = found or one is not None
                 if one is not None and path in (None, one.queue.path):
                     yield name, partition, one, after
@@ -124,13 +126,13 @@ class Queries:
                 begin: Any = [after[0], after[1] - 1, *after[2:]]
             else:
                 begin = after
-            queue = partition.queues.get(path) if isinstance(path, str) else None
+            queue = None if path is None else partition.queues.get(path)
             if path is None or queue is not None:
                 among = partition.applications if queue is None else queue.applications
                 for application in self._listed(among, lambda _, a: a.seq, begin):
                     yield name, partition, application, after
         if wanted is not None and not found and request.get("after") is None:
-            raise Refused(f"application {str(wanted)[:64]!r} does not exist", 404)
+            raise Refused(f"application {wanted[:64]!r} does not exist", NOT_FOUND)
 
     def rejections(self, request: Request) -> dict[str, object]:
         """Records of applications that were rejected, the latest of each ID. There are few."""
@@ -143,13 +145,13 @@ class Queries:
 
     def allocations(self, request: Request) -> dict[str, object]:
         """By UUID; of an `application`, of a `node`."""
-        wanted, node_id = request.get("application"), request.get("node")
+        wanted, node_id = _text(request, "application"), _text(request, "node")
 
         def among(partition: Partition) -> dict[str, Any]:
             if wanted is not None:
-                application = partition.applications.get(wanted) if isinstance(wanted, str) else None
+                application = partition.applications.get(wanted)
                 return application.allocations if application is not None else {}
-            node = partition.nodes.get(node_id) if isinstance(node_id, str) else None
+            node = None if node_id is None else partition.nodes.get(node_id)
             return partition.allocations if node_id is None else node.allocations if node is not None else {}
 
         rows = (
@@ -163,8 +165,8 @@ class Queries:
     def usage(self, request: Request) -> dict[str, object]:
         """What each user has in each queue, and each group where a limit counts for it; of one `user`, one `group`.
         Added up at most once a second."""
-        wanted = [("user", request.get("user")), ("group", request.get("group"))]
-        asked_for = {(kind, str(name)) for kind, name in wanted if name is not None}
+        wanted = [(kind, _text(request, kind)) for kind in ("user", "group")]
+        asked_for = {(kind, name) for kind, name in wanted if name is not None}
         if time.monotonic() - self._usage[0] >= SUMS_KEPT_S:
             self._usage = time.monotonic(), [(name, usage_of(one)) for name, one, _ in self._partitions({})]
         rows = (
@@ -178,14 +180,18 @@ class Queries:
     def explain(self, request: Request) -> dict[str, object]:
         """Of all pending asks, of those of a `queue` or an `application`, or of one (`key`): everything that is in the
         way now, and the place in the order, which is counted at most once a second."""
-        key, explanations, positions = request.get("key"), Explanations(self._state, self._core.index), self._counted()
+        key, explanations, positions = (
+            _text(request, "key"),
+            Explanations(self._state, self._core.index),
+            self._counted(),
+        )
         self._index()
 
         def row(name: str, partition: Partition, ask: PendingAsk) -> object:
             return views.explained(name, ask, explanations.of(partition, ask), positions.of(ask))
 
         def asks(application: Application, after: Any) -> Iterator[PendingAsk]:
-            if isinstance(key, str):
+            if key is not None:
                 ask = application.asks.get(key)
                 return iter(() if ask is None else (ask,))
             here = isinstance(after, list) and len(after) > 2 and after[1] == application.seq
@@ -223,3 +229,11 @@ class Queries:
             "allocations": sum(len(p.allocations) for p in partitions),
             "allocations_ever": state.next_allocation,
         }
+
+
+def _text(request: Request, name: str) -> str | None:
+    """What is asked for by that name; None: nothing. Raises Refused."""
+    value = request.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Refused(f"{name} is {shown(value)}, expected a text")
+    return value

@@ -17,10 +17,10 @@ from ..core import Core
 from .answer_pace import AnswerPace
 from .leader import Leader
 from .queries import Queries
+from .status_codes import UNAVAILABLE
 
 KINDS: Final = ("queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "stats")
 DIGEST: Final = "digest"
-UNAVAILABLE: Final = 503
 
 Request = dict[str, Any]
 

@@ -20,12 +20,12 @@ from ..state import State
 from ..wire import snapshot_format
 from .child import Child, ChildFailed, Here, Work
 from .settings import CoreSettings
+from .status_codes import UNAVAILABLE
 from .trimming import trim
 
 log = structlog.get_logger()
 
 BUCKET = subjects.SNAPSHOTS.name
-BUSY = 503
 Source = Child | Here
 
 
@@ -199,7 +199,7 @@ class Snapshots:
     async def digest(self) -> tuple[int, str]:
         """Of the state as it is in the log: at which commit, and SHA-256 in hexadecimal. Raises Refused."""
         if self._asked >= limits.DIGESTS_AT_ONCE:
-            raise Refused(f"{self._asked} digests are being made, try again", BUSY)
+            raise Refused(f"{self._asked} digests are being made, try again", UNAVAILABLE)
         self._asked += 1
         try:
             wanted: asyncio.Future[tuple[int, Source]] = asyncio.get_running_loop().create_future()
@@ -279,7 +279,7 @@ class Snapshots:
 def _refuse(digests: list[asyncio.Future[tuple[int, Source]]], reason: str) -> None:
     for wanted in digests:
         if not wanted.done():
-            wanted.set_exception(Refused(reason, 503))
+            wanted.set_exception(Refused(reason, UNAVAILABLE))
 
 
 def fraction(rm_id: str) -> float:
