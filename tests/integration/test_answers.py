@@ -107,7 +107,7 @@ async def test_what_cannot_be_answered_is_refused_at_once(server: NatsServer, bu
                 await query(bus, rm_id, kind, **request)
             assert refusal.value.code == code
         await Halts(bus, "test", lambda: 1).halt("rm-1", "a test")
-        with pytest.raises(Refused, match="is halted: a test") as refusal:
+        with pytest.raises(Refused, match="is halted: a test|does not lead any more") as refusal:
             await query(bus, "rm-1", "queues")
         assert refusal.value.code == 503
         assert asyncio.get_running_loop().time() - began < limits.LOG_SEQ_WITHIN_S + 2
