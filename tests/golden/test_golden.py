@@ -6,12 +6,15 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from remuda_core import facts
+from remuda_core.limits import ALLOCATIONS_PER_NODE
+from tests.property.bounds import at_most_on_a_node
 
 from .language import FILE, Line, Notes, Unreadable, read
 from .telling import GROUPS, TABLE, explained, given, story, tell
@@ -52,6 +55,11 @@ def scenarios(file: str, text: str) -> Iterator[Scenario]:
 
 def play(scenario: Scenario) -> list[str]:
     """The scenario's lines again, after each ---- what happened since the last."""
+    with ExitStack() as bounds:
+        return _play(scenario, bounds)
+
+
+def _play(scenario: Scenario, bounds: ExitStack) -> list[str]:
     notes, shown, happened, result = Notes(), set[str](), list[str](), list[str]()
     rms = {notes.rm_id: notes}
     lines = scenario.text
@@ -83,6 +91,9 @@ def play(scenario: Scenario) -> list[str]:
             shown = show(line)
         elif line.word == "explain":
             happened += explained(notes, line)
+        elif line.word == "bound":
+            bounds.enter_context(at_most_on_a_node(line.number("node.allocations", ALLOCATIONS_PER_NODE)))
+            line.done()
         elif line.word == "story":
             happened += story(notes, line)
         elif line.word == FILE:

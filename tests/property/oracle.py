@@ -16,6 +16,8 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue
 
+from . import bounds
+
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
 
@@ -323,7 +325,13 @@ def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
 
 def candidates(partition: Partition, ask: PendingAsk) -> list[Node]:
     nodes = sorted(partition.nodes.values(), key=lambda n: n.id)
-    return [node for node in nodes if takes(node, ask) and node.reservation is None]
+    return [node for node in nodes if takes(node, ask) and node.reservation is None and not is_full(partition, node)]
+
+
+def is_full(partition: Partition, node: Node) -> bool:
+    """It has as many allocations as one node may have, with those that are to come."""
+    asked = sum(question.node is node for question in partition.questions.values())
+    return len(node.allocations) + len(node.arriving) + asked >= bounds.most_on_a_node()
 
 
 def takes(node: Node, ask: PendingAsk) -> bool:
@@ -342,7 +350,7 @@ def bound_to(ask: PendingAsk) -> str:
 def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     """Those kept for it that have room by now."""
     nodes = [partition.nodes[node_id] for node_id in ask.reservations]
-    fine = [node for node in nodes if takes(node, ask) and node.id not in ask.refused]
+    fine = [n for n in nodes if takes(n, ask) and n.id not in ask.refused and not is_full(partition, n)]
     return {node.id for node in fine if has_room(node, ask.ask.resource)}
 
 
@@ -353,6 +361,7 @@ def bound_node(partition: Partition, ask: PendingAsk) -> set[str]:
         node is None
         or not takes(node, ask)
         or node.id in ask.refused
+        or is_full(partition, node)
         or (node.reservation is not None and bound_to(node.reservation))
     ):
         return set()

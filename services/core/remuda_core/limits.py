@@ -155,6 +155,10 @@ KEYS_LISTED: Final = 1_000
 
 # Allocations of one RM, in all its partitions: some 2 GB of memory in each core. Asks wait beyond that.
 ALLOCATIONS_PER_RM: Final = 2_000_000
+# Allocations on one node, those included that are about to come or that the RM is asked about: far more than a machine
+# runs, and an ask of tiny amounts on a huge node ends there. What one node has is released in one step when it goes.
+# Asks wait beyond that.
+ALLOCATIONS_PER_NODE: Final = 10_000
 # Distinct resource names of a partition's nodes and maxima: each group of equal nodes has an amount for each of them.
 # With so many, 20,000 nodes that all differ take 3 s to be put in order.
 RESOURCE_NAMES_PER_PARTITION: Final = 64

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ..evolve.pending import mapped_priority
+from ..limits import ALLOCATIONS_PER_NODE
 from ..rules.resource import Resource, items_of, show, total_of
 from ..state import Application, Partition, Queue
 from .questions import held_by_questions
@@ -18,6 +19,10 @@ def check_sums(partition: Partition) -> None:
         held += [arriving.fact.resource for arriving in node.arriving.values()]
         held += held_by_questions(partition, node)
         check_sum(node.allocated, total_of(held), f"node {node.id}: allocated")
+        others = len(held) - len(node.allocations)
+        assert node.most_allocations == ALLOCATIONS_PER_NODE - others, (
+            f"node {node.id}: may have {node.most_allocations} allocations beside the {others} that are to come"
+        )
     for application in partition.applications.values():
         real = [a.fact.resource for a in application.allocations.values() if not a.fact.placeholder]
         held = [*real, *held_by_questions(partition, application)]

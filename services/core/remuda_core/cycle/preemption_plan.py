@@ -131,7 +131,7 @@ def best_node(
         if node_id in refused or node_id in pending.refused:
             continue
         shortfall = shortfall_of(need, node)
-        if shortfall is not None:
+        if shortfall is not None and (shortfall or not node.full):
             nodes.append(
                 (sum(short / (need.get(name) or 1) for name, short in shortfall.items()), node_id, node, shortfall)
             )
@@ -189,6 +189,8 @@ def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int
     shortfall = shortfall_of(pending.ask.resource, node)
     if shortfall is None:
         return f"node {node.id} is too small for it"
+    if not shortfall and node.full:
+        return f"node {node.id} has the most allocations allowed on one node"
     if not shortfall:
         return "it needs no preemption: there is room on its required node"
     everyone: Mapping[Queue, QueueEligibility] = {

@@ -49,7 +49,7 @@ def _may_be_kept(index: PartitionIndex, node: Node, demand: Demand) -> bool:
     there."""
     other = node.reservation
     taken = other is not None and index.demand_of(other).required_node != ""
-    if taken or not node.takes(demand.required_node) or node.id in demand.refused:
+    if taken or node.full or not node.takes(demand.required_node) or node.id in demand.refused:
         return False
     return covers(index.nodes.vector(node.capacity), demand.need)
 

@@ -9,7 +9,7 @@ from remuda_proto.bounds import ID_BYTES, TAGS, problem_of_map, shown, too_long
 from .. import facts
 from ..cycle.transitions import start, transition
 from ..facts import Allocated, Fact
-from ..limits import ALLOCATIONS_PER_RM
+from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle
 from ..rules.resource import items_of, problem_of_resource
 from ..state import Allocation, Application, Partition, Replacement, State
@@ -149,6 +149,9 @@ def problem_of_existing(partition: Partition, allocation: Allocated, also: set[s
         return "resourcePerAlloc is empty"
     if problem := partition.names.problem_of_new_names(partition, "resourcePerAlloc", allocation.resource):
         return problem
+    node = partition.nodes.get(allocation.node_id)
+    if node is not None and node.full:
+        return f"node {shown(node.id)} has {len(node.allocations)} allocations, expected at most {ALLOCATIONS_PER_NODE}"
     application = partition.applications.get(allocation.application_id)
     if application is None or application.terminal:
         return f"application {shown(allocation.application_id)} does not exist"

@@ -14,6 +14,7 @@ from .. import facts
 from ..commands import UpdateNode
 from ..cycle.reserve import unreserved
 from ..facts import Allocated, Fact, Tags
+from ..limits import ALLOCATIONS_PER_NODE
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of, problem_of_resource
 from ..state import Node, Partition, State
@@ -67,7 +68,8 @@ def create(
         yield reject(f"partition {shown(names.plain(partition.name))} is no longer configured")
         return
     count = len(command.existing_allocations)
-    if problem := too_many("existingAllocations", count, EXISTING_ALLOCATIONS) or problem_of_room(state, count):
+    most = min(EXISTING_ALLOCATIONS, ALLOCATIONS_PER_NODE)
+    if problem := too_many("existingAllocations", count, most) or problem_of_room(state, count):
         yield reject(problem)
         return
     reported: set[str] = set()

@@ -77,6 +77,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     question = partition.questions.pop(fact.question)
     state.timers.cancel(timeouts.of_question(question))
     application, node = question.application, question.node
+    node.most_allocations += 1
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     allocation_comes(partition, allocation)
     if fact.placeholder:  # until now it was booked as a real allocation

@@ -45,5 +45,7 @@ def book_preempting(allocation: Allocation, times: int) -> None:
 
 
 def book_arriving(replacement: Replacement, times: int) -> None:
+    node = replacement.node
+    node.most_allocations -= times
     for name, amount in replacement.fact.resource.items():
-        replacement.node.allocated[name] += amount * times
+        node.allocated[name] += amount * times

@@ -12,6 +12,7 @@ A constraint is of one of these kinds:
     node                no node has room, or the node that it is bound to has none
     unknown_node        the node it is bound to does not exist
     unschedulable_node  the node it is bound to is not ready
+    full_node           nodes have room, but have their maximum of allocations
     predicate           nodes have room, but the RM refuses them
     reserved            nodes have room, but are reserved for other asks
     question            a question to the RM is open
@@ -28,7 +29,7 @@ from ..facts import Constraint
 from ..index.admission import NOTHING_HELD
 from ..index.leaf_order import LeafOrder
 from ..index.partition import PartitionIndex
-from ..limits import ALLOCATIONS_PER_RM
+from ..limits import ALLOCATIONS_PER_NODE, ALLOCATIONS_PER_RM
 from ..rules import lifecycle
 from ..rules.properties import is_state_aware
 from ..rules.required_node import required_node
@@ -36,7 +37,7 @@ from ..rules.resource import Resource, show, total_of
 from ..state import Application, Node, Partition, PendingAsk, Queue, State, Tracker
 
 # Those that looking at the nodes finds.
-OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "predicate", "reserved"})
+OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"})
 
 
 def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
@@ -162,6 +163,8 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
             return [Constraint("unknown_node", bound_to, f"the required node {bound_to} does not exist")]
         if not node.ready:
             return [Constraint("unschedulable_node", bound_to, f"the required node {bound_to} is not ready")]
+        if node.full:
+            return full_nodes([node])
         others = [node] if node.reservation is not None and node.reservation is not pending else []
         nodes = [] if others or bound_to in pending.refused else [node]
     else:
@@ -171,7 +174,9 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     if closest is not None and not closest[0]:
         return []
     with_room = [node for node in others if not missing(pending.ask.resource, node)]
-    found = [*refusals(partition, pending), *kept_for_others(with_room)]
+    full = [] if bound_to else [n for n in partition.nodes.values() if n.full and n.schedulable]
+    full = [n for n in full if n.reservation in (None, pending) and not missing(pending.ask.resource, n)]
+    found = [*refusals(partition, pending), *kept_for_others(with_room), *full_nodes(full)]
     if closest is not None:
         found.append(_lack(pending.ask.resource, closest[2], bound=bool(bound_to)))
     return found or kept_for_others(others) or [Constraint("node", "", "there is no schedulable node")]
@@ -185,7 +190,7 @@ def candidates(partition: Partition, pending: PendingAsk, index: PartitionIndex 
     else:
         alike = (n for n in partition.nodes.values() if n.candidate and n.id not in pending.refused)
     bound_to = required_node(pending.ask.tags)
-    return [*alike, *(node for node in own if node.takes(bound_to) and node.id not in pending.refused)]
+    return [*alike, *(n for n in own if n.takes(bound_to) and not n.full and n.id not in pending.refused)]
 
 
 def preemption_constraints(state: State, partition: Partition, pending: PendingAsk) -> list[Constraint]:
@@ -211,6 +216,16 @@ def kept_for_others(nodes: Sequence[Node]) -> list[Constraint]:
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     reason = f"node {node.id}{more} is kept for {ask.application_id}/{ask.allocation_key}"
     return [Constraint("reserved", node.id, reason)]
+
+
+def full_nodes(nodes: Sequence[Node]) -> list[Constraint]:
+    """The constraint by nodes that have room, but their maximum of allocations."""
+    if not nodes:
+        return []
+    node = min(nodes)
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    reason = f"the most allocations allowed on one node, {ALLOCATIONS_PER_NODE}, are on {node.id}{more}"
+    return [Constraint("full_node", node.id, reason)]
 
 
 def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:

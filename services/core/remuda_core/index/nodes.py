@@ -109,8 +109,11 @@ class NodeIndex:
         """An allocation of this demand was made on the node. A demand that knew its best group still does: either that
         one, or the one the node is in now, which then is the only one so far in front that has room."""
         entry = self._entries[node_id]
-        group = entry.group
+        group, node = entry.group, entry.node
         if group is None:
+            return
+        if len(node.allocations) >= node.most_allocations:  # node.full, without the call
+            self._move(entry, None)
             return
         after = group.after.get(demand)
         if after is None:
@@ -185,7 +188,9 @@ class NodeIndex:
         """Of a demand that wants one node, or does not want some."""
         if demand.required_node:
             node = self._nodes.get(demand.required_node)
-            if node is None or node.reservation is not None or not node.takes(node.id) or node.id in demand.refused:
+            if node is None or node.reservation is not None or node.full or not node.takes(node.id):
+                return None
+            if node.id in demand.refused:
                 return None
             group = self.group_of(node)
             available = group.available if group is not None else self.available(node)

@@ -135,7 +135,7 @@ class Reservations:
         assert ask is not None, "only reserved nodes are looked at"
         nodes = self._index.nodes
         demand = self._index.demand_of(ask)
-        if not node.takes(demand.required_node) or node.id in ask.refused:
+        if node.full or not node.takes(demand.required_node) or node.id in ask.refused:
             return False
         return covers(nodes.available(node), demand.need)
 

@@ -189,6 +189,7 @@ def _question(state: State, record: QuestionRecord) -> None:
     partition, application, node = _places(state, fact)
     partition.questions[fact.question] = Question(fact, node, application)
     book_allocated(application, node, fact.resource, 1)
+    node.most_allocations -= 1
 
 
 def _replacement(state: State, record: ReplacementRecord) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from .. import facts
-from ..limits import FIRST_STATES, LAST_STATES
+from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
 from ..rules.resource import Items, Resource, Sums, sums, times, total_of
 from ..settings import Limit, QueueSettings
@@ -35,6 +35,8 @@ class Node:
     kept_by_preemption: bool = False
     # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
+    # How many allocations it may have beside those arriving and those that the RM is asked about.
+    most_allocations: int = field(default_factory=lambda: ALLOCATIONS_PER_NODE)
 
     @property
     def ready(self) -> bool:
@@ -52,9 +54,14 @@ class Node:
         return self.ready and (bound_to == self.id or (not self.draining and not bound_to))
 
     @property
+    def full(self) -> bool:
+        """Has as many allocations as one node may have, and accepts no more, whatever room it has."""
+        return len(self.allocations) >= self.most_allocations
+
+    @property
     def candidate(self) -> bool:
         """Accepts new allocations of any ask, and is not reserved."""
-        return self.reservation is None and self.schedulable
+        return self.reservation is None and self.schedulable and not self.full
 
     def __lt__(self, other: Node) -> bool:
         return self.id < other.id

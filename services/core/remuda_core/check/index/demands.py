@@ -94,4 +94,4 @@ def _check_closed(ask_class: AskClass, index: PartitionIndex) -> None:
 
 def _has_room(node: Node, demand: Demand, index: PartitionIndex) -> bool:
     wanted = node.reservation is None and node.takes(demand.required_node) and node.id not in demand.refused
-    return wanted and covers(index.nodes.vector(node.available()), demand.need)
+    return wanted and not node.full and covers(index.nodes.vector(node.available()), demand.need)

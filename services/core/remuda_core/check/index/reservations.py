@@ -11,7 +11,7 @@ from ...state import Node, PendingAsk
 
 def _check_bound(ask: PendingAsk, node: Node, fits: bool, stalled: bool, index: PartitionIndex) -> None:
     """One that the node it is bound to is reserved for may preempt there, or will be looked at when it may."""
-    if fits or not node.ready or node.id in ask.refused or not ask.pending or ask.preempted_at_ms:
+    if fits or node.full or not node.ready or node.id in ask.refused or not ask.pending or ask.preempted_at_ms:
         return
     known = stalled or node in index.bound.changed or ask in index.bound.retries
     assert known, f"{ask.application.id}/{ask.ask.allocation_key}: will never preempt others on {node.id}"
@@ -30,6 +30,7 @@ def check_reservation(node: Node, demand: Demand, index: PartitionIndex) -> None
     stalled |= node in index.stalled and limit_of(ask) is not None
     fits = (
         node.takes(demand.required_node)
+        and not node.full
         and node.id not in demand.refused
         and covers(index.nodes.vector(node.available()), demand.need)
     )

@@ -1,0 +1,33 @@
+"""The bound on allocations of a node, as small as a test wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+from remuda_core.check import sums
+from remuda_core.decide import allocation, node
+from remuda_core.explain import constraints
+from remuda_core.limits import ALLOCATIONS_PER_NODE
+from remuda_core.state import application
+
+_most = ALLOCATIONS_PER_NODE
+
+
+def most_on_a_node() -> int:
+    return _most
+
+
+@contextmanager
+def at_most_on_a_node(most: int) -> Iterator[None]:
+    global _most
+    before = _most
+    with ExitStack() as stack:
+        for module in (application, allocation, node, constraints, sums):
+            stack.enter_context(patch.object(module, "ALLOCATIONS_PER_NODE", most))
+        _most = most
+        try:
+            yield
+        finally:
+            _most = before
