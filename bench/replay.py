@@ -57,7 +57,7 @@ from remuda_core.shell import replay
 from remuda_core.shell.child import Child
 from remuda_core.snapshot import restore, save
 from remuda_core.wire import schema, snapshot_format
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 
 RM, PARTITION = "bench", "[bench]default"
@@ -92,11 +92,11 @@ class Day:
             yield self.commit([*self.endings(), *self.beginnings(), *self.changes(), Tick(), CleanQueues()])
 
     def commit(self, asked: Iterable[Command]) -> log_pb2.Commit:
-        commit, scribe = log_pb2.Commit(), Scribe()
+        commit, codec = log_pb2.Commit(), CommitCodec()
         for command in (*asked, Schedule(ALLOCATIONS_PER_PASS)):
             facts = self.core.handle(command, self.now_ms)
             decision = commit.decisions.add(command=type(command).__name__)
-            scribe.write(facts, decision)
+            codec.write(facts, decision)
             for fact in facts:
                 self.note(fact)
                 self.written += 1

@@ -19,7 +19,7 @@ from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.shell import replay
 from remuda_core.wire import schema
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -209,19 +209,19 @@ class InProcess:
     # What the core does
 
     def _command(self, message: inbox_pb2.Command) -> list[log_pb2.Fact]:
-        scribe = Scribe()
-        name, asked = scribe.read(message)
-        return self._decide(scribe, name, asked)
+        codec = CommitCodec()
+        name, asked = codec.read(message)
+        return self._decide(codec, name, asked)
 
     def _handle(self, name: str, command: commands.Command) -> list[log_pb2.Fact]:
-        return self._decide(Scribe(), name, [command])
+        return self._decide(CommitCodec(), name, [command])
 
-    def _decide(self, scribe: Scribe, name: str, asked: Iterable[commands.Command]) -> list[log_pb2.Fact]:
+    def _decide(self, codec: CommitCodec, name: str, asked: Iterable[commands.Command]) -> list[log_pb2.Fact]:
         facts = self.core.handle_all(asked, self.now_ms)
         self._watch.look(self.core.state)
         commit = log_pb2.Commit(now_ms=self.core.state.now_ms)
         decision = commit.decisions.add(command=name)
-        scribe.write(facts, decision)
+        codec.write(facts, decision)
         replay.apply(self.standby, schema.Commit.FromString(commit.SerializeToString()))
         self._receive(commit)
         return list(decision.facts)

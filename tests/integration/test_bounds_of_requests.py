@@ -14,7 +14,7 @@ from remuda_core.check import check
 from remuda_core.commands import Register
 from remuda_core.core import Core
 from remuda_core.settings import built_in
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_proto import bounds
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -46,9 +46,9 @@ class Path:
         facts: list[log_pb2.Fact] = []
         message = Message(subjects.request(RM, kind), request.SerializeToString(), seq=self.seq)
         for payload in commands_of(message, RM, ROOM):
-            scribe, decision = Scribe(), log_pb2.Decision()
-            _, commands = scribe.read(inbox_pb2.Command.FromString(payload))
-            scribe.write(self.core.handle_all(commands, 2_000), decision)
+            codec, decision = CommitCodec(), log_pb2.Decision()
+            _, commands = codec.read(inbox_pb2.Command.FromString(payload))
+            codec.write(self.core.handle_all(commands, 2_000), decision)
             facts += decision.facts
         check(self.core.state, self.core.index)
         return facts

@@ -20,7 +20,7 @@ from remuda_core.settings import (
     QueueSettings,
     Timing,
 )
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.inbound.translate import InvalidRequest, commands_of
@@ -153,6 +153,6 @@ def send(world: World, kind: str, request: Any, seq: int) -> None:
     except InvalidRequest:
         return
     for payload in payloads:
-        _, commands = Scribe().read(inbox_pb2.Command.FromString(payload))
+        _, commands = CommitCodec().read(inbox_pb2.Command.FromString(payload))
         for command in commands:
             world._handle(command)

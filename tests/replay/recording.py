@@ -23,7 +23,7 @@ from remuda_core.evolve import BY_FACT
 from remuda_core.shell.snapshots import BUCKET, name_of
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import snapshot_format
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 from tests.property.storm import storm
 from tests.property.world import RM, World
@@ -75,7 +75,7 @@ async def record(world: World) -> Recording:
     for number, (now_ms, facts) in enumerate(world.log, 1):
         commit = log_pb2.Commit(inbox_seq=number, now_ms=now_ms, epoch=7)
         decision = commit.decisions.add(command="Storm", inbox_seq=number, request_seq=number)
-        Scribe().write(facts, decision)
+        CommitCodec().write(facts, decision)
         core.replay(facts, now_ms)
         core.state.inbox_seq = core.state.request_seq = number
         position = await writer.append(commit)

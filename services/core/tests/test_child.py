@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from remuda_core.shell.child import Child, ChildFailed, Here
+from remuda_core.shell.child import Child, ChildFailed, InProcess
 
 
-async def output(child: Child | Here) -> bytes:
+async def output(child: Child | InProcess) -> bytes:
     try:
         return b"".join([part async for part in child.output()])
     finally:
@@ -27,7 +27,7 @@ async def test_it_sees_what_was_when_it_was_forked() -> None:
 
 
 async def test_without_a_child_it_is_the_same() -> None:
-    assert await output(Here(lambda: [b"a", b"b"])) == b"ab"
+    assert await output(InProcess(lambda: [b"a", b"b"])) == b"ab"
 
 
 async def test_failing(capfd: pytest.CaptureFixture[str]) -> None:

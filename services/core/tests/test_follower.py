@@ -12,7 +12,7 @@ from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import built_in
 from remuda_core.shell.follower import Follower
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 
 RM = "rm-1"
@@ -35,7 +35,7 @@ class Process:
         writer: LogWriter = await self.follower.close()
         commit = log_pb2.Commit(now_ms=now_ms)
         decision = commit.decisions.add(command="Test")
-        Scribe().write(self.core.handle_all((*asked, commands.Schedule(10)), now_ms), decision)
+        CommitCodec().write(self.core.handle_all((*asked, commands.Schedule(10)), now_ms), decision)
         return await writer.append(commit)
 
 

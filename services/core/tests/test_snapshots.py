@@ -26,7 +26,7 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_core.shell.snapshots import BUCKET, Shelf, Snapshots, restore
 from remuda_core.shell.trimming import trim
 from remuda_core.wire import schema, snapshot_format
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 
 RM = "rm:1"
@@ -71,7 +71,7 @@ class Lead:
         self.core.state.inbox_seq = await self.bus.append(subjects.inbox(RM), b"a command")
         commit = log_pb2.Commit(inbox_seq=self.core.state.inbox_seq, now_ms=self.now_ms)
         decision = commit.decisions.add(command="Test", inbox_seq=commit.inbox_seq)
-        Scribe().write(self.core.handle_all(asked, self.now_ms), decision)
+        CommitCodec().write(self.core.handle_all(asked, self.now_ms), decision)
         self.snapshots.count(len(decision.facts))
         return await self.writer.append(commit)
 

@@ -24,7 +24,7 @@ from remuda_core.settings import (
 )
 from remuda_core.wire import schema
 from remuda_core.wire.allocations import write_ask
-from remuda_core.wire.codec import Scribe
+from remuda_core.wire.codec import CommitCodec
 from remuda_core.wire.facts import read_fact
 from remuda_core.wire.resources import Shared
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
@@ -103,9 +103,9 @@ def values_of(kind: type[Fact]) -> st.SearchStrategy[Fact]:
     return st.builds(kind, **chosen)
 
 
-def written(fact: Fact, scribe: Scribe | None = None) -> log_pb2.Fact:
+def written(fact: Fact, codec: CommitCodec | None = None) -> log_pb2.Fact:
     decision = log_pb2.Decision()
-    (scribe or Scribe()).write([fact], decision)
+    (codec or CommitCodec()).write([fact], decision)
     return schema.Fact.FromString(decision.facts[0].SerializeToString())
 
 
@@ -118,16 +118,16 @@ def test_every_fact_is_read_back(kind: type[Fact], data: st.DataObject) -> None:
 
 @given(st.lists(asks, min_size=1, max_size=4))
 def test_an_accepted_ask_is_copied_as_it_came(sent: list[Ask]) -> None:
-    """By the scribe, out of the message it came in: the same as writing it."""
+    """By the codec, out of the message it came in: the same as writing it."""
     message = inbox_pb2.Command()
     for ask in sent:
         write_ask(ask, message.allocation.asks.add())
-    scribe = Scribe()
-    _, read = scribe.read(message)
+    codec = CommitCodec()
+    _, read = codec.read(message)
     for command, ask in zip(read, sent, strict=True):
         assert isinstance(command, SubmitAsk) and command.ask == ask
         fact = facts.AskAccepted(command.ask)
-        assert read_fact(written(fact, scribe)) == fact
+        assert read_fact(written(fact, codec)) == fact
 
 
 def test_a_fact_nobody_knows() -> None:

@@ -71,7 +71,7 @@ class Child:
         return os.waitstatus_to_exitcode(status)
 
 
-class Here:
+class InProcess:
     """The same without a child: what is done stops everything else meanwhile."""
 
     def __init__(self, work: Work) -> None:

@@ -21,12 +21,12 @@ from .. import commands, limits
 from ..core import Core
 from ..facts import Fact
 from ..next_tick import next_tick_ms
-from ..wire.codec import Scribe
+from ..wire.codec import CommitCodec
 
 log = structlog.get_logger()
 
 
-class Turn:
+class TimeSlice:
     """The time that the process spends on one RM before it lets others go on."""
 
     def __init__(self) -> None:
@@ -93,8 +93,8 @@ class CommitInProgress:
     def __init__(self, core: Core, commit: log_pb2.Commit, now_ms: int) -> None:
         self.core = core
         self._now_ms = now_ms
-        self._scribe = Scribe()
-        self._turn = Turn()
+        self._codec = CommitCodec()
+        self._time_slice = TimeSlice()
         self.commit = commit
         self.facts = 0
         self.trace: dict[str, str] = {}
@@ -103,7 +103,7 @@ class CommitInProgress:
         with tracing.span("core.decide", message.headers, rm=self.core.state.rm_id) as span:
             await self._answer(message, span.headers())
         self.trace = self.trace or span.headers()
-        await self._turn.pause()  # the commit before this one is on its way, let it go on
+        await self._time_slice.pause()  # the commit before this one is on its way, let it go on
 
     async def own(self, command: commands.Command, trace: dict[str, str] | None = None) -> int:
         """A command of the core's own. Returns the number of facts; without any there is no decision."""
@@ -126,7 +126,7 @@ class CommitInProgress:
         position = (command.request_seq, command.request_part)
         if command.request_seq and position <= (state.request_seq, state.request_part):
             return  # forwarded twice: it has been handled
-        name, asked = self._scribe.read(command)
+        name, asked = self._codec.read(command)
         decision = self.commit.decisions.add(
             inbox_seq=message.seq,
             command=name,
@@ -144,12 +144,12 @@ class CommitInProgress:
         for _ in self.core.handle_in_steps(asked, self._now_ms, facts):
             if len(facts) >= limits.FACTS_PER_STEP:
                 self._write(facts, decision)
-            await self._turn.pause_when_over()
+            await self._time_slice.pause_when_over()
         self._write(facts, decision)
 
     def _write(self, facts: list[Fact], decision: log_pb2.Decision) -> None:
         self.facts += len(facts)
-        self._scribe.write(facts, decision)
+        self._codec.write(facts, decision)
         facts.clear()
 
 

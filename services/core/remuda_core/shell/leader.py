@@ -73,13 +73,13 @@ class Leader:
         """Of the message in the inbox that is handled; 0: none is."""
         return self._deciding.message_seq
 
-    async def lead(self, goes_on: Callable[[], bool]) -> Position:
-        """As long as `goes_on()`, which is asked after every commit and whenever it is woken. Returns the last commit:
+    async def lead(self, may_lead: Callable[[], bool]) -> Position:
+        """As long as `may_lead()`, which is asked after every commit and whenever it is woken. Returns the last commit:
         the core stands there, and all is durable."""
         log.info("leading", rm=self.rm_id, log_seq=self.position.seq, epoch=self._epoch)
         inbox = await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), self.core.state.inbox_seq)
         try:
-            await self._loop(inbox, goes_on)
+            await self._loop(inbox, may_lead)
         finally:
             self._ended = True
             for _, answer in self._questions:
@@ -105,19 +105,19 @@ class Leader:
         if self._taking is not None:
             self._taking.cancel()
 
-    async def _loop(self, inbox: Reader, goes_on: Callable[[], bool]) -> None:
+    async def _loop(self, inbox: Reader, may_lead: Callable[[], bool]) -> None:
         """While one commit is on its way into the log, the next is decided on top of it, to be appended when the first
         is durable. Nobody hears of either before that; if the first fails, both die with this process."""
         appending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
         messages: deque[Message] = deque()
         try:
-            while goes_on():
+            while may_lead():
                 await self.snapshots.room()
                 if not messages:
                     messages.extend(await self._take(inbox, 0.0))
                 if not messages and not self._more_to_schedule:
                     await appending
-                    self._tell(self._answers())
+                    self._resolve(self._answers())
                     messages.extend(await self._wait(inbox))
                     if self._questions and not messages:
                         continue
@@ -134,7 +134,7 @@ class Leader:
                     await asyncio.sleep(0)  # it begins
                 elif answers:
                     await appending
-                    self._tell(answers)
+                    self._resolve(answers)
             await appending
         except Exception:
             with suppress(Exception):
@@ -179,7 +179,7 @@ class Leader:
                 answer.set_exception(error)
         return answers
 
-    def _tell(self, answers: list[Answer]) -> None:
+    def _resolve(self, answers: list[Answer]) -> None:
         for answer, result in answers:
             if not answer.done():
                 answer.set_result((self.position, result))
@@ -190,7 +190,7 @@ class Leader:
             while True:
                 try:
                     await self._writer.append(commit, span.headers() or None)
-                    self._tell(answers)
+                    self._resolve(answers)
                     return self.moved()
                 except NoResponders:
                     if leaderless.is_exhausted:

@@ -63,7 +63,7 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
             await standby.run()
         except (BusError, HistoryChanged):
             raise
-        except trial.Deadly as deadly:
+        except trial.DeadlyMessage as deadly:
             await halts.halt(standby.rm_id, str(deadly), FAULT)
         except Exception as fault:
             if not await faults.record(standby.rm_id, *standby.place_of(fault), fault):

@@ -18,7 +18,7 @@ from ..core import Core
 from ..snapshot import restore_one, save
 from ..state import State
 from ..wire import snapshot_format
-from .child import Child, ChildFailed, Here, Work
+from .child import Child, ChildFailed, InProcess, Work
 from .settings import CoreSettings
 from .status_codes import UNAVAILABLE
 from .trimming import trim
@@ -26,7 +26,7 @@ from .trimming import trim
 log = structlog.get_logger()
 
 BUCKET = subjects.SNAPSHOTS.name
-Source = Child | Here
+Source = Child | InProcess
 
 
 class Shelf:
@@ -237,7 +237,7 @@ class Snapshots:
     def _beside(self, work: Work) -> Source:
         started = time.perf_counter()
         small = size_of(self._core.state) <= limits.SNAPSHOT_HERE
-        source = Child(work) if self._settings.snapshot_in_child and not small else Here(work)
+        source = Child(work) if self._settings.snapshot_in_child and not small else InProcess(work)
         self.stopped_s = time.perf_counter() - started
         return source
 

@@ -116,7 +116,9 @@ class Standby:
             await self._follower.catch_up()
             await self._check_past()
             if self._settings.snapshot_in_child:
-                await trial.beware(self._bus, self._core, self._members.name, self._clock_ms, ownership.inherited)
+                await trial.check_for_deadly_message(
+                    self._bus, self._core, self._members.name, self._clock_ms, ownership.inherited
+                )
             writer = await self._follower.close()
         kept = Snapshots(self._bus, self._core, self._settings, self._follower.facts, self._members.shelf)
         leader = Leader(self._bus, self._core, ownership.revision, writer, self._clock_ms, kept)

@@ -32,7 +32,7 @@ from .deciding import Deciding
 log = structlog.get_logger()
 
 
-class Deadly(Exception):
+class DeadlyMessage(Exception):
     """The message `seq` of the inbox ends every process that handles it; 0: what follows the last commit does."""
 
     def __init__(self, seq: int, how: str) -> None:
@@ -41,9 +41,11 @@ class Deadly(Exception):
         self.seq = seq
 
 
-async def beware(bus: Bus, core: Core, name: str, clock_ms: Callable[[], int], inherited: bool) -> None:
+async def check_for_deadly_message(
+    bus: Bus, core: Core, name: str, clock_ms: Callable[[], int], inherited: bool
+) -> None:
     """To be called by a core that takes over and is at the end of the log. `inherited`: its predecessor has ended
-    without a word. Raises Deadly."""
+    without a word. Raises DeadlyMessage."""
     state = core.state
     last = await bus.last_message(subjects.INBOX.name, subjects.inbox(state.rm_id))
     if last is None or last.seq <= state.inbox_seq:
@@ -68,7 +70,7 @@ async def _try(bus: Bus, core: Core) -> None:
     log.warning("two processes have ended here, trying in a child", rm=rm_id, inbox_seq=messages[0].seq)
     begun = [await _begun(core, messages, bus.max_payload) for _ in range(limits.TRIALS)]
     if None not in begun:
-        raise Deadly(*begun[-1])  # type: ignore[misc]
+        raise DeadlyMessage(*begun[-1])  # type: ignore[misc]
 
 
 async def _begun(core: Core, messages: list[Message], limit: int) -> tuple[int, str] | None:

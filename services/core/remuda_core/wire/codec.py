@@ -12,7 +12,7 @@ from .commands import READERS
 from .facts import WRITERS
 
 
-class Scribe:
+class CommitCodec:
     """Reads the commands of one commit and writes its facts. Remembers in which message an ask came: when it is
     accepted, copying that is cheaper than writing it anew."""
 

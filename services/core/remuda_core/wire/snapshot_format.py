@@ -26,7 +26,7 @@ from .resources import RESOURCES, write_resource
 FORMAT: Final = 1
 
 
-class Unreadable(Exception):
+class SnapshotUnreadable(Exception):
     """It is not a whole snapshot of this RM in a format that this version knows."""
 
 
@@ -47,24 +47,24 @@ def write(rm_id: str, position: Position, saved: Iterable[Record]) -> Iterator[b
 
 
 def read(rm_id: str, payload: bytes) -> tuple[Position, Iterator[Record]]:
-    """Raises Unreadable."""
+    """Raises SnapshotUnreadable."""
     try:
         message = schema.Snapshot.FromString(payload)
     except DecodeError as error:
-        raise Unreadable(f"it is no snapshot: {error}") from error
+        raise SnapshotUnreadable(f"it is no snapshot: {error}") from error
     if message.format != FORMAT:
-        raise Unreadable(f"its format is {message.format}, this version reads {FORMAT}")
+        raise SnapshotUnreadable(f"its format is {message.format}, this version reads {FORMAT}")
     if message.rm_id != rm_id:
-        raise Unreadable(f"it is of {message.rm_id!r}, expected {rm_id!r}")
+        raise SnapshotUnreadable(f"it is of {message.rm_id!r}, expected {rm_id!r}")
     if not message.complete or message.complete != len(message.records):
-        raise Unreadable(f"it has {len(message.records)} records, expected {message.complete or 'an end'}")
+        raise SnapshotUnreadable(f"it has {len(message.records)} records, expected {message.complete or 'an end'}")
     return Position(message.log_seq, message.log_hash), map(_read_record, message.records)
 
 
 def _read_record(message: snapshot_pb2.SnapshotRecord) -> Record:
     kind = message.WhichOneof("record")
     if kind is None:
-        raise Unreadable("it has a record of a kind this version does not know: a newer one wrote it")
+        raise SnapshotUnreadable("it has a record of a kind this version does not know: a newer one wrote it")
     record: Record = READERS[kind](getattr(message, kind))
     return record
 
