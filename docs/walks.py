@@ -262,7 +262,7 @@ FAILOVER: Walk = (
             Hop("remuda_core.shell.follower:Follower.catch_up", "applies the last commits of the log"),
             Hop("remuda_core.shell.standby:Standby._check_past", "checks that no stream has lost messages"),
             Hop(
-                "remuda_core.shell.trial:beware",
+                "remuda_core.shell.trial:check_for_deadly_message",
                 "tries a message in a child process first, if it may have killed others",
             ),
             Hop(

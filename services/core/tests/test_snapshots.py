@@ -241,7 +241,7 @@ async def test_a_child_that_fails_leaves_nothing(bus: Bus, monkeypatch: pytest.M
     monkeypatch.setattr(snapshots, "save", failing)
     with capture_logs() as told:
         await lead.snapshot()
-    assert [entry["event"] for entry in told if entry["log_level"] == "error"] == ["no snapshot could be written"]
+    assert [entry["event"] for entry in told if entry["log_level"] == "error"] == ["snapshot not written"]
     assert await bus.object_names(BUCKET) == []
     monkeypatch.undo()
     await lead.snapshot()
@@ -262,7 +262,7 @@ async def test_without_room_for_a_child_the_leader_goes_on(bus: Bus, monkeypatch
         lead.snapshots.take(lead.writer.position)
         with pytest.raises(Refused, match="no process is left"):
             await asked
-    assert [entry["event"] for entry in told] == ["no child process could be made"]
+    assert [entry["event"] for entry in told] == ["fork failed"]
     await lead.ask(0)
     monkeypatch.undo()
     await lead.snapshot()

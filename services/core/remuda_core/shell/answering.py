@@ -1,9 +1,8 @@
-"""Answers questions about resource managers: `remuda.api.core.<rm>.<kind>`.
+"""Answers queries about RMs: `remuda.api.core.<rm>.<kind>`.
 
-Every core receives each question, and one answers: the core that stands by for the RM, so that the leader's time stays
-its own; the leader where there is no other core. All find the same one out of what they see of each other. A core that
-hangs has no lease any more after a while, and then it is another's turn. A core that does not follow the RM yet passes
-the question on to the leader.
+Every core receives each query, and one answers: the first standby of the RM, so that queries take no time of the
+leader, or the leader if there is no standby. All cores determine the same one from the member list. A core that hangs
+loses its lease, and another answers. A core that does not follow the RM yet passes the query on to the leader.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Answering:
             return await replica.answer(kind, request, self._pace)
 
     async def _answer_as_leader(self, message: Message) -> bytes:
-        """Of other cores."""
+        """A query that another core has passed on to the leader."""
         rm_id, kind = message.subject.split(".")[-2:]
         if self._members.leader_of(rm_id) != self._members.name:
             raise AnsweredElsewhere
@@ -71,7 +70,7 @@ class Answering:
         return await self._answered(_ready(rm_id, self._there(rm_id)), kind, request)
 
     async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
-        """Raises Refused."""
+        """Pass the query on to the leader, and return its answer. Raises Refused when the leader does not answer."""
         subject = subjects.leader_query(rm_id, kind)
         try:
             answer = await self._bus.request(
@@ -82,7 +81,8 @@ class Answering:
         return answer.payload
 
     def _there(self, rm_id: str) -> Replica | None:
-        """None: this core does not know all of the log. Raises Refused."""
+        """The replica of the RM. None: this core has not caught up with the log. Raises Refused if the RM is halted,
+        unknown, or without a leader."""
         if (halt := self._halts.get(rm_id)) is not None:
             raise Refused(halt.explanation(), UNAVAILABLE)
         if rm_id not in self._known:

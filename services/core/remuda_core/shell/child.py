@@ -1,7 +1,8 @@
-"""Work on the state as it is now, while the state goes on: in a forked child, which has all of it as it was.
+"""Runs work on the present state in a forked child, while the parent changes its own copy.
 
-The child only computes and writes into a pipe. It has no other thread, so it takes no lock: no logging, no asyncio, no
-bus. Its connections are those of the parent and are closed first, so that nobody takes a dead parent for alive.
+The child only computes and writes into a pipe. It must not take locks, which threads of the parent may have held at
+the fork: no logging, no asyncio, no bus. It first closes the connections it has inherited, so that they end with the
+parent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """Forks when it is made; OSError when it cannot. `close` has to be awaited, whatever happened."""
+    """Forks when it is created, or raises OSError. `close` must be awaited in any case."""
 
     def __init__(self, work: Work) -> None:
         self._read_end, write_end = os.pipe()
@@ -44,7 +45,7 @@ class Child:
         self._ended = False
 
     async def output(self) -> AsyncIterator[bytes]:
-        """All that it writes. Raises ChildFailed when it did not come to its end."""
+        """Yield what the child writes, in pieces. Raises ChildFailed when it exits with an error or by a signal."""
         reader = asyncio.StreamReader(limit=limits.CHILD_READ_BYTES)
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._read_end, "rb", buffering=0)
@@ -65,14 +66,14 @@ class Child:
             await self._wait()
 
     async def _wait(self) -> int:
-        """In a thread: the memory of a large process takes its time to go."""
+        """Wait in a thread, because freeing the memory of a large process takes time. Returns the exit code."""
         _, status = await asyncio.to_thread(os.waitpid, self._pid, 0)
         self._ended = True
         return os.waitstatus_to_exitcode(status)
 
 
 class InProcess:
-    """The same without a child: what is done stops everything else meanwhile."""
+    """Like Child, but runs the work in this process, which blocks it meanwhile."""
 
     def __init__(self, work: Work) -> None:
         self._parts = list(work())
@@ -88,7 +89,7 @@ class InProcess:
 def _do(work: Work, write_end: int) -> NoReturn:
     status = 1
     try:
-        gc.disable()  # it would only copy memory
+        gc.disable()  # collecting would write to shared pages, and so copy them
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -98,8 +99,8 @@ def _do(work: Work, write_end: int) -> NoReturn:
             _write(write_end, part)
         status = 0
     except BrokenPipeError:
-        pass  # nobody wants it any more
-    except BaseException:  # noqa: BLE001 - it must not come back as a second parent
+        pass  # the parent has closed the pipe
+    except BaseException:  # noqa: BLE001 - the child must not return into the code of the parent
         os.write(STDERR, traceback.format_exc().encode())
     finally:
         os._exit(status)
@@ -108,7 +109,7 @@ def _do(work: Work, write_end: int) -> NoReturn:
 def _close_all_but(kept: int) -> None:
     for fd in map(int, os.listdir("/dev/fd")):
         if fd > STDERR and fd != kept:
-            with suppress(OSError):  # the one of this listing
+            with suppress(OSError):  # the descriptor of this listing is closed already
                 os.close(fd)
 
 

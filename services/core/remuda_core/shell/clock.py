@@ -1,4 +1,4 @@
-"""The time of decisions."""
+"""The clock of a leader."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .. import limits
 
 
 class Clock:
-    """Milliseconds since 1970, of the wall clock, but never back, and never for long the same: where the wall clock was
-    set back, or is behind what the log says, because another machine's was ahead, time goes on from there at its own
-    pace. Otherwise no timer would be heard until the wall clock has caught up. `steady_s` is a clock nobody can set."""
+    """Milliseconds since 1970 that never go back and never stop. If the wall clock is set back, or is behind the time
+    in the log because the clock of another machine was ahead, time continues from there at the pace of `steady_s`, a
+    monotonic clock in seconds. Otherwise no timer would be due until the wall clock has caught up."""
 
     def __init__(self, wall_ms: Callable[[], int], steady_s: Callable[[], float], not_before_ms: int) -> None:
         self._wall_ms = wall_ms

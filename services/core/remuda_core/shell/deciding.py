@@ -1,6 +1,6 @@
-"""Decides commits of one resource manager: messages of its inbox, the passing of time, a pass of scheduling.
+"""Decides the commits of one RM: messages of its inbox, a Tick, a scheduling pass.
 
-A commit is bounded, and work on it pauses, so that the process keeps its lease and leads its other RMs meanwhile.
+Commits are bounded, and work on a commit pauses, so that the process can renew its lease and lead its other RMs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 class TimeSlice:
-    """The time that the process spends on one RM before it lets others go on."""
+    """The time for which one RM may keep the process busy (TURN_S)."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -42,25 +42,25 @@ class TimeSlice:
 
 
 class Deciding:
-    """`clock_ms` never goes back. While `commit` runs, the state of the core stands between two decisions: nothing else
-    may read it."""
+    """`clock_ms` must never go back. While `commit` runs nothing else may read the state, which holds part of a
+    commit."""
 
     def __init__(self, core: Core, clock_ms: Callable[[], int]) -> None:
         self._core = core
         self._clock_ms = clock_ms
         self.more_to_schedule = True
-        self.message_seq = 0  # of the message that is handled; 0: none is
+        self.message_seq = 0  # stream sequence of the message in work; 0: none
         self._last_tick_ms = 0
-        self._next_clean_ms: int | None = 0  # queues become superfluous by facts alone
+        self._next_clean_ms: int | None = 0  # None: no fact since the last cleaning, so no queue has become empty
 
     def idle_s(self) -> float | None:
-        """How long there is nothing to do unless a message comes; None: for ever."""
+        """How long there is nothing to do unless a message arrives, in s; None: unlimited."""
         times = [one for one in (self._next_tick_ms(), self._next_clean_ms) if one is not None]
         return max(0.0, (min(times) - self._clock_ms()) / 1000) if times else None
 
     async def commit(self, messages: deque[Message], epoch: int) -> tuple[log_pb2.Commit, dict[str, str]]:
-        """Takes messages from the left, as many as fit into one commit, and the time that has passed; then one pass of
-        scheduling. The second value: the headers that carry the trace of the commit."""
+        """Decide one commit: as many of `messages`, from the left, as fit, then a Tick if it is due, then a scheduling
+        pass. Returns the commit and the headers with its trace."""
         now_ms, deadline = self._clock_ms(), time.perf_counter() + limits.COMMIT_S
         deciding = CommitInProgress(self._core, log_pb2.Commit(epoch=epoch), now_ms)
         while messages:
@@ -88,7 +88,7 @@ class Deciding:
 
 
 class CommitInProgress:
-    """One commit while it is decided. `trace`: of the first message that has one."""
+    """A commit while it is decided. `trace`: the trace headers of the first message that has them."""
 
     def __init__(self, core: Core, commit: log_pb2.Commit, now_ms: int) -> None:
         self.core = core
@@ -103,10 +103,10 @@ class CommitInProgress:
         with tracing.span("core.decide", message.headers, rm=self.core.state.rm_id) as span:
             await self._answer(message, span.headers())
         self.trace = self.trace or span.headers()
-        await self._time_slice.pause()  # the commit before this one is on its way, let it go on
+        await self._time_slice.pause()  # lets the append of the commit before continue
 
     async def own(self, command: commands.Command, trace: dict[str, str] | None = None) -> int:
-        """A command of the core's own. Returns the number of facts; without any there is no decision."""
+        """Decide a command of the core itself. Returns the number of facts. Without facts no decision is recorded."""
         decision = log_pb2.Decision(command=type(command).__name__, traceparent=_traceparent(trace or {}))
         before = self.facts
         await self._decide((command,), decision)
@@ -120,12 +120,12 @@ class CommitInProgress:
         try:
             command = inbox_pb2.Command.FromString(message.payload)
         except DecodeError:
-            log.error("a command that cannot be read is passed over", rm=state.rm_id, inbox_seq=message.seq)
+            log.error("unreadable command skipped", rm=state.rm_id, inbox_seq=message.seq)
             self.commit.decisions.add(inbox_seq=message.seq, command="Unreadable")
             return
         position = (command.request_seq, command.request_part)
         if command.request_seq and position <= (state.request_seq, state.request_part):
-            return  # forwarded twice: it has been handled
+            return  # a duplicate, handled before
         name, asked = self._codec.read(command)
         decision = self.commit.decisions.add(
             inbox_seq=message.seq,

@@ -1,6 +1,7 @@
-"""Follows the log of one resource manager: brings the core to where its leader is, so that it can lead at any moment.
+"""Follows the log of one RM, so that the core can take over from the leader at any time.
 
-Arithmetic only: facts are applied, nothing is decided, and there is no scheduling index."""
+A follower applies facts. It decides nothing and has no scheduling index.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from . import replay
 
 
 class Follower:
-    """`position` is the commit the core stands at, after `facts` facts since it was opened."""
+    """`position`: the last commit that was applied. `facts`: how many facts were applied since `open`."""
 
     def __init__(self, bus: Bus, core: Core) -> None:
         self._bus = bus
@@ -28,24 +29,24 @@ class Follower:
         self.moved: Callable[[], None] = lambda: None
 
     async def open(self, position: Position) -> None:
-        """Go on after that commit, where the core stands. Returns when it is hot."""
+        """Continue after the commit at `position`, which is the state of the core. Returns at the end of the log."""
         self._core.index.forget()
         self.position, self.facts = position, 0
         self._reader = await LogReader.open(self._bus, self._core.state.rm_id, position, commit_class=schema.Commit)
         await self.catch_up()
 
     async def follow(self) -> None:
-        """Does not return. Raises HistoryChanged, Unreadable; cancelling it loses nothing."""
+        """Apply commits until cancelled, which loses nothing. Raises HistoryChanged, LogTrimmed, Unreadable."""
         while True:
             await self._apply(await self._reader.batch(limits.COMMITS_FOLLOWED_AT_ONCE))
 
     async def catch_up(self) -> None:
-        """Returns at what is the end of the log now."""
+        """Apply the commits that the log holds at the time of the call."""
         async for entries in self._reader.read_to_end(limits.COMMITS_FOLLOWED_AT_ONCE):
             await self._apply(entries)
 
     async def close(self) -> LogWriter:
-        """What writes on where the reading ends."""
+        """Stop reading. Returns a writer that continues after the last commit read."""
         await self._reader.close()
         return LogWriter(self._bus, self._core.state.rm_id, self._reader.position, self._reader.last_seq)
 
@@ -54,4 +55,4 @@ class Follower:
             self.facts += replay.apply(self._core, entry.commit)
         self.position = self._reader.position
         self.moved()
-        await asyncio.sleep(0)  # there may be more RMs in this process, some of them led
+        await asyncio.sleep(0)  # let other RMs of this process work

@@ -1,8 +1,7 @@
-"""The leader of one resource manager: reads its inbox, has the core decide, appends one commit, and again.
+"""The leader of one RM: reads the inbox, decides, and appends one commit after the other.
 
-It leads while it is elected, but what fences is the chain: a commit that another leader has overtaken is refused, and
-then this process ends. Without a doubt about what is durable there is no reason to: a leader that is only not elected
-any more follows again.
+The lease decides who leads; the chain fences. If another leader has written, an append is refused and this process
+exits. A leader that loses its lease while all its commits are durable becomes a follower again.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ Question = tuple[Callable[[], Any], asyncio.Future[tuple[Position, Any]]]
 
 
 class Leader:
-    """Raises LostLeadership, HistoryChanged or an outage of the bus. In each case the process restarts from the log.
-    `core` stands where `writer` goes on."""
+    """`writer` continues after the commit at which `core` is. The methods raise LostLeadership, HistoryChanged or an
+    outage of the bus, after each of which the process restarts from the log."""
 
     def __init__(
         self,
@@ -65,17 +64,17 @@ class Leader:
 
     @property
     def position(self) -> Position:
-        """The last commit that is durable."""
+        """The last durable commit."""
         return self._writer.position
 
     @property
     def message_seq(self) -> int:
-        """Of the message in the inbox that is handled; 0: none is."""
+        """The sequence of the inbox message in work; 0: none."""
         return self._deciding.message_seq
 
     async def lead(self, may_lead: Callable[[], bool]) -> Position:
-        """As long as `may_lead()`, which is asked after every commit and whenever it is woken. Returns the last commit:
-        the core stands there, and all is durable."""
+        """Lead while `may_lead()` is true; it is checked after every commit and after `wake`. Returns the last commit,
+        which is durable and is the state of the core."""
         log.info("leading", rm=self.rm_id, log_seq=self.position.seq, epoch=self._epoch)
         inbox = await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), self.core.state.inbox_seq)
         try:
@@ -91,8 +90,8 @@ class Leader:
         return self.position
 
     async def ask(self, question: Callable[[], T]) -> tuple[Position, T]:
-        """Ask it of the state at a commit, and return both when the commit is durable. Raises Refused when this core
-        does not lead any more."""
+        """Evaluate `question` on the state between two commits. Returns the commit and the result when the commit is
+        durable. Raises Refused when this core no longer leads."""
         if self._ended:
             raise _ENDED
         answer: asyncio.Future[tuple[Position, Any]] = asyncio.get_running_loop().create_future()
@@ -101,13 +100,13 @@ class Leader:
         return await answer
 
     def wake(self) -> None:
-        """There may be something to do though no message has come."""
+        """Check for work although no message has arrived."""
         if self._taking is not None:
             self._taking.cancel()
 
     async def _loop(self, inbox: Reader, may_lead: Callable[[], bool]) -> None:
-        """While one commit is on its way into the log, the next is decided on top of it, to be appended when the first
-        is durable. Nobody hears of either before that; if the first fails, both die with this process."""
+        """While one commit is being appended, the next is decided on top of it, and appended when the first is durable.
+        Nothing of a commit is published before it is durable. If an append fails, this process exits."""
         appending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
         messages: deque[Message] = deque()
         try:
@@ -131,14 +130,14 @@ class Leader:
                     self.snapshots.count(sum(len(decision.facts) for decision in commit.decisions))
                     await appending
                     appending = asyncio.ensure_future(self._append(commit, trace, answers))
-                    await asyncio.sleep(0)  # it begins
+                    await asyncio.sleep(0)  # lets the append start
                 elif answers:
                     await appending
                     self._resolve(answers)
             await appending
         except Exception:
             with suppress(Exception):
-                await appending  # where the log stands when a fault is met: the next leader meets it there again
+                await appending  # so that the next leader meets the fault at the same commit
             raise
         finally:
             appending.cancel()
@@ -149,7 +148,7 @@ class Leader:
         return messages
 
     async def _wait(self, inbox: Reader) -> list[Message]:
-        """For a message, as long as nothing else is to be done. Nothing is lost when that is cancelled."""
+        """Wait for messages until other work is due. Cancelling loses no message."""
         if self.snapshots.wanted() or self._questions:
             return []
         idle = [one for one in (self._deciding.idle_s(), self.snapshots.idle_s()) if one is not None]
@@ -166,7 +165,7 @@ class Leader:
         return self._deciding.more_to_schedule
 
     def _answers(self) -> list[Answer]:
-        """To some of the questions, of the state as it is now, to be told when it is durable."""
+        """Evaluate queued questions for ANSWERS_PER_COMMIT_S. The results are returned when the state is durable."""
         answers: list[Answer] = []
         until = time.perf_counter() + limits.ANSWERS_PER_COMMIT_S
         while self._questions and (not answers or time.perf_counter() < until):
@@ -175,7 +174,7 @@ class Leader:
                 continue
             try:
                 answers.append((answer, question()))
-            except Exception as error:  # noqa: BLE001 - it is told to whoever has asked
+            except Exception as error:  # noqa: BLE001 - raised where the question was asked
                 answer.set_exception(error)
         return answers
 

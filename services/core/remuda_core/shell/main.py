@@ -1,4 +1,4 @@
-"""The core process: follows the resource managers that it leads or stands by for, and answers questions about them."""
+"""The core process: leads or follows RMs, and answers queries about them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def wall_clock_ms() -> int:
 
 
 async def main(bus: Bus, settings: CoreSettings, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
-    """Runs until something goes wrong with any of them: in doubt, and after the first fault of ours, the process ends
-    and starts again from the log. An RM whose past has changed is halted instead, and one at whose message a fault is
-    met for the second time."""
+    """Runs until an error: when the result of an append is unknown, and after the first fault at a message, the process
+    exits and is started again. An RM whose log has changed its past, or at whose message a fault occurs for the second
+    time, is halted instead."""
     try:
         await _work(bus, Members(bus, settings.instance, settings.standbys), clock_ms, settings)
     except ExceptionGroup as failures:
@@ -67,7 +67,7 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
             await halts.halt(standby.rm_id, str(deadly), FAULT)
         except Exception as fault:
             if not await faults.record(standby.rm_id, *standby.place_of(fault), fault):
-                raise  # the process ends: one that has met a fault is not to be trusted
+                raise  # the state of this process may be damaged: it exits
         else:
             return
         await asyncio.get_running_loop().create_future()  # until the guard sees the halt
@@ -91,7 +91,7 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Of an RM that is not known any more."""
+    """Stop the standby of an RM that was forgotten."""
     task.cancel()
     await asyncio.wait([task])
 

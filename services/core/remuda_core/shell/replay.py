@@ -1,4 +1,4 @@
-"""From the log back into a core: what a restart, a standby, a query and an audit have in common."""
+"""Applies commits of the log to a core, for restarts, standbys, queries and audits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..wire.facts import read_fact
 
 
 def apply(core: Core, commit: log_pb2.Commit) -> int:
-    """Bring the core to the position after the commit, a `schema.Commit`. Returns the number of facts."""
-    # Lists are quicker than what makes one after the other, and slices than what they are of.
+    """Apply a commit, read as `wire.schema.Commit`, to the core. Returns the number of its facts."""
+    # A list is faster than a generator, and slicing a protobuf list faster than iterating over it.
     facts = [read_fact(fact) for decision in commit.decisions for fact in decision.facts[:]]
     core.replay(facts, commit.now_ms)
     state = core.state

@@ -1,4 +1,4 @@
-"""What an operator may set of the core: environment variables REMUDA_SNAPSHOT_FACTS and so on."""
+"""Settings of the core process, from environment variables: REMUDA_SNAPSHOT_FACTS and so on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which core should lead which RM, and which cores should stand by. Pure: every core computes the same from what all of
-them see."""
+"""Assigns RMs to cores: which core should lead each RM, and which should stand by. Pure: all cores compute the same
+assignment from the same members."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 
 
 def shares(rms: Collection[str], members: Collection[str], holders: Mapping[str, str]) -> dict[str, str]:
-    """The member that should lead each RM. Nobody has two more than another; who leads an RM keeps it, unless it has
-    too many. Which ones go, and where to, is decided by hashes (rendezvous hashing): who sees the same, agrees.
+    """The member that should lead each RM. The numbers of RMs of two members differ by one at most. A leader keeps its
+    RMs unless it has too many. Rendezvous hashing selects the RMs that move, and their new leaders.
 
-    `holders`: who leads now. Empty when there are no members."""
+    `holders`: the present leaders. Returns an empty map when there are no members."""
     if not members:
         return {}
     held: dict[str, list[str]] = {member: [] for member in members}
@@ -34,8 +34,8 @@ def shares(rms: Collection[str], members: Collection[str], holders: Mapping[str,
 
 
 def ranked(rm: str, members: Collection[str]) -> tuple[str, ...]:
-    """The members in the order in which they stand by for the RM (rendezvous hashing). The first that does not lead it
-    takes over. A member that comes or goes changes nothing in the order of the others."""
+    """The members in the order in which they stand by for the RM (rendezvous hashing). The first one that does not lead
+    takes over. A new or lost member does not change the order of the others."""
     return tuple(sorted(members, key=lambda member: score(rm, member), reverse=True))
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of one resource manager: the newest ones are kept in an object bucket, to start from."""
+"""Snapshots of one RM: written by its leader into an object bucket, and restored by a starting core."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Source = Child | InProcess
 
 
 class Shelf:
-    """The names of all snapshots, for a process with many RMs: a bucket is only listed as a whole."""
+    """The sequences of the snapshots of all RMs. One per process, because a bucket is listed as a whole."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -38,7 +38,7 @@ class Shelf:
         self._listed_at = 0.0
 
     async def kept(self, rm_id: str, *, fresh: bool = False) -> list[int]:
-        """The positions of all snapshots of this RM, in order, as they are now or were a moment ago."""
+        """The sequences of the snapshots of the RM, in order, at most LISTING_KEPT_S old; `fresh`: listed now."""
         listing = self._listing
         if listing is None or fresh or (listing.done() and self._is_old(listing)):
             self._listed_at = asyncio.get_running_loop().time()
@@ -59,8 +59,8 @@ class Shelf:
 
 
 async def restore(bus: Bus, core: Core, shelf: Shelf | None = None) -> Position:
-    """The core stands where the newest readable snapshot was taken; without any at the beginning, Position(). Raises
-    HistoryChanged when the log does not reach back far enough to go on from there."""
+    """Restore the newest readable snapshot into the core. Returns its position; Position() without any. Raises
+    HistoryChanged when the log was trimmed beyond that position."""
     rm_id, shelf = core.state.rm_id, shelf or Shelf(bus)
     seqs = await shelf.kept(rm_id)
     while True:
@@ -69,9 +69,9 @@ async def restore(bus: Bus, core: Core, shelf: Shelf | None = None) -> Position:
         if parent <= position.seq:
             return position
         before, seqs = seqs, await shelf.kept(rm_id, fresh=True)
-        if seqs == before:  # else the leader has written others meanwhile, and trimmed the log behind them
+        if seqs == before:  # else the leader has written a newer one, and trimmed the log
             raise HistoryChanged(
-                f"{subjects.log(rm_id)} begins behind {parent}, and no snapshot is there to go on from"
+                f"{subjects.log(rm_id)} begins behind {parent}, and there is no snapshot from which to continue"
             )
 
 
@@ -85,7 +85,7 @@ async def _newest(bus: Bus, core: Core, seqs: list[int]) -> Position:
 
 
 async def _restore(bus: Bus, core: Core, name: str) -> Position | None:
-    """None: it is not there any more, or cannot be read."""
+    """Restore one snapshot. None: it was deleted, or is unreadable."""
     rm_id, started = core.state.rm_id, time.perf_counter()
     try:
         payload = await bus.get_object(BUCKET, name)
@@ -95,8 +95,8 @@ async def _restore(bus: Bus, core: Core, name: str) -> Position | None:
         core.go_on_from(state)
     except Unanswered:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the one before may be good
-        log.error("a snapshot cannot be read, trying the one before", rm=rm_id, snapshot=name, error=repr(error))
+    except Exception as error:  # noqa: BLE001 - the snapshot before may be readable
+        log.error("unreadable snapshot, trying the one before", rm=rm_id, snapshot=name, error=repr(error))
         return None
     seconds = round(time.perf_counter() - started, 3)
     log.info("restored", rm=rm_id, snapshot=name, bytes=len(payload), seconds=seconds)
@@ -109,7 +109,7 @@ async def _read(rm_id: str, payload: bytes) -> tuple[Position, State]:
     for number, record in enumerate(records):
         restore_one(state, record)
         if number % limits.RECORDS_RESTORED_AT_ONCE == 0:
-            await asyncio.sleep(0)  # leases are renewed and other RMs led meanwhile
+            await asyncio.sleep(0)  # lets the process renew its lease and lead other RMs
     return position, state
 
 
@@ -118,30 +118,30 @@ def name_of(rm_id: str, seq: int | str) -> str:
 
 
 class Snapshots:
-    """What a leader does about them. It asks `wanted` whenever it stands at a commit, and if so, `take`s."""
+    """The snapshots and digests that a leader takes. Between commits it calls `wanted`, and if that is true, `take`."""
 
     def __init__(
         self, bus: Bus, core: Core, settings: CoreSettings, facts: int = 0, shelf: Shelf | None = None
     ) -> None:
-        """`facts`: so many have been replayed since the last snapshot."""
+        """`facts`: the number of facts replayed since the last snapshot."""
         self._shelf = shelf or Shelf(bus)
-        self._kept: list[int] | None = None  # by this leader's knowledge, which is the only one that writes them
-        # Thousands of RMs that a process begins to lead at the same time have their first snapshots one by one.
+        self._kept: list[int] | None = None  # only the leader writes and deletes snapshots
+        # Spreads the first snapshots when a process takes over thousands of RMs at the same time.
         self._later_s = settings.snapshot_s * fraction(core.state.rm_id) if facts else 0.0
         self._bus = bus
         self._core = core
         self._settings = settings
         self._facts = facts
-        self._inbox_bytes = 0  # read since the last snapshot
+        self._inbox_bytes = 0  # bytes read since the last snapshot
         self._taken_at = asyncio.get_running_loop().time()
         self._writing: asyncio.Task[None] | None = None
-        self.stopped_s = 0.0  # for the last fork
-        self._asked = 0  # digests
+        self.stopped_s = 0.0  # duration of the last fork
+        self._asked = 0  # digests in work or queued
         self._digests: list[asyncio.Future[tuple[int, Source]]] = []
-        self.wake: Callable[[], None] = lambda: None  # something is wanted
+        self.wake: Callable[[], None] = lambda: None  # called when a digest is wanted
 
     def idle_s(self) -> float | None:
-        """How long nothing is wanted if nothing happens; None: for ever."""
+        """How long no snapshot is due unless something happens, in s; None: unlimited."""
         if not (self._facts or self._inbox_is_large):
             return None
         writing = self._writing is not None and not self._writing.done()
@@ -152,11 +152,11 @@ class Snapshots:
         return max(left_s, limits.SNAPSHOT_LOOK_S if writing else limits.CLOCK_S)
 
     def count(self, facts: int) -> None:
-        """So many more have happened."""
+        """Count facts of a commit."""
         self._facts += facts
 
     def count_inbox(self, messages: Iterable[Message]) -> None:
-        """These were read."""
+        """Count messages read from the inbox."""
         self._inbox_bytes += sum(len(message.payload) + limits.AROUND_MESSAGE_BYTES for message in messages)
 
     @property
@@ -164,7 +164,7 @@ class Snapshots:
         return self._inbox_bytes >= limits.SNAPSHOT_INBOX_BYTES
 
     async def room(self) -> None:
-        """Returns when the inbox may be read on: no snapshot is being written, or little was read meanwhile."""
+        """Return when the inbox may be read: no snapshot is being written, or little was read since it was started."""
         if self._writing is not None and self._inbox_bytes >= limits.READ_WHILE_WRITING_BYTES:
             await asyncio.wait([self._writing])
 
@@ -172,7 +172,7 @@ class Snapshots:
         return bool(self._digests) or self._due()
 
     def take(self, position: Position) -> None:
-        """The core stands at that commit. It is stopped for as long as a fork takes."""
+        """Take what is wanted of the state at the commit `position`. Blocks for the duration of a fork."""
         digests, self._digests = self._digests, []
         try:
             for wanted in digests:
@@ -181,8 +181,8 @@ class Snapshots:
                 self._taken_at = asyncio.get_running_loop().time()
                 self._take_snapshot(position)
         except OSError as error:  # no memory or no process is left for a child
-            log.error("no child process could be made", rm=self._core.state.rm_id, error=repr(error))
-            _refuse(digests, f"no child process could be made: {error}")
+            log.error("fork failed", rm=self._core.state.rm_id, error=repr(error))
+            _refuse(digests, f"fork failed: {error}")
 
     def _take_digest(self, position: Position, wanted: asyncio.Future[tuple[int, Source]]) -> None:
         if not wanted.done():
@@ -197,7 +197,7 @@ class Snapshots:
         self._writing = asyncio.create_task(self._write(position, counted, source))
 
     async def digest(self) -> tuple[int, str]:
-        """Of the state as it is in the log: at which commit, and SHA-256 in hexadecimal. Raises Refused."""
+        """The sequence of a durable commit and the digest of its state (SHA-256, hexadecimal). Raises Refused."""
         if self._asked >= limits.DIGESTS_AT_ONCE:
             raise Refused(f"{self._asked} digests are being made, try again", UNAVAILABLE)
         self._asked += 1
@@ -214,7 +214,7 @@ class Snapshots:
             self._asked -= 1
 
     async def close(self) -> None:
-        """What is being written is given up."""
+        """Give up the snapshot that is being written, and refuse queued digests."""
         _refuse(self._digests, "this core does not lead any more")
         if self._writing is not None:
             self._writing.cancel()
@@ -224,7 +224,7 @@ class Snapshots:
         if self._writing is not None:
             if not self._writing.done():
                 return False
-            self._writing.result()  # a bug is not passed over
+            self._writing.result()  # raises the exception of a bug
         age_s, settings = asyncio.get_running_loop().time() - self._taken_at, self._settings
         if self._inbox_is_large:
             return age_s >= limits.SNAPSHOT_INBOX_APART_S
@@ -242,8 +242,8 @@ class Snapshots:
         return source
 
     async def _write(self, position: Position, counted: tuple[int, int], source: Source) -> None:
-        """What fails is tried again when the next is due; until then there is the one before. `counted`: facts, and
-        bytes of the inbox, since then."""
+        """Write a snapshot, delete old ones, and trim. After a failure the next attempt is made when a snapshot is due.
+        `counted`: facts and inbox bytes since the snapshot before."""
         rm_id, (facts, inbox_bytes) = self._core.state.rm_id, counted
         stopped_ms, started = round(self.stopped_s * 1_000, 1), asyncio.get_running_loop().time()
         try:
@@ -253,14 +253,14 @@ class Snapshots:
         except (BusError, ChildFailed, OSError) as error:
             self._facts += facts
             self._inbox_bytes += inbox_bytes
-            log.error("no snapshot could be written", rm=rm_id, log_seq=position.seq, error=repr(error))
+            log.error("snapshot not written", rm=rm_id, log_seq=position.seq, error=repr(error))
         else:
             await self._tidy(rm_id, position, inbox_bytes >= limits.SNAPSHOT_INBOX_BYTES)
         finally:
             await source.close()
 
     async def _tidy(self, rm_id: str, position: Position, inbox_is_large: bool) -> None:
-        """What is left lying goes after the next one."""
+        """Delete old snapshots and trim. What a failure leaves is deleted after the next snapshot."""
         try:
             if self._kept is None:
                 self._kept = await self._shelf.kept(rm_id)
@@ -273,7 +273,7 @@ class Snapshots:
                     self._bus, rm_id, seqs[-limits.SNAPSHOTS_KEPT], self._settings.replay_horizon_s, inbox_is_large
                 )
         except BusError as error:
-            log.error("nothing could be trimmed behind the snapshots", rm=rm_id, error=repr(error))
+            log.error("trimming failed", rm=rm_id, error=repr(error))
 
 
 def _refuse(digests: list[asyncio.Future[tuple[int, Source]]], reason: str) -> None:
@@ -283,12 +283,12 @@ def _refuse(digests: list[asyncio.Future[tuple[int, Source]]], reason: str) -> N
 
 
 def fraction(rm_id: str) -> float:
-    """From 0 to 1, of each RM another."""
+    """A number from 0 to 1 that is derived from the rmID."""
     return int.from_bytes(hashlib.blake2b(rm_id.encode(), digest_size=4).digest(), "big") / 2**32
 
 
 def size_of(state: State) -> int:
-    """How many things it has, roughly."""
+    """The number of nodes, queues, applications, asks and allocations."""
     return sum(
         len(partition.nodes) + len(partition.queues) + len(partition.allocations) + len(partition.applications)
         + sum(len(application.asks) for application in partition.applications.values())

@@ -33,8 +33,8 @@ log = structlog.get_logger()
 
 
 class Standby:
-    """`run` raises LostLeadership or an outage of the bus: then the process ends, and starts again from the log. Or
-    HistoryChanged: then the RM has to be halted. Anything else is a fault of ours, at `place_of` it."""
+    """`run` raises LostLeadership or an outage of the bus, after which the process must exit and start again from the
+    log; HistoryChanged, after which the RM must be halted; or any other exception, a fault at `place_of` it."""
 
     def __init__(
         self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int], settings: CoreSettings
@@ -58,7 +58,7 @@ class Standby:
 
     @property
     def at_ms(self) -> int:
-        """Up to when this process knows what happened."""
+        """The time of the last commit that was applied, in ms."""
         return self._core.state.now_ms
 
     @property
@@ -89,8 +89,7 @@ class Standby:
         await discard(self._core)
 
     def place_of(self, fault: Exception) -> tuple[str, int]:
-        """Stream and sequence at which it was met: the message that was handled, or the last commit, behind which
-        something else was done."""
+        """The stream and the sequence of the inbox message in work, or of the last commit if no message was in work."""
         seq = fault.inbox_seq if isinstance(fault, FactTooLarge) else self._leader.message_seq if self._leader else 0
         return (subjects.INBOX.name, seq) if seq else (subjects.LOG.name, self.position.seq)
 
@@ -111,7 +110,7 @@ class Standby:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _lead(self, ownership: Ownership) -> Position:
-        """Returns the last commit, when the lease is lost or the RM is another's."""
+        """Lead until the lease is lost or the RM is handed over. Returns the last commit."""
         async with self._members.takes:
             await self._follower.catch_up()
             await self._check_past()
@@ -130,8 +129,8 @@ class Standby:
         return position
 
     async def _check_past(self) -> None:
-        """Nothing is decided on a log that has lost what others were told of it, nor where what the log answers was
-        lost: what is asked next would be taken for answered. Raises HistoryChanged."""
+        """Check that LOG holds all published commits, and that INBOX and REQUESTS hold what the log has answered:
+        otherwise new requests would get the numbers of answered ones. Raises HistoryChanged."""
         state = self._core.state
         await check_published(self._bus, self.rm_id)
         if state.inbox_seq:
@@ -141,8 +140,8 @@ class Standby:
             raise HistoryChanged(f"stream {subjects.REQUESTS.name} ends at {end}, but {state.request_seq} was answered")
 
     async def _look_back(self, position: Position) -> None:
-        """The last thing to do in doubt: nobody else may remember what was durable. Waits for an outage to end. Raises
-        HistoryChanged."""
+        """Before the process exits, check that the log still holds the last durable commit, which no other process may
+        know of. Waits LOOK_BACK_WITHIN_S for the bus. Raises HistoryChanged."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.LOOK_BACK_WITHIN_S):
                 check = partial(check_commit, self._bus, self.rm_id, position)

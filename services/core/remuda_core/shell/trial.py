@@ -1,10 +1,9 @@
-"""What has killed a core without a word is tried in a child process first.
+"""Finds messages that kill cores, by handling them in a child process first.
 
-A process that ends without a word (out of memory, a crash of the interpreter, `kill -9`) leaves no record of why. Its
-successor records where it has taken over with messages to handle. A core that takes over at a place on record (a second
-process has ended there, or `remuda resume` was typed) handles what comes next in a forked child. Only if the child does
-not survive that, and the process itself does, is the message the cause. Nothing is concluded from the ends of processes
-alone.
+A process that is killed (out of memory, a crash of the interpreter, `kill -9`) leaves no record of the cause. The core
+that takes over records the position, if there are messages to handle. A core that takes over at a recorded position
+handles the next messages in a forked child: a second process was killed there, or an operator has typed `remuda
+resume`. A message is the cause only if the child is killed while this process survives.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ log = structlog.get_logger()
 
 
 class DeadlyMessage(Exception):
-    """The message `seq` of the inbox ends every process that handles it; 0: what follows the last commit does."""
+    """The inbox message `seq` kills every process that handles it; 0: the work after the last commit does."""
 
     def __init__(self, seq: int, how: str) -> None:
         what = f"message {seq} of the inbox" if seq else "a pass without a message"
@@ -44,8 +43,8 @@ class DeadlyMessage(Exception):
 async def check_for_deadly_message(
     bus: Bus, core: Core, name: str, clock_ms: Callable[[], int], inherited: bool
 ) -> None:
-    """To be called by a core that takes over and is at the end of the log. `inherited`: its predecessor has ended
-    without a word. Raises DeadlyMessage."""
+    """Called by a core that takes over, at the end of the log. `inherited`: the lease of its predecessor has expired.
+    Raises DeadlyMessage."""
     state = core.state
     last = await bus.last_message(subjects.INBOX.name, subjects.inbox(state.rm_id))
     if last is None or last.seq <= state.inbox_seq:
@@ -74,11 +73,11 @@ async def _try(bus: Bus, core: Core) -> None:
 
 
 async def _begun(core: Core, messages: list[Message], limit: int) -> tuple[int, str] | None:
-    """The last message that a child has begun, and how the child ended; None: it has survived."""
+    """Handle the messages in a child. Returns the last message that it started, and how it ended; None: it survived."""
     try:
         child = Child(lambda: _handle(core, messages, limit))
     except OSError as error:
-        log.error("no child process could be made", rm=core.state.rm_id, error=repr(error))
+        log.error("fork failed", rm=core.state.rm_id, error=repr(error))
         return None
     said = b""
     try:
@@ -92,7 +91,7 @@ async def _begun(core: Core, messages: list[Message], limit: int) -> tuple[int, 
 
 
 def _handle(core: Core, messages: list[Message], limit: int) -> Iterator[bytes]:
-    """In the child: what the leader does, one message after the other, and says before each which one it is."""
+    """Runs in the child: decide each message as the leader does, and write its sequence first."""
     _confine()
     clock = Clock(lambda: core.state.now_ms, lambda: 0.0, core.state.now_ms)
     deciding = Deciding(core, clock.now_ms)
@@ -106,7 +105,7 @@ def _handle(core: Core, messages: list[Message], limit: int) -> Iterator[bytes]:
 
 
 def _confine() -> None:
-    """The child is to end before the machine has no memory left, and before its parent does."""
+    """Limit the memory and the processor time of the child, so that it is killed before its parent."""
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (limits.TRIAL_CPU_S, limits.TRIAL_CPU_S))
     try:
@@ -120,7 +119,7 @@ def _confine() -> None:
 
 
 def _alone(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run it without an event loop: it only pauses."""
+    """Run a coroutine that only pauses, without an event loop."""
     while True:
         try:
             work.send(None)

@@ -1,5 +1,5 @@
-"""Who uses how much of which queue: of users all they have, of groups what a limit counts for them; and who may use how
-much and uses nothing. Added up when somebody asks."""
+"""Usage by user and group in each queue, computed on request: of users everything they use, of groups what limits count
+for them; and the limits of users and groups that use nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..state import Partition
 
 @dataclass(slots=True)
 class Usage:
-    """`kind`: user or group; `queue`: with all below it."""
+    """`kind`: user or group. `queue`: the path; usage includes all queues below it."""
 
     kind: str
     name: str
@@ -24,7 +24,7 @@ class Usage:
 
 
 def usage_of(partition: Partition) -> list[Usage]:
-    """By kind, name and queue."""
+    """Usage in all queues, sorted by kind, name and queue."""
     found: dict[tuple[str, str, str], Usage] = {}
     for application in partition.applications.values():
         if application.terminal:
