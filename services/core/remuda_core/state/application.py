@@ -123,8 +123,7 @@ class Replacement(msgspec.Struct, eq=False):
 
 @dataclass(slots=True, eq=False)
 class TaskGroup:
-    """The placeholders of one task group of an application. Of the `count` that were asked for, `replaced` were
-    replaced and `timed_out` ended without."""
+    """Placeholders of a task group. Of `count` that were asked for, `replaced` were replaced, `timed_out` were not."""
 
     name: str
     min_resource: Resource
@@ -153,13 +152,11 @@ class Question(msgspec.Struct, eq=False):
 
 
 NO_NODES: frozenset[str] = frozenset()
-
 NO_RESERVATIONS: dict[str, None] = {}  # shared, never written to
 
 
 class PendingAsk(msgspec.Struct, eq=False):
-    """An ask with `pending` allocations still to be made. For some of them nodes are reserved; the others are `free`.
-    `seq`: order of submission within the RM."""
+    """An ask with `pending` allocations to be made: some with a reserved node, others `free`. `seq`: its age."""
 
     ask: facts.Ask
     application: Application
@@ -188,8 +185,7 @@ class PendingAsk(msgspec.Struct, eq=False):
 
 
 class Preemption(msgspec.Struct, eq=False):
-    """A preemption under way: until the ask is allocated or removed, or the preemption is given up. `uuids`: the
-    victims. `question`: open question to the RM about the plan; 0: none."""
+    """A preemption under way. `uuids`: the victims. `question`: open question to the RM about the plan; 0: none."""
 
     pending: PendingAsk
     node: Node
