@@ -12,7 +12,7 @@ from .terminal import exit_status
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
 config_commands = typer.Typer(help="Check queue configurations.", no_args_is_help=True)
-rm_commands = typer.Typer(help="Add, remove and forget resource managers.", no_args_is_help=True)
+rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
 
 # By the heading in the help.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
@@ -32,6 +32,7 @@ config_commands.command("check")(show.check)
 rm_commands.command("add")(keys.add)
 rm_commands.command("remove")(keys.remove)
 rm_commands.command("forget")(administer.forget)
+rm_commands.command("divide")(administer.divide)
 cli.add_typer(config_commands, name="config", rich_help_panel="Administer")
 cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
 

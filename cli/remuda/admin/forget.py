@@ -41,7 +41,7 @@ async def check_forgettable(url: str, rm_id: str, although_registered: bool) -> 
     async with bus_at(url) as bus:
         entry = await bus.get(subjects.RMS.name, subjects.key_of(rm_id))
         state = json.loads(entry.value).get("state", "") if entry is not None and entry.value else ""
-        if not state and not await _is_anything_stored(bus, rm_id):
+        if not state and not await is_anything_stored(bus, rm_id):
             raise UserError(f"no data of a resource manager {rm_id!r}; `remuda status` lists them")
         if state in ("", "deregistered", FORGETTING) or although_registered:
             return
@@ -56,7 +56,7 @@ async def check_forgettable(url: str, rm_id: str, although_registered: bool) -> 
         )
 
 
-async def _is_anything_stored(bus: Bus, rm_id: str) -> bool:
+async def is_anything_stored(bus: Bus, rm_id: str) -> bool:
     """Whether there is data of an RM without a record: its deletion was interrupted, or it never registered."""
     for bucket, key in kept_in_buckets(rm_id):
         if await bus.get(bucket, key) is not None:

@@ -91,3 +91,26 @@ def forget(
     from ..admin.forget import forget as start
 
     start(nats, rm, yes, although_registered)
+
+
+def divide(
+    rm: Rm,
+    config: Annotated[
+        Path, typer.Option("--config", help="The queues.yaml that the resource manager has.", callback=arguments.path)
+    ],
+    into: Annotated[
+        list[str],
+        typer.Option(
+            "--into", metavar="RM=PARTITION,...", help="A new resource manager and its partitions. Twice or more often."
+        ),
+    ],
+    directory: Annotated[
+        Path, typer.Option(help="New directory for the configurations and the steps.", callback=arguments.path)
+    ],
+    nats: Nats = DEFAULT_URL,
+) -> None:
+    """Prepare the division of a resource manager into several, by partitions: check everything, and write a
+    configuration for each and the steps to take. Changes nothing in the running system."""
+    from ..admin.divide import divide as start
+
+    start(nats, rm, config, into, directory)
