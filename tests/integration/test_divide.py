@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from remuda.admin import divide as command
+from remuda.admin.divide import prepare
+from remuda.admin.forget import forget_rm
 from remuda.client import queries
 from remuda.embedded import NatsServer
 from remuda.errors import UserError
@@ -35,7 +35,7 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 
 async def divide(url: str, config: Path, directory: Path, rm: str = "rm", into: tuple[str, ...] = INTO) -> None:
-    await asyncio.to_thread(command.divide, url, rm, config, into, directory)
+    await prepare(url, rm, config, into, directory)
 
 
 async def fill(rm: ResourceManager, partition: str, existing: list[si.Allocation]) -> None:
@@ -76,7 +76,7 @@ async def refusals(url: str, config: Path, tmp_path: Path) -> None:
     cases = (
         ("rm has another configuration, with the checksum", {"config": other}),
         ("no resource manager 'nobody' is registered", {"rm": "nobody"}),
-        ("partition 'gpu' is in none", {"into": ("x=default", "y=default")}),
+        ("partition 'gpu' is in none", {"into": ("x=default", "y=other")}),
         ("expected a new rmID, each once", {"into": ("rm=default", "y=gpu")}),
         ("1 given, expected at least two", {"into": ("x=default,gpu",)}),
         ("expected RM=PARTITION", {"into": ("x", "y=gpu")}),
@@ -89,7 +89,5 @@ async def refusals(url: str, config: Path, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="there is a resource manager of that name, or data of one"):
             await divide(url, config, out)
         await there.deregister()
-    from remuda.admin.forget import forget_rm
-
     await forget_rm(url, "rm-gpu")
     assert not out.exists(), "nothing is written before all is checked"

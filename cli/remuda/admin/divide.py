@@ -65,21 +65,34 @@ class Part:
 
 
 def divide(url: str, rm: str, config: Path, into: Sequence[str], directory: Path) -> None:
+    for part in event_loop.run(lambda: prepare(url, rm, config, into, directory)):
+        console.print(f"{part.rm_id}: {', '.join(part.partitions)}: {_file_of(directory, part)}", markup=False)
+    console.print(f"Nothing is changed yet. The steps to take: {directory / STEPS}", markup=False, soft_wrap=True)
+
+
+async def prepare(url: str, rm: str, config: Path, into: Sequence[str], directory: Path) -> list[Part]:
+    """Check everything, then write the files. Raises UserError."""
     arguments.rm_id(rm)
-    parts = _parts(rm, config, _groups(rm, into))
+    parts = _parts(config, _groups(rm, into))
+    _check_new(directory)
+    partitions = await _check(url, rm, parts, _text(config))
+    _write(directory, parts, _steps(rm, parts, directory, partitions))
+    return parts
+
+
+def _check_new(directory: Path) -> None:
     if directory.exists():
         raise UserError(f"--directory {directory}: exists, expected the name of a new directory")
-    partitions = event_loop.run(lambda: _check(url, rm, parts, _text(config)))
+
+
+def _write(directory: Path, parts: Sequence[Part], steps: str) -> None:
     try:
         directory.mkdir(parents=True)
         for part in parts:
             _file_of(directory, part).write_text(part.config, newline="")
-        (directory / STEPS).write_text(_steps(rm, parts, directory, partitions))
+        (directory / STEPS).write_text(steps)
     except OSError as error:
         raise UserError(f"{directory}: {error.strerror or error}") from None
-    for part in parts:
-        console.print(f"{part.rm_id}: {', '.join(part.partitions)}: {_file_of(directory, part)}", markup=False)
-    console.print(f"Nothing is changed yet. The steps to take: {directory / STEPS}", markup=False, soft_wrap=True)
 
 
 def _groups(rm: str, into: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -105,7 +118,7 @@ def _text(config: Path) -> str:
     return content.decode()
 
 
-def _parts(rm: str, config: Path, groups: Mapping[str, tuple[str, ...]]) -> list[Part]:
+def _parts(config: Path, groups: Mapping[str, tuple[str, ...]]) -> list[Part]:
     """Raises UserError where the configuration is not valid, or cannot be divided that way."""
     arguments.readable("--config", config)
     try:
