@@ -1,4 +1,4 @@
-"""What is true of every state, of its scheduling index and of every decision, asserted; and a state as plain values."""
+"""Invariants of a state, its scheduling index and a decision, checked by assertions; and a state as plain values."""
 
 from .decision import check_decision
 from .dump import digest, dump

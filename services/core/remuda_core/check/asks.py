@@ -1,4 +1,4 @@
-"""What is always true of the asks of an application, asserted: what is counted of them equals what is counted anew."""
+"""Sums over the asks of an application, compared with those computed from the asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one command decided keeps quotas, node capacities and guaranteed resources."""
+"""The facts of one command respect quotas, node capacities and guaranteed resources."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..state import Partition, State
 
 
 def check_decision(state: State, facts: Iterable[Fact]) -> None:
-    """After one command: what it allocated, or asked the RM about, has room. What is too much already may stay; nothing
-    new may add to it."""
+    """Raises AssertionError. To be called after each command. New allocations, and those in question, fit. Resources
+    that were over a maximum before may stay so, but no new allocation may add to them."""
     for fact in facts:
         if isinstance(fact, Allocated | PredicateAsked):
             _check_allocated(state.partitions[fact.partition], fact)
@@ -46,8 +46,8 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
 
 
 def _check_preempted(partition: Partition, fact: PreemptionStarted) -> None:
-    """No queue that is not above the ask, too, has less than its guaranteed of what it loses. On the one node an ask
-    may have, only priority counts."""
+    """Queues of victims keep their guaranteed resources, except queues above the ask. For an ask with a required node
+    only priorities count."""
     what = f"preemption for {fact.application_id}/{fact.allocation_key}"
     pending = partition.applications[fact.application_id].asks[fact.allocation_key]
     victims = [partition.allocations[uuid] for uuid in fact.uuids]
@@ -67,7 +67,7 @@ def _check_preempted(partition: Partition, fact: PreemptionStarted) -> None:
 
 
 def _check_place(partition: Partition, fact: ReplacementStarted) -> None:
-    """Nothing has to be free on the placeholder's own node."""
+    """The replacement fits in the place of its placeholder, or on another node."""
     real, placeholder = fact.allocation, partition.allocations[fact.placeholder]
     what = f"replacement {real.application_id}/{real.allocation_key}"
     node = partition.nodes[real.node_id]

@@ -12,7 +12,7 @@ from ..state import Application, Node, Partition, PendingAsk, Queue, State, Task
 
 
 def dump(state: State) -> dict[str, Any]:
-    """All that the facts determine, and nothing else: no index, no stream positions, no clock. Sums have no zeros."""
+    """Everything that facts determine: without index, stream positions and clock. Sums have no zeros."""
     return {
         "rm_id": state.rm_id,
         "registration": state.registration,

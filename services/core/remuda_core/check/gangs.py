@@ -8,7 +8,7 @@ from ..state import Application, Partition, TaskGroup
 
 
 def check_gangs(partition: Partition) -> None:
-    """What is kept about placeholders is what the allocations and asks say."""
+    """Raises AssertionError where the state of a gang differs from its allocations and asks."""
     for node in partition.nodes.values():
         for uuid, arriving in node.arriving.items():
             known = arriving.placeholder.application.replacements.get(uuid)

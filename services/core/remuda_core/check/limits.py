@@ -12,7 +12,7 @@ from .sums import check_sum
 
 
 def check_limits(partition: Partition) -> None:
-    """Who counts where, and for how much, counted anew."""
+    """Compute the trackers of each application, and the usage of each tracker, again."""
     alive = [application for queue in partition.queues.values() for application in queue.applications.values()]
     members: defaultdict[tuple[str, str, str], list[Application]] = defaultdict(list)
     for application in alive:
@@ -26,7 +26,7 @@ def check_limits(partition: Partition) -> None:
         gated = [t for t in application.trackers if t.limit.max_applications]
         assert application.application_limits == (*application_limits, *gated), f"{what}: its gates are others"
         check_asks(application)
-        completing = application.state == lifecycle.COMPLETING  # what it holds then are placeholders nobody wants
+        completing = application.state == lifecycle.COMPLETING  # it then holds only placeholders that are not needed
         holds = application.open_claims or (application.allocations and not completing)
         assert application.counts_as_running or not holds, f"{what} holds something and does not count as running"
         assert not application.counts_as_running or not completing, f"{what} is Completing and running"

@@ -9,7 +9,7 @@ from .sums import check_sum
 
 
 def check_held(partition: Partition) -> None:
-    """A place is kept for an ask exactly while others are preempted for it and that node is reserved for it."""
+    """Resources are held for an ask exactly while its preemption is under way and its node is reserved for it."""
     held = [p for p in partition.preemptions.values() if p.held]
     for preemption in partition.preemptions.values():
         kept = preemption.node.reservation is preemption.pending

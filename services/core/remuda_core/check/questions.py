@@ -39,5 +39,5 @@ def check_questions(state: State, partition: Partition) -> None:
 
 
 def held_by_questions(partition: Partition, on: Node | Application) -> Iterator[Resource]:
-    """What is held there until the RM answers."""
+    """Resources that open questions have booked on the node or in the application."""
     return (q.fact.resource for q in partition.questions.values() if on in (q.node, q.application))

@@ -86,7 +86,7 @@ def check_applications(partition: Partition) -> None:
 
 
 def check_allocations(partition: Partition) -> None:
-    """On exactly one node, in one application, and in the partition."""
+    """Each allocation is on one node, in one application, and in the partition."""
     for uuid, allocation in partition.allocations.items():
         fact, name = allocation.fact, f"allocation {uuid}"
         assert fact.uuid == uuid, f"{name}: it calls itself {fact.uuid}"

@@ -1,7 +1,7 @@
-"""How much a state holds: every container of every object that can be reached from it, the scheduling index included,
-and how much that may be.
+"""Bounds the memory of a state: the entries of every container of every object that is reachable from it, including
+the scheduling index.
 
-The objects are found by walking their fields, so a new container is counted, and bounded, without being named here.
+Objects are found by walking their fields, so new containers are counted, and bounded, without being named here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .. import limits
 from ..index.index import Index
 from ..state import State
 
-# A class of values: they hold what came through the door, which has bounds of its own, and never change.
+# Modules of values, which never change and whose size was bounded when they were read.
 VALUES: Final = ("remuda_core.facts", "remuda_core.settings", "remuda_core.rules")
 
-# What is not counted, and why.
+# Containers that are not counted, with the reason.
 VECTOR = "one number for each resource name of the index"
 RANK = "a few numbers"
-VALUE = "came through the door, where it is bounded, and never changes"
+VALUE = "was bounded when it was read, and never changes"
 AMOUNTS = "one number for each resource name that a limit or the partition has"
 TREE = "as long as the queue is deep"
 EXCLUDED: Final = {
@@ -54,7 +54,7 @@ EXCLUDED: Final = {
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
 }
 
-# How many entries there may be for each object that has the container, where the general rule is too strict.
+# The maximum of entries in each object, for containers that may exceed the general rule.
 EACH: Final = {
     "Application.log": limits.FIRST_STATES + limits.LAST_STATES,
     "Queue.refusals": limits.REFUSALS_KEPT,
@@ -68,12 +68,12 @@ EACH: Final = {
     "Needs._free": limits.NEEDS_KEPT,
     **dict.fromkeys(("Needs._levels", "Needs._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION),
 }
-# Amounts that change.
+# Sums of resources, which keep some zeros.
 SUMS: Final = frozenset(
     ("Node.allocated", "Queue.allocated", "Queue.asked", "Queue.preempting", "Application.allocated",
      "Application.allocated_placeholder", "PendingSum.amounts", "Tracker.used")
 )  # fmt: skip
-# Of node groups, and the ways between them, there may be so many more than nodes.
+# Node groups, and the ways between them: how many there may be beyond a multiple of the nodes.
 PER_NODE: Final = {
     "NodeIndex._groups": limits.NODE_GROUPS_KEPT,
     "NodeGroup.after": limits.WAYS_KEPT,
@@ -84,13 +84,13 @@ Containers = (dict, list, deque, set, frozenset, tuple)
 
 
 def sizes(state: State, index: Index | None = None) -> Counter[str]:
-    """`Class.attribute` -> how many entries all objects of the class have there, with those of containers inside;
-    `Class` -> how many objects there are."""
+    """By `Class.attribute`: the entries in all objects of the class, including nested containers. By `Class`: the
+    number of objects."""
     return measured(state, index)[0]
 
 
 def measured(state: State, index: Index | None) -> tuple[Counter[str], Counter[str]]:
-    """The same; and how many entries the object has that has the most."""
+    """`sizes`, and by `Class.attribute` the entries of the largest container."""
     found: Counter[str] = Counter()
     largest: Counter[str] = Counter()
     seen: set[int] = set()
@@ -115,7 +115,7 @@ def measured(state: State, index: Index | None) -> tuple[Counter[str], Counter[s
 
 
 def entries(container: Any, todo: list[Any]) -> int:
-    """How many there are, with those of containers inside. What they lead to is to be looked at."""
+    """The number of entries, including nested containers. Appends the objects found to `todo`."""
     counted = len(container)
     inside: list[Any] = list(container)
     if isinstance(container, dict):
@@ -134,7 +134,7 @@ def entries(container: Any, todo: list[Any]) -> int:
 
 @cache
 def known(kind: type) -> bool:
-    """One of the core's own classes, whose objects change."""
+    """A class of the core whose objects may change."""
     return kind.__module__.startswith("remuda_core.") and not kind.__module__.startswith(VALUES)
 
 
@@ -149,11 +149,11 @@ def fields(thing: Any) -> Iterable[tuple[str, str]]:
     return slots(kind) or ((name, f"{kind.__name__}.{name}") for name in getattr(thing, "__dict__", ()))
 
 
-# How much it may be
+# Bounds
 
 
 def alive(state: State) -> int:
-    """What there is, as far as the RM, the configuration and the queries know of it."""
+    """The number of nodes, queues, applications, asks, allocations … that the RM, the configuration and queries see."""
     return sum(
         len(partition.nodes)
         + len(partition.queues)
@@ -167,7 +167,7 @@ def alive(state: State) -> int:
 
 
 def check_sizes(state: State, index: Index | None = None) -> None:
-    """AssertionError that names what has grown."""
+    """Raises AssertionError, which names the container that is too large."""
     (found, largest), there = measured(state, index), alive(state)
     nodes = sum(len(partition.nodes) for partition in state.partitions.values())
     for name, count in found.items():

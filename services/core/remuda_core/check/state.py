@@ -21,8 +21,8 @@ from .timers import check_timers
 
 
 def check(state: State, index: Index | None = None, *, grown: bool = True) -> None:
-    """AssertionError that says what is wrong. `grown`: what a state holds is counted, too, which takes as long as all
-    the rest; what has grown is still there the next time."""
+    """Raises AssertionError, which says what is wrong. `grown`: check sizes, too, which takes as long as all other
+    checks and need not be done every time, because what has grown stays."""
     if grown:
         check_sizes(state, index)
     for name, partition in state.partitions.items():

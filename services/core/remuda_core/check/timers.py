@@ -9,7 +9,7 @@ from ..state import Partition, State, Timer, after
 def check_timers(state: State, partition: Partition) -> None:
     timers = frozenset(state.timers)
     for application in partition.applications.values():
-        completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for these, then
+        completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for their release
         if application.state in lifecycle.TIMEOUTS and not completing:
             due_ms = after(application.state_at_ms, lifecycle.lasts_ms(application.state, state.timing))
             assert Timer(due_ms, "state", partition.name, application.id, "") in timers, (

@@ -1,6 +1,6 @@
-"""Access control lists (001, Access Control Lists): who may submit to a queue, who may administer it.
+"""Access control lists (001, Access Control Lists) for submission to queues and their administration.
 
-ACL ::= "*" | userlist [ " " grouplist ]        lists are comma-separated; empty, or absent: nobody
+ACL ::= "*" | userlist [ " " grouplist ]        comma-separated lists; an empty or absent ACL allows no user
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def allows(acl: str, user: str, groups: Iterable[str]) -> bool:
 
 
 def may_submit(settings: Iterable[QueueSettings], user: str, groups: Iterable[str]) -> bool:
-    """`settings`: of the queue and of all above it. Access to any of them, by its submit or its admin list, is
-    access."""
+    """The user may submit to a queue. `settings`: of the queue and all queues above it; the submit or admin ACL of any
+    of them suffices."""
     groups = tuple(groups)
     return any(allows(s.submit_acl, user, groups) or allows(s.admin_acl, user, groups) for s in settings)

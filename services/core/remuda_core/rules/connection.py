@@ -1,17 +1,17 @@
-"""The life of a resource manager (semantics section 14): one table, nothing else changes a state.
+"""The states of an RM (semantics section 14). TRANSITIONS and registration alone change them.
 
-Read a row as: in this state, when that is heard of the connection, become this. What is not in the table does not
-happen. Registering makes an RM Running from whatever state.
+A row of TRANSITIONS is (state, event of the connection): next state. Other pairs do nothing. Registration makes an RM
+Running from any state.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-INIT: Final = "init"  # has never registered
+INIT: Final = "init"  # the RM has never registered
 RUNNING: Final = "Running"
-PAUSED: Final = "Paused"  # nothing new is allocated, nothing is lost
-STOPPED: Final = "Stopped"  # the same, for longer; or it has deregistered, and nothing is known of it any more
+PAUSED: Final = "Paused"  # nothing is scheduled, the state is kept
+STOPPED: Final = "Stopped"  # as Paused, after a longer silence; or deregistered, with its state dropped
 
 LOST: Final = "lost"
 BACK: Final = "back"
@@ -29,7 +29,7 @@ TRANSITIONS: Final[dict[tuple[str, str], str]] = {
     (STOPPED, DEREGISTERED): STOPPED,
 }
 
-# How an RM that registers again is brought up to date (extraConfig["resync"]).
+# How an RM that registers again is synchronised (extraConfig["resync"]).
 RESYNC: Final = "resync"
-REPORT: Final = "report"  # what was known is dropped, it reports everything anew
-REPLAY: Final = "replay"  # everything stays as it is; it is told what it has missed
+REPORT: Final = "report"  # the state is dropped, and the RM reports everything again
+REPLAY: Final = "replay"  # the state is kept, and the RM receives the callbacks it has missed

@@ -1,6 +1,6 @@
-"""The life of an application (semantics section 7): one table, nothing else changes a state.
+"""The states of an application (semantics section 7). TRANSITIONS alone changes them.
 
-Read a row as: on this occasion, in this state, become that. What is not in the table does not happen.
+An entry of TRANSITIONS is event: {state: next state}. In other states the event does nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ FAILED: Final = "Failed"
 RESUMING: Final = "Resuming"
 EXPIRED: Final = "Expired"
 
-RUN: Final = "runApplication"  # it asks, or is given, something
-COMPLETE: Final = "completeApplication"  # nothing asked and nothing held; or the RM removed it
+RUN: Final = "runApplication"  # it has submitted an ask, or received an allocation
+COMPLETE: Final = "completeApplication"  # it has no asks and no allocations; or the RM has removed it
 FAIL: Final = "failApplication"
 REJECT: Final = "rejectApplication"
 RESUME: Final = "resumeApplication"
@@ -44,10 +44,10 @@ TRANSITIONS: Final[dict[str, dict[str, str]]] = {
 }
 
 TERMINAL: Final = frozenset({COMPLETED, REJECTED, FAILED, EXPIRED})
-# Whoever comes into one of these counts as a running application no more.
+# An application in one of these states does not count as running.
 OVER: Final = TERMINAL | {COMPLETING}
 
-# Which states end by themselves: the time they last (a field of settings.Timing), and what happens then.
+# States with a time-out: its field of settings.Timing, and the event that follows.
 TIMEOUTS: Final[dict[str, tuple[str, str]]] = {
     STARTING: ("starting_ms", RUN),
     COMPLETING: ("completing_ms", COMPLETE),
@@ -58,5 +58,5 @@ TIMEOUTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def lasts_ms(state: str, timing: Timing) -> int:
-    """Of a state that is in TIMEOUTS."""
+    """The time-out of a state in TIMEOUTS, in ms."""
     return int(getattr(timing, TIMEOUTS[state][0]))

@@ -1,9 +1,9 @@
-"""Which limits for users and groups hold for an application (semantics section 5).
+"""The limits for users and groups that apply to an application (semantics section 5).
 
-In each queue on its way up, of the limits for users the one that names its user counts, else the one for `*`, which is
-meant for each user by himself. An application belongs to one group: from its leaf queue upwards, the first group that a
-list of limits names and that its user is in. In each queue the limit that names this group counts, else the one for
-`*`, which is meant for all groups not named together.
+In each queue on the path to root, the user limit that names the user applies, else the one for `*`, which holds for
+each user separately. For group limits an application belongs to one group: the first one that a limit names, from the
+leaf queue upwards, and that the user is in. In each queue the limit that names this group applies, else the one for
+`*`, which all groups without a limit of their own share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANYONE = "*"
 
 
 class Applying(NamedTuple):
-    """A limit in the queue at `level` (0: the leaf queue), and whose use of that queue it counts."""
+    """A limit in the queue at `level` (0: the leaf queue), and the kind and name of the user or group it counts."""
 
     level: int
     kind: str
@@ -27,7 +27,7 @@ class Applying(NamedTuple):
 
 
 def applying(levels: Sequence[Sequence[Limit]], user: str, groups: Sequence[str]) -> Iterator[Applying]:
-    """`levels`: the limits of the leaf queue, of its parent, ... of root."""
+    """Yield the limits that apply. `levels`: the limits of the leaf queue, of its parent, … of root."""
     if not any(levels):
         return
     for level, limits in enumerate(levels):
@@ -48,11 +48,11 @@ def applying(levels: Sequence[Sequence[Limit]], user: str, groups: Sequence[str]
 
 
 def group_of(levels: Sequence[Sequence[Limit]], groups: Sequence[str]) -> str:
-    """The group that counts, `*` if no limit names any."""
+    """The group of the application for limits; `*` if no limit names one of `groups`."""
     named = (name for limits in levels for limit in limits for name in limit.groups)
     return next((name for name in named if name != ANYONE and name in groups), ANYONE)
 
 
 def limits_others(was: QueueSettings, now: QueueSettings) -> bool:
-    """Applications count in other trackers or gates under the new settings of a queue."""
+    """With the new settings of a queue, applications are counted in other trackers or application limits."""
     return was.limits != now.limits or bool(was.max_applications) != bool(now.max_applications)

@@ -1,7 +1,7 @@
-"""Which queue an application goes to (001, Placement Rules; semantics section 5).
+"""Finds the queue of an application (001, Placement Rules; semantics section 5).
 
-Rules are tried in order; the first that names a queue which exists as a leaf, or may be created as one, and to which
-the user may submit, wins. The result says which queues have to be made for it.
+Rules are tried in order. The first one succeeds whose queue exists as a leaf, or may be created, and to which the user
+may submit. The result names the queues to create.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WITHOUT_RULES = (PlacementRule("provided"),)
 
 
 class QueueView(Protocol):
-    """What placement needs to know of the queues there are; the state's queues have this shape."""
+    """The fields of an existing queue that placement reads. The queues of the state have them."""
 
     @property
     def leaf(self) -> bool: ...
@@ -40,7 +40,7 @@ Queues = Mapping[str, QueueView]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """`missing`: paths of the queues to be made, parents first; the last of them is `queue` itself."""
+    """`missing`: paths of the queues to create, parents first. The last of them is `queue`."""
 
     queue: str
     missing: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class NotPlaced:
 
 
 def place(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed | NotPlaced:
-    """`queues`: path -> Queue of the partition's state."""
+    """Place an application. `queues`: the existing queues by path."""
     reasons = []
     for rule in settings.placement_rules or WITHOUT_RULES:
         path = _apply(rule, queues, who)
@@ -68,8 +68,8 @@ def place(settings: PartitionSettings, queues: Queues, who: Applicant) -> Placed
 
 
 def _apply(rule: PlacementRule, queues: Queues, who: Applicant) -> str | None:
-    """The full path a rule makes of the application, None if it does not match. KeyError if there is no such rule;
-    `configure` has refused such a configuration before."""
+    """The full path of the queue that the rule names; None if the rule does not match. Raises KeyError for an unknown
+    rule, which `configure` refuses."""
     naming = RULES[rule.name]
     name = naming.name_of(rule, who)
     if not name or not filter_passes(rule.filter, rule.name, who):

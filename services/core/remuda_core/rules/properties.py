@@ -1,5 +1,5 @@
-"""The properties of a queue that the core acts on (docs/configuration.md). What a queue inherits, the configuration
-service has written into its settings.
+"""Properties of queues that affect scheduling (docs/configuration.md). The configuration service has already written
+inherited properties into the settings of each queue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREEMPTION_DELAY_MS: Final = 30_000
 
 
 def sort_policy(properties: Properties) -> str:
-    """Of the applications in a leaf queue."""
+    """The order of the applications in a leaf queue: fifo, fair or stateaware."""
     return properties.get("application.sort.policy", "fifo")
 
 
@@ -26,7 +26,7 @@ def is_state_aware(properties: Properties) -> bool:
 
 
 def sorts_by_priority(properties: Properties) -> bool:
-    """Priority comes before shares and age."""
+    """Priority is compared before shares and age."""
     return properties.get("application.sort.priority") != "disabled"
 
 
@@ -35,12 +35,12 @@ def priority_offset(properties: Properties) -> int:
 
 
 def is_priority_fence(properties: Properties) -> bool:
-    """Priorities below do not count outside."""
+    """Priorities inside the queue have no effect outside."""
     return properties.get("priority.policy") == "fence"
 
 
 def is_preemption_fence(properties: Properties) -> bool:
-    """Asks below preempt nothing outside."""
+    """Asks inside the queue preempt no allocations outside."""
     return properties.get("preemption.policy") == "fence"
 
 
@@ -49,5 +49,5 @@ def is_exempt_from_preemption(properties: Properties) -> bool:
 
 
 def preemption_delay_ms(properties: Properties) -> int:
-    """How long an ask waits before it may preempt."""
+    """How long an ask of the queue waits before it may preempt, in ms."""
     return milliseconds(properties.get("preemption.delay", "")) or PREEMPTION_DELAY_MS

@@ -1,4 +1,4 @@
-"""The quota an RM sends with an application, for the queue that is made for it (semantics section 6).
+"""The quota in the tags of an application, for its dynamic queue (semantics section 6).
 
 A tag is the JSON of a `Resource` of si.v1: {"resources": {"memory": {"value": 10}}}, in base units.
 """
@@ -19,7 +19,7 @@ GUARANTEED_TAG: Final = "namespace.resourceguaranteed"
 
 
 class Quota(NamedTuple):
-    """Empty: the application says nothing about it."""
+    """An empty resource: the application has no such tag."""
 
     guaranteed: Resource
     max: Resource
@@ -37,11 +37,11 @@ class _Resource(msgspec.Struct):
 
 
 class BadQuota(Exception):
-    """Says which tag, and what is wrong with it."""
+    """The message names the tag, its value and what was expected."""
 
 
 def quota_of(tags: Mapping[str, str]) -> Quota:
-    """Raises BadQuota."""
+    """The quota in the tags; NO_QUOTA without any. Raises BadQuota."""
     if MAX_TAG not in tags and GUARANTEED_TAG not in tags:
         return NO_QUOTA
     quota = Quota(_amounts(tags, GUARANTEED_TAG), _amounts(tags, MAX_TAG))

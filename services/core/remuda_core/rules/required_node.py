@@ -1,4 +1,4 @@
-"""The node an ask, or an allocation, is bound to (semantics section 10)."""
+"""The node to which an ask or an allocation is bound by a tag (semantics section 10)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ REQUIRED_NODE_TAGS = ("si/requiredNode", "yunikorn.apache.org/requiredNode")
 
 
 def required_node(tags: Mapping[str, str]) -> str:
-    """Empty: to none."""
+    """The ID of the required node; "" if there is none."""
     if not tags:
         return ""
     for tag in REQUIRED_NODE_TAGS:

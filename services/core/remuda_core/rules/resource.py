@@ -1,7 +1,7 @@
 """Resources: sparse maps from a name to an amount, in base units (semantics: 000, `Resource`).
 
-A name that is missing counts as 0 in a capacity and as unlimited in a maximum.
-Amounts are Python's integers and so never wrap; they are cut to int64 where they leave for the wire (`clamp`).
+A missing name means 0 in a capacity, and unlimited in a maximum. Amounts are Python integers, which never overflow;
+`clamp` cuts them to int64 when they are written.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from remuda_proto.bounds import (
 
 Resource = Mapping[str, int]
 Items = tuple[tuple[str, int], ...]
-Sums = defaultdict[str, int]  # amounts that change; a name that came to zero stays, if there are few
+Sums = defaultdict[str, int]  # changing amounts; zeros stay until there are NAMES_KEPT names
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
 
 def clamp(amount: int) -> int:
-    """The nearest int64: arithmetic saturates, it never wraps."""
+    """The nearest int64."""
     return INT64_MAX if amount > INT64_MAX else INT64_MIN if amount < INT64_MIN else amount
 
 
@@ -37,12 +37,12 @@ def sums() -> Sums:
 
 
 def items_of(resource: Resource) -> Items:
-    """What identifies a resource: its amounts by name, without zeros."""
+    """A key that equal resources share: (name, amount) sorted by name, without zeros."""
     return tuple(sorted((name, amount) for name, amount in resource.items() if amount))
 
 
 def add(total: dict[str, int], resource: Resource, times: int = 1) -> None:
-    """total += times * resource, in place. Names that come to zero go, so that equal sums are equal maps."""
+    """total += times * resource, in place. Removes zeros, so that equal sums are equal maps."""
     for name, amount in resource.items():
         new = total.get(name, 0) + amount * times
         if new:
@@ -52,7 +52,7 @@ def add(total: dict[str, int], resource: Resource, times: int = 1) -> None:
 
 
 def forget_zeros(amounts: dict[str, int], names: Iterable[str]) -> None:
-    """Of these names those that came to zero."""
+    """Remove those of the names whose amount is 0."""
     for name in names:
         if not amounts.get(name, 1):
             del amounts[name]
@@ -70,13 +70,13 @@ def total_of(resources: Iterable[Resource]) -> dict[str, int]:
 
 
 def show(resource: Resource) -> str:
-    """For people: {memory=10 vcore=1000}."""
+    """A resource for people: {memory=10 vcore=1000}."""
     return "{" + " ".join(f"{name}={amount}" for name, amount in sorted(resource.items())) + "}"
 
 
 def problem_of_resource(resource: Resource, what: str) -> str | None:
-    """Why a resource in a request is no good: a bad name, a negative amount, or too many of them. None if it is
-    good."""
+    """Why a resource in a request is invalid: an invalid name, a negative amount, or too many names. None if it is
+    valid. `what`: the field, for the message."""
     if not resource:
         return None
     if "" in resource:
@@ -92,7 +92,7 @@ def problem_of_resource(resource: Resource, what: str) -> str | None:
 
 
 def problem_of_names(resource: Resource, what: str) -> str | None:
-    """Why the names in a resource are no good: too many, or one is too long. None if they are good."""
+    """Why the names in a resource are invalid: too many, or one is too long. None if they are valid."""
     if problem := too_many(what, len(resource), RESOURCE_NAMES):
         return problem
     for name in resource:

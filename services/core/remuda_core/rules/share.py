@@ -1,7 +1,7 @@
-"""Who has had how much of what is due (semantics section 2): the numbers that fair orders compare.
+"""Shares, by which fair orders compare queues and applications (semantics section 2).
 
-A share of 1.0 is all that is due. Plain division of exact sums, so equal sums give equal shares wherever they are
-computed.
+A share of 1.0 means that everything due is used. Shares are quotients of exact sums, so equal sums give equal shares
+everywhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .resource import Resource
 
 
 def dominant_share(used: Resource, due: Mapping[str, int]) -> float:
-    """Of a queue: the highest of used / due over what is used; what is used although nothing is due counts 1."""
+    """The highest used / due over all used resources of a queue. A resource of which nothing is due counts 1."""
     highest = 0.0
     for name, amount in used.items():
         whole = due.get(name)
@@ -23,14 +23,14 @@ def dominant_share(used: Resource, due: Mapping[str, int]) -> float:
 
 
 def due_to_queue(guaranteed: Resource, fair_max: Resource, total: Resource) -> dict[str, int]:
-    """What a queue's use is measured by, per resource: its guaranteed where that names the resource, else the maximum
-    that holds for it (own, or the nearest ancestor's), else all there is in the partition."""
+    """The divisor of each resource for the share of a queue: its guaranteed amount, else its maximum (its own, or the
+    nearest ancestor's), else the total of the partition."""
     return {**total, **fair_max, **guaranteed}
 
 
 def raw_shares(used: Resource, guaranteed: Resource) -> tuple[float, ...]:
-    """Of a queue, or of an application in it, under `compatibility: yunikorn-1.4`: used / guaranteed of each resource,
-    or what is used itself where nothing is guaranteed; high to low, to be compared position by position."""
+    """Shares of a queue, or of an application in it, with `compatibility: yunikorn-1.4`: used / guaranteed of each
+    resource, or the used amount if nothing is guaranteed. Sorted from high to low, for lexicographic comparison."""
     shares = []
     for name, amount in used.items():
         if amount:
@@ -41,8 +41,8 @@ def raw_shares(used: Resource, guaranteed: Resource) -> tuple[float, ...]:
 
 
 def share_list(used: Resource, total: Resource) -> tuple[float, ...]:
-    """Of an application: used / total of each resource, high to low, without zeros, to be compared position by
-    position."""
+    """Shares of an application: used / total of each resource, without zeros. Sorted from high to low, for
+    lexicographic comparison."""
     shares = []
     for name, amount in used.items():
         if amount:
@@ -52,15 +52,15 @@ def share_list(used: Resource, total: Resource) -> tuple[float, ...]:
     return tuple(shares)
 
 
-# Weights are counted in whole numbers, so that they can be kept as things change and never drift.
+# Weights are integers, so that sums that are maintained incrementally have no rounding errors.
 ONE = 1 << 80
 
 
 def scales_of(total: Resource) -> dict[str, int]:
-    """What one of each resource weighs: the less there is of it, the more."""
+    """The weight of one unit of each resource: inversely proportional to its total."""
     return {name: max(ONE // whole, 1) for name, whole in total.items() if whole > 0}
 
 
 def weight(pending: Resource, scales: Mapping[str, int]) -> int:
-    """One number that grows whenever any of the pending amounts grows: their sum as parts of the partition's total."""
+    """The sum of the pending amounts as fractions of the partition's total, scaled by ONE. Grows with each amount."""
     return sum(amount * scales.get(name, ONE) for name, amount in pending.items())

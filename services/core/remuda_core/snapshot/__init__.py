@@ -1,4 +1,4 @@
-"""A state as records, and a state out of records: what a snapshot holds. The bytes are wire's."""
+"""Saves a state as records, and restores it from them. `wire.snapshot_format` encodes records as bytes."""
 
 from .records import Record, TimerRecord
 from .restore import RESTORERS, restore, restore_one

@@ -63,7 +63,7 @@ class StateChange(Record):
 
 
 class ApplicationRecord(Record):
-    """`log` ends with the state it is in; see `Application`."""
+    """`log` ends with the present state; see `Application.log`."""
 
     accepted: facts.ApplicationAccepted
     seq: int
@@ -85,7 +85,7 @@ class WaitingSince(Record):
 
 
 class AskRecord(Record):
-    """`kept_by_preemption`: which of the reservations."""
+    """`kept_by_preemption`: those of the `reservations` that a preemption has made."""
 
     ask: facts.Ask
     seq: int
@@ -131,7 +131,7 @@ class QuestionRecord(Record):
 
 
 class ReplacementRecord(Record):
-    """`ask`: None where it is still pending with the application, which then has it."""
+    """`ask`: the ask as it was, if the application no longer has it; otherwise None."""
 
     fact: facts.Allocated
     placeholder: str

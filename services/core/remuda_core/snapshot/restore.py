@@ -1,4 +1,4 @@
-"""A state out of records.
+"""Restores a state from records.
 
 Sums, counts of priorities and trackers are computed with the functions with which `evolve` keeps them. Maps are filled
 in the order of the records, which is the order in which the saved state had them.
@@ -63,7 +63,7 @@ def restore(rm_id: str, records: Iterable[Record]) -> State:
 
 
 def restore_one(state: State, record: Record) -> None:
-    """The next one. Raises KeyError where it names what is not there."""
+    """Restore the next record. Raises KeyError when it refers to a record that is missing."""
     RESTORERS[type(record)](state, record)
 
 
@@ -89,13 +89,13 @@ def _partition(state: State, record: PartitionRecord) -> None:
 def _queue(state: State, record: QueueRecord) -> None:
     added = record.added
     queues = state.partitions[added.partition].queues
-    if added.queue == "root":  # came with its partition
+    if added.queue == "root":  # PartitionAdded has made it
         queues["root"].settings = added.config
     else:
         BY_FACT[facts.QueueAdded](state, added)
     queue = queues[added.queue]
     queue.draining_since_ms = record.draining_since_ms
-    in_order = sorted(record.refusals, key=lambda refusal: refusal.at_ms)  # an earlier version kept them in another
+    in_order = sorted(record.refusals, key=lambda refusal: refusal.at_ms)  # earlier versions did not keep this order
     queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in in_order}
 
 
@@ -107,13 +107,13 @@ def _application(state: State, record: ApplicationRecord) -> None:
     fact = record.accepted
     partition = state.partitions[fact.partition]
     queue = partition.queues.get(fact.queue)
-    if queue is None:  # it has ended, and its queue is gone: what is left is the name
+    if queue is None:  # an ended application may outlive its queue, of which only the path is kept
         queue = Queue(fact.queue, None, leaf=True, managed=False, settings=QueueSettings(fact.queue))
     application = Application(
         fact.application_id, queue, fact.user, fact.groups, fact.tags, record.seq, record.at_ms,
         fact.execution_timeout_ms, fact.placeholder_ask, fact.gang_scheduling_style,
     )  # fmt: skip
-    for change in record.log:  # an earlier version left nothing out
+    for change in record.log:  # logs of earlier versions are not cut
         application.enters(change.state, change.at_ms)
     application.states_left_out += record.states_left_out
     application.state_at_ms, application.state = application.log[-1]
@@ -177,7 +177,7 @@ def _allocation(state: State, record: AllocationRecord) -> None:
 
 def _task_group(state: State, record: TaskGroupRecord) -> None:
     application = state.partitions[record.partition].applications[record.application_id]
-    placed = application.task_groups.pop(record.name, TaskGroup(record.name, {})).placed  # counted by now
+    placed = application.task_groups.pop(record.name, TaskGroup(record.name, {})).placed  # counted already
     application.task_groups[record.name] = TaskGroup(
         record.name, record.min_resource, record.count, record.replaced, record.timed_out, record.coming,
         record.leaving, placed, FreePlaceholders(application.allocations[uuid] for uuid in record.free),
@@ -221,7 +221,7 @@ def _rejection(state: State, record: RejectionRecord) -> None:
 
 
 def _timer(state: State, record: TimerRecord) -> None:
-    """Earlier versions kept those that mean nothing any more."""
+    """Earlier versions kept timers that no longer apply; these are dropped."""
     timer = Timer(record.at_ms, record.kind, record.partition, record.application_id, record.key)
     if still_applies(state, timer):
         state.timers.put(timer)

@@ -1,4 +1,4 @@
-"""A state as records.
+"""Saves a state as records.
 
 Sums, counts of priorities, trackers and the scheduling index are not saved: they follow from the records.
 """
@@ -90,7 +90,7 @@ def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
     for question in partition.questions.values():
         yield QuestionRecord(question.fact)
     replacements = [r for a in partition.applications.values() for r in a.replacements.values()]
-    for r in sorted(replacements, key=lambda r: r.fact.uuid):  # in the order in which they were started
+    for r in sorted(replacements, key=lambda r: r.fact.uuid):  # the order in which they were started
         there = r.placeholder.application.asks.get(r.fact.allocation_key) is r.pending
         was = None if there else _saved_ask(partition, r.pending)
         yield ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was, r.answer_by_ms)

@@ -76,7 +76,7 @@ def write_ask(ask: facts.Ask, message: si.AllocationAsk) -> None:
 
 
 def write_allocation(fact: facts.Allocated, message: si.Allocation) -> None:
-    """Allocations of one application are mostly alike: what is the same in them is copied."""
+    """Allocations of one application have most fields in common, which are copied from a cached message."""
     key = (
         fact.application_id,
         fact.partition,

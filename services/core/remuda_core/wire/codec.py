@@ -1,4 +1,4 @@
-"""The commands of one commit, read; and its facts, written."""
+"""Reads the commands of one commit, and writes its facts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from .facts import WRITERS
 
 
 class CommitCodec:
-    """Reads the commands of one commit and writes its facts. Remembers in which message an ask came: when it is
-    accepted, copying that is cheaper than writing it anew."""
+    """Remembers the message of each submitted ask: copying it into AskAccepted is cheaper than writing it again."""
 
     def __init__(self) -> None:
         self._asks: dict[int, tuple[facts.Ask, si.AllocationAsk]] = {}
 
     def read(self, message: inbox_pb2.Command) -> tuple[str, Iterable[commands.Command]]:
-        """The name of what was asked, and one command per thing asked, in the order in which they are to be handled.
-        They are read one by one as they are taken: a message may hold tens of thousands."""
+        """The name of the request, and its commands in the order in which they must be decided. Commands are read one
+        by one, because a message may hold tens of thousands."""
         kind = message.WhichOneof("command")
         if kind is None:
             return "Nothing", []
@@ -30,7 +29,7 @@ class CommitCodec:
         return name, self._remember(asked, message.allocation) if kind == "allocation" else asked
 
     def _remember(self, asked: Iterable[commands.Command], request: si.AllocationRequest) -> Iterable[commands.Command]:
-        """The same; of each ask the message that it came in."""
+        """Yield the commands, and remember the message of each ask."""
         original = iter(request.asks)
         for command in asked:
             if type(command) is commands.SubmitAsk:
@@ -38,7 +37,7 @@ class CommitCodec:
             yield command
 
     def write(self, decided: Iterable[facts.Fact], decision: log_pb2.Decision) -> None:
-        """Behind what the decision has."""
+        """Append facts to the decision."""
         add, asks = decision.facts.add, self._asks
         for fact in decided:
             if type(fact) is facts.AskAccepted and (original := asks.get(id(fact.ask))) is not None:

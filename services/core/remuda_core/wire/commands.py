@@ -1,4 +1,4 @@
-"""Commands, out of the messages of the inbox.
+"""Reads commands from messages of the inbox.
 
 Reading never judges: every message that could be parsed becomes commands, and `decide` refuses those that are wrong.
 """
@@ -43,7 +43,7 @@ def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
             action = str(node.action)
         attributes = dict(node.attributes)
         if node.action == si.NodeInfo.UPDATE and attributes.keys() == {NODE_PARTITION}:
-            attributes = {}  # every node comes with its partition: alone it is no new attribute
+            attributes = {}  # every update names the partition, which is no change of attributes
         yield commands.UpdateNode(
             partition, node.nodeID, action, attributes,
             read_resource(node.schedulableResource) if node.HasField("schedulableResource") else None,
@@ -62,7 +62,7 @@ def read_application_request(message: si.ApplicationRequest) -> Iterable[command
 
 
 def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.Command]:
-    """In the order in which the parts of one request take effect: what is reported, what is asked, what is released."""
+    """In the order in which the parts of a request take effect: reported allocations, asks, releases."""
     for allocation in message.allocations:
         yield commands.RecoverAllocation(read_reported(allocation))
     for ask in message.asks:

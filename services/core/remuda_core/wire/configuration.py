@@ -17,7 +17,7 @@ def read_configuration(message: config_pb2.Configuration) -> settings.Configurat
 
 
 def read_timing(message: config_pb2.Timing) -> settings.Timing:
-    """What the message leaves out lasts as long as usual."""
+    """Missing fields have their defaults."""
     return settings.Timing(**{field.name: value for field, value in message.ListFields()})
 
 

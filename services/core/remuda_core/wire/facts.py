@@ -94,7 +94,7 @@ FACT_READERS: dict[str, Callable[[Any], facts.Fact]] = {
     "allocation_recovered": lambda message: facts.AllocationRecovered(read_logged_allocation(message.allocation)),
 }
 
-# By the type of a fact's field: how its value is written into a keyword of the message, and how it is read from it.
+# By the type of a field of a fact: (to a value of the message, from a value of the message).
 CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "Resource": (write_resource, RESOURCES.__getitem__),
     "Tags": (lambda tags: tags, lambda entries: TAGS[tuple(entries[:])]),
@@ -108,7 +108,7 @@ CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]]
 
 
 def _by_field_names(kind: type[facts.Fact]) -> None:
-    """The fields of a fact's message have the names of its own, so reading and writing it follow from its types."""
+    """Make the reader and the writer of a fact whose message has fields of the same names."""
     field_name = snake(kind.__name__)
     message_type: Any = getattr(log_pb2, kind.__name__)
     fields: Mapping[str, str] = {name: kind.__annotations__[name] for name in kind.__struct_fields__}
@@ -125,7 +125,7 @@ def _by_field_names(kind: type[facts.Fact]) -> None:
 
 
 def _reader(kind: type[facts.Fact], fields: Mapping[str, str]) -> Callable[[Any], facts.Fact]:
-    """Compiled: a loop over the fields takes a third longer, and a restart reads millions of facts."""
+    """A compiled reader. A loop over the fields takes a third longer, and a restart reads millions of facts."""
     names: dict[str, Any] = {"kind": kind}
     values = []
     for name, type_name in fields.items():

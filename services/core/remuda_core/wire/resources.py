@@ -21,8 +21,8 @@ V = TypeVar("V")
 
 
 class Shared(dict[K, V]):
-    """What was read, by how it was written: so it is read once, and shared. Never change it. Bounded, because it comes
-    from outside."""
+    """Values by their encoded form, so that each is read once. Callers must not change them. Bounded by SHAPES, because
+    the values come from RMs."""
 
     def __init__(self, read: Callable[[K], V]) -> None:
         self._read = read
@@ -61,12 +61,12 @@ _written_shapes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 
 
 def read_resource(message: si.Resource) -> Resource:
-    """The result is shared: never change it."""
+    """The result is shared; do not change it."""
     return RESOURCES[message.SerializeToString()]
 
 
 def write_resource(resource: Resource) -> si.Resource:
-    """The result is shared: copy from it, never change it."""
+    """The result is shared; copy from it, do not change it."""
     key = tuple(resource.items())
     message = _written_shapes.get(key)
     if message is None:
@@ -79,4 +79,4 @@ def write_resource(resource: Resource) -> si.Resource:
 
 
 def read_tags(tags: Mapping[str, str]) -> facts.Tags:
-    return {name: tags[name] for name in tags} or NO_TAGS  # half the time of dict(tags)
+    return {name: tags[name] for name in tags} or NO_TAGS  # takes half the time of dict(tags)

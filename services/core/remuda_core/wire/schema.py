@@ -1,8 +1,8 @@
-"""The log and snapshots as the core reads them: the messages of remuda.v1, in which resources and tags stay bytes. They
-come in a few shapes and a thousandfold: `wire` reads each shape once, and then finds it in a table.
+"""Message classes with which the core reads the log and snapshots: those of remuda.v1, except that resources and tags
+are bytes. The same few resources and tags occur in thousands of messages; `resources` reads each of them once.
 
-On the wire a message is the same as its bytes, and a map the same as the bytes of its entries, so this reads what the
-classes of `log_pb2` and `snapshot_pb2` have written.
+In the encoding an embedded message looks the same as its bytes, and a map the same as the bytes of its entries. So
+these classes read what the classes of `log_pb2` and `snapshot_pb2` have written.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ FILES: Final = {file.name for file in (si.DESCRIPTOR, log_pb2.DESCRIPTOR, snapsh
 
 
 def _add(pool: DescriptorPool, file: FileDescriptor) -> None:
-    """After what it imports."""
+    """Add a file after those that it imports."""
     for imported in file.dependencies:
         _add(pool, imported)
     written = FileDescriptorProto()
     file.CopyToProto(written)
-    if file.name in FILES:  # a configuration is read as it is
+    if file.name in FILES:  # messages of other files stay as they are
         for message in written.message_type:
             _leave_bytes(message, f".{written.package}.{message.name}")
     pool.Add(written)
 
 
 def _leave_bytes(message: DescriptorProto, name: str) -> None:
-    """In the fields that are resources, and in those that are tags: maps from text to text."""
+    """Make bytes of all fields that are resources or tags (maps from text to text)."""
     tags = {f"{name}.{entry.name}" for entry in message.nested_type if entry.field[-1].type == TEXT}
     for field in message.field:
         if field.type_name == RESOURCE or field.type_name in tags:

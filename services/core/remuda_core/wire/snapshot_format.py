@@ -27,11 +27,11 @@ FORMAT: Final = 1
 
 
 class SnapshotUnreadable(Exception):
-    """It is not a whole snapshot of this RM in a format that this version knows."""
+    """The payload is not a complete snapshot of this RM in a known format."""
 
 
 def write(rm_id: str, position: Position, saved: Iterable[Record]) -> Iterator[bytes]:
-    """In pieces; together they are one `Snapshot`."""
+    """Yield the pieces of an encoded `Snapshot`."""
     yield snapshot_pb2.Snapshot(
         format=FORMAT, rm_id=rm_id, log_seq=position.seq, log_hash=position.hash
     ).SerializeToString()
@@ -47,7 +47,7 @@ def write(rm_id: str, position: Position, saved: Iterable[Record]) -> Iterator[b
 
 
 def read(rm_id: str, payload: bytes) -> tuple[Position, Iterator[Record]]:
-    """Raises SnapshotUnreadable."""
+    """The position of a snapshot, and its records. Raises SnapshotUnreadable, also while records are iterated."""
     try:
         message = schema.Snapshot.FromString(payload)
     except DecodeError as error:
@@ -69,7 +69,7 @@ def _read_record(message: snapshot_pb2.SnapshotRecord) -> Record:
     return record
 
 
-# How a field is written and read, by its type. None is left out, and what was left out is None.
+# Fields that are None are not written; fields that are missing are None.
 ToMessage = Callable[[Any], Any]
 FromMessage = Callable[[Any], Any]
 
@@ -91,7 +91,7 @@ def _many(to_message: ToMessage, from_message: FromMessage) -> tuple[ToMessage, 
 
 
 def _conversion(type_name: str) -> tuple[ToMessage, FromMessage] | None:
-    """None for what protobuf has as it is."""
+    """How to write and read a field of this type. None: protobuf stores it as it is."""
     if type_name == "facts.Ask":
         return _written_ask, read_logged_ask
     if type_name.startswith("facts."):
@@ -139,7 +139,7 @@ def _of_record(kind: type[Record]) -> tuple[ToMessage, FromMessage]:
     return write, read
 
 
-# By the kind of record: its field in SnapshotRecord, how it is written and read.
+# By the type of record: (its field in SnapshotRecord, writer, reader).
 FORMATS: Final[dict[type[Record], tuple[str, ToMessage, FromMessage]]] = {
     kind: (snake(kind.__name__.removesuffix("Record")), *_of_record(kind)) for kind in RESTORERS
 }

@@ -15,7 +15,7 @@ from ...rules.required_node import required_node
 from ...rules.resource import Items, items_of
 from ...state import Application, PendingAsk, Queue
 
-# What it is, where it has to be and cannot be, and what stands in the way.
+# (resource, required node, refused nodes, admission): asks with equal values belong to one ask class.
 Want = tuple[Items, str, frozenset[str], Admission]
 
 
@@ -76,7 +76,7 @@ def _lines(ask_class: AskClass, index: PartitionIndex) -> dict[str, list[Pending
 
 
 def asks_of(line: AsksByTurn, index: PartitionIndex) -> Iterator[PendingAsk]:
-    """In the order in which the line gives them out."""
+    """The asks of a class in the order in which they are scheduled."""
     seen: set[int] = set()
     head = line.first_ask()
     over = sum(1 for _, asks in line.by_priority() for ask in asks if not ask.free)
@@ -99,7 +99,7 @@ def _keys(lines: dict[str, list[PendingAsk]]) -> dict[str, list[str]]:
 
 
 def waits_for_place(pending: PendingAsk) -> bool:
-    """For that of a placeholder, and for no other."""
+    """The ask may only replace a placeholder."""
     ask = pending.ask
     group = pending.application.task_groups.get(ask.task_group)
     return bool(pending.free and ask.task_group) and not ask.placeholder and group is not None and group.awaited

@@ -65,7 +65,7 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
 
 
 def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
-    """Whoever may preempt others has or will have a turn."""
+    """Every ask that may preempt has a turn, now or later."""
     if index.preemptors is None:
         return
     known = index.preemptors.known_seqs()
@@ -79,7 +79,7 @@ def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
 
 
 def _check_closed(ask_class: AskClass, index: PartitionIndex) -> None:
-    """It knows what it waits for, and that stands in the way."""
+    """A closed ask class waits for something that indeed blocks it."""
     what = f"demand {ask_class.demand.items}: the ask class in {ask_class.leaf.queue.path}"
     parked, held_back = ask_class in index.parked, ask_class.admission[0]
     assert ask_class.open or parked or held_back or ask_class in ask_class.demand.closed_ask_classes, (

@@ -10,7 +10,7 @@ from ...state import Partition
 
 
 def check_entries(partition: Partition, index: PartitionIndex) -> None:
-    """What the index keeps of asks and applications is what the state says of them."""
+    """The entries of asks and applications agree with the state."""
     alive = [application for queue in partition.queues.values() for application in queue.applications.values()]
     asks = {ask for application in alive for ask in application.asks.values()}
     assert index.lines.keys() == {ask for ask in asks if ask.free}, f"{partition.name}: lines of asks that are gone"

@@ -1,4 +1,4 @@
-"""AsksByTurn that wait for the place of a placeholder, compared with the task groups."""
+"""Asks that wait for the place of a placeholder, compared with the task groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...rules.resource import Items, items_of
 from ...state import PendingAsk, Queue
 from .asks import asks_of, waits_for_place
 
-# Task group, and what an ask wants.
+# (task group, (resource, required node, refused nodes)).
 Place = tuple[str, tuple[Items, str, frozenset[str]]]
 
 
@@ -47,7 +47,7 @@ def _waiting(lines: Mapping[Place, list[PendingAsk]]) -> dict[Place, list[str]]:
 
 
 def check_serving(order: LeafOrder | ParentOrder) -> None:
-    """A queue is among those with gangs to serve exactly while it has any."""
+    """A queue is in its parent's ranking of gangs exactly while it has gangs to serve."""
     serves = order.serving is not None
     assert serves == bool(order.gangs.members) or order.above is None, f"queue {order.queue.path}: serves is {serves}"
     if order.serving is not None and order.above is not None:

@@ -20,7 +20,7 @@ from .ranking import check_leaf_ranks, check_members, check_ranking, check_wake_
 
 
 def check_index(partition: Partition, index: PartitionIndex) -> None:
-    """AssertionError that says what is wrong."""
+    """Raises AssertionError, which says what is wrong."""
     assert index.partition is partition, f"{partition.name}: the index is another partition's"
     check_nodes(partition, index)
     leaves = dict(checked_leaves(partition.root, index))
@@ -49,7 +49,7 @@ def check_index(partition: Partition, index: PartitionIndex) -> None:
 
 
 def checked_leaves(queue: Queue, index: PartitionIndex) -> Iterator[tuple[Queue, LeafOrder]]:
-    """What stands below a leaf is draining and has no part in scheduling."""
+    """Check the orders of queues; yield the leaves. Queues below a leaf are draining and are not scheduled."""
     order = index.order_of(queue)
     assert order is not None and order.index is index and order.queue is queue, (
         f"queue {queue.path} has no place in the index"
@@ -68,7 +68,7 @@ def checked_leaves(queue: Queue, index: PartitionIndex) -> Iterator[tuple[Queue,
 
 
 def _check_settings(order: LeafOrder | ParentOrder, anew: LeafOrder | ParentOrder, index: PartitionIndex) -> None:
-    """What it has read out of its queue's settings is what another one would read now."""
+    """The order has the settings that a new one would read from its queue."""
     names = ["by_parents_priority", "by_priority", "limited", "maxima"]
     names += [] if index.shares_are_stale else ["due"]
     names += ["fair"] if isinstance(order, LeafOrder) else []

@@ -1,4 +1,4 @@
-"""The order in which queues, applications and ask classes are asked."""
+"""Ranks of queues, applications and ask classes, compared with those computed from the state."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_ranking(ranking: LazyRanking, where: str) -> None:  # type: ignore[typ
 
 
 def check_wake_ups(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
-    """Whoever could be next takes part, all the way up."""
+    """A queue with an ask class that could be scheduled is in all rankings up to root."""
     room = tuple(
         min(
             (

@@ -1,4 +1,4 @@
-"""Reserved nodes: that the change that lets their asks be placed, or preempt, finds each of them."""
+"""Reserved nodes: a change that lets their asks be placed, or preempt, finds each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...state import Node, PendingAsk
 
 
 def _check_bound(ask: PendingAsk, node: Node, fits: bool, stalled: bool, index: PartitionIndex) -> None:
-    """One that the node it is bound to is reserved for may preempt there, or will be looked at when it may."""
+    """An ask whose required node is reserved for it may preempt there, or is checked again when it may."""
     if fits or node.full or not node.ready or node.id in ask.refused or not ask.pending or ask.preempted_at_ms:
         return
     known = stalled or node in index.bound.changed or ask in index.bound.retries
@@ -18,7 +18,7 @@ def _check_bound(ask: PendingAsk, node: Node, fits: bool, stalled: bool, index: 
 
 
 def check_reservation(node: Node, demand: Demand, index: PartitionIndex) -> None:
-    """What could be placed is about to be looked at, or a limit or maximum that leaves no room will wake it."""
+    """A reserved node that fits is checked in the next pass, or when a full limit or maximum has room."""
     ask = node.reservation
     assert ask is not None, f"node {node.id} is not reserved"
     full = [
