@@ -11,7 +11,7 @@ from remuda_core.check import check
 from remuda_core.commands import Register, RmConnection, Schedule, SubmitApplication, SubmitAsk, UpdateNode
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask
-from remuda_core.index import build
+from remuda_core.index import build, index
 from remuda_core.index.nodes import NodeIndex
 from remuda_core.index.partition import PartitionIndex
 from remuda_core.limits import INDEXED_PER_STEP
@@ -90,6 +90,34 @@ def test_what_is_incomplete_when_a_leader_gives_up_is_lost() -> None:
     core.handle(UpdateNode(PARTITION, "n0", "DECOMISSION"), 2_000)
     core.handle(Schedule(1_000), 2_000)
     check(core.state, core.index)
+
+
+def test_new_names_of_resources_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of them have the index built anew, and it is the same as one that was."""
+    builds: list[str] = []
+
+    def counted(*arguments: Any) -> Any:
+        builds.append(arguments[0].name)
+        return build.build_in_steps(*arguments)
+
+    monkeypatch.setattr(index, "build_in_steps", counted)
+    core = Core("rm-1")
+    core.handle(Register("rm-1", built_in()), 1_000)
+    core.handle(SubmitApplication(PARTITION, "app", "", "u", tags={"namespace": "team"}), 1_000)
+    for n in range(60):
+        core.handle(UpdateNode(PARTITION, f"n{n}", "CREATE", capacity={"vcore": 1, f"r{n}": 1}), 1_000)
+        for name in (f"r{n}", f"r{n // 2}"):
+            core.handle(SubmitAsk(Ask(PARTITION, "app", f"{n}-{name}", {name: 1}, 1)), 1_000)
+        facts = core.handle(Schedule(10), 1_000)
+        assert [fact.node_id for fact in facts if isinstance(fact, Allocated)] == [f"n{n}"]
+        check(core.state, core.index, grown=False)
+    assert len(builds) <= 7
+    core.handle(SubmitAsk(Ask(PARTITION, "app", "early", {"late": 1}, 1)), 1_000)
+    assert core.handle(Schedule(10), 1_000) == []
+    core.handle(UpdateNode(PARTITION, "late", "CREATE", capacity={"late": 1}), 1_000)
+    facts = core.handle(Schedule(10), 1_000)
+    assert [fact.node_id for fact in facts if isinstance(fact, Allocated)] == ["late"]
+    check(core.state, core.index, grown=False)
 
 
 def test_an_rm_that_is_not_there_needs_no_index() -> None:

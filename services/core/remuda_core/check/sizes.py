@@ -36,7 +36,7 @@ EXCLUDED: Final = {
     **dict.fromkeys(
         ("Demands._least", "NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR
     ),
-    **dict.fromkeys(("FitList._nothing", "LeafOrder.found_under", "NodeIndex._weights"), VECTOR),
+    **dict.fromkeys(("FitList._nothing", "LeafOrder.found_under", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
     **dict.fromkeys(("Demand.rank", "Demand.start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
     **dict.fromkeys(
         ("Gang.entry", "ApplicationAsks.entry", "LeafOrder.entry", "ParentOrder.entry", "Serving.entry"), RANK

@@ -62,7 +62,8 @@ def node_changed(index: PartitionIndex, fact: facts.NodeChanged, asks: tuple[Pen
 
 
 def _sized(index: PartitionIndex, node: Node) -> bool:
-    if not index.knows(node.capacity) or not index.knows(node.occupied):
+    known = index.knows(node.capacity) and index.knows(node.occupied)
+    if not known and not index.learn(node.capacity, node.occupied):
         return True
     index.total_changed()
     change_node(index, node)
@@ -180,7 +181,7 @@ def ask_outstanding(index: PartitionIndex, fact: facts.AskOutstanding, _: None) 
 
 def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered, _: None) -> bool:
     allocation, partition = fact.allocation, index.partition
-    if not index.knows(allocation.resource):
+    if not index.knows(allocation.resource) and not index.learn(allocation.resource):
         return True
     application = partition.applications[allocation.application_id]
     booked(index, partition.nodes[allocation.node_id], application)

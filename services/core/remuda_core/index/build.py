@@ -22,9 +22,10 @@ from .partition import PartitionIndex
 from .queue_order import ParentOrder
 
 
-def build(partition: Partition, timing: Timing) -> PartitionIndex:
-    """The whole index at once. O(nodes + queues + applications + asks)."""
-    items = _build(partition, timing)
+def build(partition: Partition, timing: Timing, spare: int = 0) -> PartitionIndex:
+    """The whole index at once. O(nodes + queues + applications + asks). `spare`: places for names of resources that no
+    node has yet."""
+    items = _build(partition, timing, spare)
     while True:
         try:
             next(items)
@@ -33,9 +34,9 @@ def build(partition: Partition, timing: Timing) -> PartitionIndex:
             return index
 
 
-def build_in_steps(partition: Partition, timing: Timing) -> Generator[None, None, PartitionIndex]:
+def build_in_steps(partition: Partition, timing: Timing, spare: int = 0) -> Generator[None, None, PartitionIndex]:
     """The same, with a pause after every INDEXED_PER_STEP items."""
-    items, count = _build(partition, timing), 0
+    items, count = _build(partition, timing, spare), 0
     while True:
         try:
             next(items)
@@ -47,13 +48,13 @@ def build_in_steps(partition: Partition, timing: Timing) -> Generator[None, None
             yield
 
 
-def _build(partition: Partition, timing: Timing) -> Generator[None, None, PartitionIndex]:
+def _build(partition: Partition, timing: Timing, spare: int) -> Generator[None, None, PartitionIndex]:
     """Yields after each item: a node, a queue, an application or an ask."""
     names = set(partition.settings.resource_weights)
     for node in partition.nodes.values():
         names.update(node.capacity, node.occupied, node.allocated)
         yield
-    index = PartitionIndex(partition, timing, sorted(names))
+    index = PartitionIndex(partition, timing, sorted(names), spare)
     yield from index.nodes.fill(sorted(partition.nodes.values(), key=attrgetter("id")))
     yield from _queues(index)
     yield from _fill(

@@ -37,9 +37,9 @@ class Demands:
         self._by_spelling: dict[tuple[Any, ...], Demand] = {}
         self._number = 0
         # Closed demands, to be found by what room there is; those bound to a node by its ID.
-        self.closed: FitList[Demand] = FitList(len(names))
+        self.closed: FitList[Demand] = FitList(nodes.width)
         # Those that are opened whenever they fit: of which one node is not like another, or that hold reservations.
-        self.closed_singly: FitList[Demand] = FitList(len(names))
+        self.closed_singly: FitList[Demand] = FitList(nodes.width)
         self.closed_bound: dict[str, dict[Demand, None]] = {}
         # All ask classes; and those whose demand is live: none, and no ask can be placed or reserve a node.
         self.ask_classes = self.live_ask_classes = 0

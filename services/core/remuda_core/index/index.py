@@ -27,12 +27,14 @@ OF_ALL: Final = frozenset(
 class Index:
     def __init__(self) -> None:
         self.partitions: dict[str, PartitionIndex] = {}
+        # For how many new names of resources the next index of a partition has places, where one had too few.
+        self._spare: dict[str, int] = {}
 
     def of(self, state: State, partition: Partition) -> PartitionIndex:
         """Built if there is none."""
         found = self.partitions.get(partition.name)
         if found is None:
-            found = self.partitions[partition.name] = build(partition, state.timing)
+            found = self.partitions[partition.name] = build(partition, state.timing, self._spare.get(partition.name, 0))
         return found
 
     def build_in_steps(self, state: State) -> Iterator[None]:
@@ -40,7 +42,8 @@ class Index:
         with this state. What is incomplete when the caller gives up is lost."""
         for partition in list(state.partitions.values()) if state.rm_state == RUNNING else ():
             if partition.name not in self.partitions:
-                self.partitions[partition.name] = yield from build_in_steps(partition, state.timing)
+                spare = self._spare.get(partition.name, 0)
+                self.partitions[partition.name] = yield from build_in_steps(partition, state.timing, spare)
 
     def find(self, partition: Partition) -> PartitionIndex | None:
         """None: it has not been scheduled here, or not since the index was thrown away."""
@@ -56,8 +59,10 @@ class Index:
         if change is not None:
             index = self.partitions.get(fact.partition)
             if index is not None and change(index, fact, touched):
+                self._spare[fact.partition] = index.spare
                 del self.partitions[fact.partition]
         elif type(fact) in OF_ALL:
+            self._spare = {name: spare for name, spare in self._spare.items() if name in state.partitions}
             self.partitions = {
                 name: index
                 for name, index in self.partitions.items()

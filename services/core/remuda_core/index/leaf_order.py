@@ -76,8 +76,8 @@ class LeafOrder(QueueOrder):
         self.ask_classes: dict[tuple[Demand, Admission], AskClass] = {}
         self.only: AskClass | None = None  # the ask class, when there is one
         self.lines: dict[Application, dict[Demand, ApplicationAsks]] = {}
-        self.order: FitList[AskClass] = FitList(len(index.names))
-        self.closed: FitList[AskClass] = FitList(len(index.names))  # ask classes that wait for a gap
+        self.order: FitList[AskClass] = FitList(len(index.no_limits))
+        self.closed: FitList[AskClass] = FitList(len(index.no_limits))  # ask classes that wait for a gap
         # Applications with placeholders that can be replaced now.
         self.gangs: LazyRanking[Member] = LazyRanking()
         # The ask class found last, and under which headroom: as long as there is no more room, no ask class before it

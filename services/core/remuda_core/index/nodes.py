@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
+from math import fsum
 from operator import itemgetter, sub
 
 from ..limits import NODE_GROUPS_KEPT, WAYS_KEPT
@@ -26,11 +27,12 @@ LAST: Rank = (float("inf"),)
 
 
 class NodeIndex:
-    def __init__(self, partition: Partition, names: dict[str, int]) -> None:
-        """Empty. `names`: place of each resource in vectors; the index is built anew when one is added."""
+    def __init__(self, partition: Partition, names: dict[str, int], spare: int = 0) -> None:
+        """Empty. `names`: place of each resource in vectors, which have so many `spare` places behind these."""
         self._nodes = partition.nodes
         self._entries: dict[str, NodeEntry] = {}
         self._names = names
+        self.spare: Vector = (0,) * spare
         settings = partition.settings
         self._weights = tuple(
             (names[name], weight) for name, weight in sorted(settings.resource_weights.items()) if weight > 0
@@ -39,7 +41,7 @@ class NodeIndex:
         self._groups: dict[tuple[Vector, Vector], NodeGroup] = {}
         self._numbers = 0
         self._ways = 0  # from a group to another
-        self._order: FitTree[NodeGroup] = FitTree(len(names))
+        self._order: FitTree[NodeGroup] = FitTree(self.width)
         self._filled_ever = 1  # how often a group was filled, or got another first node
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:
@@ -58,9 +60,14 @@ class NodeIndex:
 
     # Which group a node is in
 
+    @property
+    def width(self) -> int:
+        """Length of vectors."""
+        return len(self._names) + len(self.spare)
+
     def vector(self, resource: Resource) -> Vector:
         """Amounts in the order of the names; a name that is not there counts 0."""
-        return tuple(map(resource.get, self._names, repeat(0)))
+        return tuple(map(resource.get, self._names, repeat(0))) + self.spare
 
     def available(self, node: Node) -> Vector:
         """The vector of `node.available()`."""
@@ -296,6 +303,6 @@ class NodeIndex:
 
 
 def _lacking(available: Vector, need: Vector) -> float:
-    """The sum, over what is needed, of the part that is not there."""
+    """The sum, over what is needed, of the part that is not there. The same in whatever order the names are."""
     pairs = [(have, want) for have, want in zip(available, need, strict=True) if want > have]
-    return sum((want - max(have, 0)) / want if want else 1.0 for have, want in pairs)
+    return fsum((want - max(have, 0)) / want if want else 1.0 for have, want in pairs)

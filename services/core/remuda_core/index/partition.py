@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from ..limits import OPEN_AT_ONCE
+from ..limits import OPEN_AT_ONCE, RESOURCE_NAMES_PER_PARTITION
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of
 from ..rules.share import weight
@@ -35,7 +35,7 @@ from .reserving_demands import ReservingDemands
 
 
 class PartitionIndex:
-    def __init__(self, partition: Partition, timing: Timing, names: Iterable[str]) -> None:
+    def __init__(self, partition: Partition, timing: Timing, names: Iterable[str], spare: int) -> None:
         """Empty but for root: `build` adds nodes, queues and asks. `names`: every resource that a node has, the places
         of a vector in this order. An ask for anything else fits no node, and of anything else nothing is used."""
         self.partition = partition
@@ -52,10 +52,12 @@ class PartitionIndex:
         self.running_slots: dict[Application, tuple[Queue | Tracker, ...]] = {}
         self.preempting: dict[PendingAsk, bool] = {}
         self.names = {name: place for place, name in enumerate(names)}
-        self.nodes = NodeIndex(partition, self.names)
+        self.nodes = NodeIndex(partition, self.names, spare)
+        # So many places for new names the next index is to have, should one not find a place here.
+        self.spare = spare
         self.demands = Demands(self.nodes, self.names, partition.total)
         # The negated headroom of a queue under no maximum.
-        self.no_limits: Vector = (-UNLIMITED,) * len(self.names)
+        self.no_limits: Vector = (-UNLIMITED,) * self.nodes.width
         # Ask classes, and reserved nodes, that wait for room or a slot, by what has none.
         self.parked: BlockedBy[AskClass] = BlockedBy()
         self.stalled: BlockedBy[Node] = BlockedBy()
@@ -207,6 +209,25 @@ class PartitionIndex:
     def knows(self, resource: Resource) -> bool:
         """Whether all of a node's resources have a place in vectors; if not, the index has to be built anew."""
         return self.names.keys() >= resource.keys()
+
+    def learn(self, *resources: Resource) -> bool:
+        """Give the names of a node's resources the places that are spare, without looking at any node. False: the index
+        has to be built anew, because there are too few, or because asks or maxima have waited for one of the names."""
+        new = sorted({name for resource in resources for name in resource if name not in self.names})
+        if len(new) <= len(self.nodes.spare) and not self._are_wanted(set(new)):
+            for name in new:
+                self.names[name] = len(self.names)
+            self.nodes.spare = self.nodes.spare[len(new) :]
+            return True
+        # Twice as many each time: an RM that adds one name after the other has few indexes built.
+        self.spare = min(2 * self.spare + len(new), RESOURCE_NAMES_PER_PARTITION)
+        return False
+
+    def _are_wanted(self, names: set[str]) -> bool:
+        impossible = (demand for demand in self.demands.by_key.values() if not demand.possible)
+        return any(name in names for demand in impossible for name, _ in demand.items) or any(
+            not names.isdisjoint(queue.settings.max) for queue in self.orders
+        )
 
     # Demands and ask classes
 
