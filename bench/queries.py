@@ -2,11 +2,13 @@
 RM with many allocations and many asks that wait.
 
     python bench/queries.py [--json] [--running N] [--waiting N] [--rate N] [--rounds N] [--seconds N] [--cores N]
+                            [--limits N,N,...]
 
 Single asks come at a steady rate all the time; measured is each one's time from before its publish to its callback. In
 rounds that take turns there are `--rate` queries a second besides, or none: queues, nodes, applications, allocations,
 usage, explanations and counts, first pages and later ones. The figures of both kinds of rounds are of the same minutes
-on the same machine, so their ratio says what queries cost. Queries that fail are counted.
+on the same machine, so their ratio says what queries cost. So does the processor time of the cores, which is that of
+the rounds with queries less that of as many rounds without. Queries that are refused or not answered are counted.
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+import psutil
 import uvloop
 
 from remuda.local.system import Layout, System
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus, BusError, Refused
 from remuda_bus.nats import connect
 from remuda_bus.process import GC_THRESHOLDS
 from remuda_proto.si.v1 import si_pb2 as si
@@ -47,7 +51,7 @@ NODES = 1_000
 SLOT = {"memory": 10, "vcore": 1000}
 ASKS_PER_S = 100
 KINDS = ("queues", "nodes", "applications", "allocations", "usage", "explain", "stats")
-LIMITS = (10, 50, 100)  # rows of a page, as people and dashboards ask for them
+LIMITS = "10,50,100"  # rows of a page, as people and dashboards ask for them
 PREPARED_WITHIN_S = 600.0
 
 
@@ -102,12 +106,12 @@ class Run:
         return self.waits_s
 
 
-def questions(url: str, rate: float, on: Event, results: Any) -> None:
-    """A process that asks at that rate while `on` is set, and counts answers."""
-    uvloop.run(_questions(url, rate, on, results))
+def questions(url: str, rate: float, limits: list[int], on: Event, results: Any) -> None:
+    """A process that asks at that rate while `on` is set. It counts what was answered, refused, and neither."""
+    uvloop.run(_questions(url, rate, limits, on, results))
 
 
-async def _questions(url: str, rate: float, on: Event, results: Any) -> None:
+async def _questions(url: str, rate: float, limits: list[int], on: Event, results: Any) -> None:
     bus = await connect(url, "questions")
     random, pages = Random(7), dict[str, Any]()
     under_way: set[asyncio.Task[None]] = set()
@@ -117,11 +121,17 @@ async def _questions(url: str, rate: float, on: Event, results: Any) -> None:
             continue
         began, number = time.monotonic(), 0
         while on.is_set():
-            task = asyncio.create_task(_question(bus, random.choice(KINDS), random.choice(LIMITS), pages, results))
+            task = asyncio.create_task(_question(bus, random.choice(KINDS), random.choice(limits), pages, results))
             under_way.add(task)
             task.add_done_callback(under_way.discard)
             number += 1
             await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
+
+
+class Page(msgspec.Struct):
+    """What the benchmark reads of an answer: not the rows, which would cost it more than they cost the core."""
+
+    next: list[Any] | None = None
 
 
 async def _question(bus: Bus, kind: str, limit: int, pages: dict[str, Any], results: Any) -> None:
@@ -131,11 +141,11 @@ async def _question(bus: Bus, kind: str, limit: int, pages: dict[str, Any], resu
         request["after"] = after
     try:
         reply = await bus.request(subjects.core_query(RM, kind), json.dumps(request).encode(), timeout_s=10.0)
-    except BusError:
-        results[1] += 1
+    except BusError as error:
+        results[1 if isinstance(error, Refused) else 2] += 1
         return
     results[0] += 1
-    pages[kind] = json.loads(reply.payload).get("next")
+    pages[kind] = msgspec.json.decode(reply.payload, type=Page).next
 
 
 def p99_ms(waits_s: list[float]) -> float:
@@ -148,41 +158,51 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
         async with System(Layout(Path(data), cores=options.cores, log_level="warning")) as system:
             await system.ready()
             processes = multiprocessing.get_context("spawn")
-            on, results = processes.Event(), processes.Array("q", 2)
-            asking = processes.Process(target=questions, args=(system.url, options.rate, on, results), daemon=True)
+            on, results = processes.Event(), processes.Array("q", 3)
+            limits = [int(limit) for limit in options.limits.split(",")]
+            asks = (system.url, options.rate, limits, on, results)
+            asking = processes.Process(target=questions, args=asks, daemon=True)
             async with ResourceManager.connect(system.url, RM, config=QUEUES) as rm:
                 run = Run(rm)
                 await run.prepare(options.running, options.waiting)
                 asking.start()
                 try:
-                    return await _rounds(options, run, on, results)
+                    return await _rounds(options, system, run, on, results)
                 finally:
                     asking.kill()
 
 
-async def _rounds(options: argparse.Namespace, run: Run, on: Event, results: Any) -> dict[str, Any]:
+def cores_cpu_s(system: System) -> float:
+    cores = [psutil.Process(one.pid) for one in system.processes if one.pid and one.name.startswith("core")]
+    return sum(times.user + times.system for times in (core.cpu_times() for core in cores))
+
+
+async def _rounds(options: argparse.Namespace, system: System, run: Run, on: Event, results: Any) -> dict[str, Any]:
     names = (f"s{number}" for number in range(10**9))
     await run.singles(3.0, names)  # warm
     without: list[float] = []
     beside: list[float] = []
-    asked_s = 0.0
+    asked_s = cpu_s = 0.0
     for number in range(options.rounds):
         for queries in (False, True) if number % 2 else (True, False):
+            began, began_cpu_s = time.monotonic(), cores_cpu_s(system)
             if queries:
                 on.set()
-                began = time.monotonic()
                 beside += await run.singles(options.seconds, names)
                 asked_s += time.monotonic() - began
                 on.clear()
             else:
                 without += await run.singles(options.seconds, names)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # also for what was asked last
+            cpu_s += (1 if queries else -1) * (cores_cpu_s(system) - began_cpu_s)
     return {
         "without_ms": {"p50": round(statistics.median(without) * 1_000, 2), "p99": round(p99_ms(without), 2)},
         "beside_ms": {"p50": round(statistics.median(beside) * 1_000, 2), "p99": round(p99_ms(beside), 2)},
         "p99_ratio": round(p99_ms(beside) / p99_ms(without), 3),
         "queries_per_s": round(results[0] / asked_s, 1),
-        "queries_failed": results[1],
+        "cores_cpu_ms_per_query": round(cpu_s * 1_000 / max(1, results[0]), 2),
+        "queries_refused": results[1],
+        "queries_failed": results[2],
         "running": options.running,
         "waiting": options.waiting,
         "asks": len(without) + len(beside),
@@ -198,6 +218,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="of each kind")
     parser.add_argument("--seconds", type=float, default=10.0, help="of a round")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--limits", default=LIMITS, help="rows of a page, one of these at random")
     result = uvloop.run(measure(parser.parse_args()))
     if parser.parse_args().json:
         print(json.dumps(result))
@@ -206,7 +227,10 @@ def main() -> None:
     print(f"{result['running']:,} allocations, {result['waiting']:,} asks wait; {result['asks']:,} single asks")
     print(f"without queries: p50 {without['p50']} ms, p99 {without['p99']} ms")
     print(f"beside {result['queries_per_s']} queries/s: p50 {beside['p50']} ms, p99 {beside['p99']} ms")
-    print(f"p99 {result['p99_ratio']} times as long; {result['queries_failed']} queries failed")
+    print(
+        f"p99 {result['p99_ratio']} times as long; {result['cores_cpu_ms_per_query']} ms CPU of the cores for a query"
+    )
+    print(f"{result['queries_refused']} queries refused, {result['queries_failed']} not answered")
 
 
 if __name__ == "__main__":
