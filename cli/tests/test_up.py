@@ -24,6 +24,7 @@ async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> 
         core = int((await lines.until(r" core +started, process (\d+)"))[1])
         await lines.until(r" remuda +ready: nats-server, config, core, events, rmproxy")
         url = json.loads((tmp_path / "remuda.json").read_text())["nats"]
+        assert (tmp_path / ".gitignore").read_text() == "*\n", "the data is no part of a repository that it is in"
         everyone = children(process)
         assert len(psutil.Process(process.pid).children()) == 5  # the configuration service has a worker of its own
 

@@ -97,6 +97,7 @@ class System:
         watches = (self._watch_nats, self._watch_services, self._watch_storage)
         self._watchers = [asyncio.create_task(watch()) for watch in watches]
         self._write_address_file()
+        self._ignore_in_git()
         return self
 
     async def __aexit__(
@@ -210,6 +211,11 @@ class System:
         """Write the address for other programs. A full disk is no reason to end."""
         with contextlib.suppress(OSError):
             (self.layout.data / "remuda.json").write_text(json.dumps({"nats": self.url, "pid": os.getpid()}) + "\n")
+
+    def _ignore_in_git(self) -> None:
+        """The data may be in a repository of the user. A full disk is no reason to end."""
+        with contextlib.suppress(OSError):
+            (self.layout.data / ".gitignore").write_text("*\n")
 
     def _remove_address_file(self) -> None:
         (self.layout.data / "remuda.json").unlink(missing_ok=True)
