@@ -1,5 +1,5 @@
-"""May an application be given more, as far as the limits go that are neither a queue's maximum nor a node's room: how
-many applications may run, and what users and groups may use (semantics sections 5 and 9)."""
+"""Which quota or limit keeps an ask from being allocated: limits on running applications, limits of users and groups,
+and maxima of queues (semantics sections 5 and 9). Room on nodes is not looked at here."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def in_the_way(
     *,
     has_place: bool = False,
 ) -> Queue | Tracker | None:
-    """The first gate without a slot or tracker without room; None if there is none. `has_place`: a place is kept for
-    the ask, so what is kept for others does not count."""
+    """The first application limit without a running slot, or the first tracker without room for the resource; None if
+    there is neither. `has_place`: a place is held for the ask, so places that are held for others do not count.
+    O(limits)."""
     for gate in application_limits:
         if not gate.has_running_slot():
             return gate
@@ -31,15 +32,15 @@ def in_the_way(
 
 
 def limit_of(pending: PendingAsk) -> Queue | Tracker | None:
-    """What stands in the way of one ask."""
+    """The first limit that keeps the ask from being allocated; None if no limit does. Maxima of queues do not count."""
     application = pending.application
     application_limits = () if application.counts_as_running else application.application_limits
     return in_the_way(application_limits, application.trackers, pending.ask.resource, has_place=pending.has_place)
 
 
 def full_queue(pending: PendingAsk) -> Queue | None:
-    """The first on its way up whose maximum leaves the ask no room. What is kept for others leaves none either, unless
-    a place is kept for the ask itself."""
+    """The first queue, from the leaf up, whose maximum leaves the ask no room; None if all have room. Places that are
+    held for other asks count as used, unless a place is held for this ask."""
     resource, path_to_root = pending.ask.resource, pending.application.queue.path_to_root
     for queue in path_to_root:
         held = NOTHING_HELD if pending.has_place else queue.held
@@ -49,5 +50,6 @@ def full_queue(pending: PendingAsk) -> Queue | None:
 
 
 def exceeds(resource: Resource, most: Resource, used: Resource, held: Resource = NOTHING_HELD) -> bool:
-    """What is left may be negative: then nothing fits, whatever it wants."""
+    """Whether the resource is more than `most` leaves: most - used - held. Where that is negative, nothing fits,
+    whatever it asks for. Resources that `most` does not name are not limited."""
     return any(resource.get(name, 0) > limit - used.get(name, 0) - held.get(name, 0) for name, limit in most.items())

@@ -1,4 +1,4 @@
-"""Ask classes: the asks of a leaf queue that are equal to the rules, of whichever application.
+"""Ask classes: asks of a leaf queue that are equal to the scheduling rules, of all its applications.
 
 AskClass             asks of one leaf and one demand, under the same limits; its applications' asks are in a ranking
   ApplicationAsks    one application's asks in an ask class, by priority and age
@@ -19,20 +19,20 @@ from .node_groups import Demand
 
 # Shared empty mapping. Never mutated.
 NOTHING: Final[Mapping[Any, int]] = {}
-# What may stand in an application's way beside maxima and nodes: whether it is held back, which queues and trackers
-# have to have a slot for it, and which trackers room.
+# What may keep the asks of an application waiting, besides maxima and nodes: whether it is another's turn to start; the
+# queues and trackers that must have a running slot for it; the trackers that must have room for its asks.
 Admission = tuple[bool, tuple["Queue | Tracker", ...], tuple["Tracker", ...]]
 
 
 class LeafIndex(Protocol):
-    """The index, as ask classes see it."""
+    """The partition's index, as ask classes see it."""
 
     @property
     def parked(self) -> BlockedBy[AskClass]: ...
 
 
 class Leaf(Protocol):
-    """The leaf queue of an ask class: a `LeafOrder`."""
+    """The leaf queue of an ask class. `LeafOrder` is the implementation."""
 
     numbers: int
     found: AskClass | None
@@ -85,8 +85,8 @@ class AskClass:
         self.number = leaf.numbers
         self.dirty = False
         self.open = not held_back
-        self.waits = False  # for a gap: closed, and nothing but room on a node may be in its way
-        # Since when its oldest ask waits, as far as that is known, and whether that is long enough to reserve a node.
+        self.waits = False  # closed, and listed among those that a freed node may serve
+        # The time of its oldest ask, as far as it is known, and whether that ask is old enough to reserve a node.
         self.since_ms: float = float("inf")
         self.aged = False
         self.rank: Rank | None = None
@@ -98,8 +98,9 @@ class AskClass:
             self.leaf.dirty_ask_classes.append(self)
 
     def rank_now(self) -> Rank:
-        """That of its first line, and of the first ask in it: an application may have a line in another ask class too.
-        The number keeps it apart from what a closed ask class ranked before: an ask may have moved on from there."""
+        """The rank of its first application, then of that application's first ask. An application may have asks in
+        several ask classes. The number makes ranks unique: a closed ask class keeps its old rank, which may be that of
+        an ask that is in this one now."""
         ask = self.first()
         return (*self.leaf.application_rank(ask.application), -ask.ask.priority, ask.seq, self.number)
 
@@ -111,12 +112,12 @@ class AskClass:
         return ask
 
     def in_the_way(self) -> Queue | Tracker | None:
-        """What has no slot or no room for its asks; None: they may be allocated."""
+        """The limit that has no slot or no room for its asks; None if there is no such limit."""
         _, application_limits, trackers = self.admission
         return in_the_way(application_limits, trackers, self.demand.resource)
 
     def close(self) -> None:
-        """No node fits: out of the way until one may."""
+        """No node fits its asks: leave the leaf's ranking until one may."""
         self.open = False
         self.leaf.found = None
         demand = self.demand
@@ -138,7 +139,7 @@ class AskClass:
     def reopen(self) -> None:
         self.wait_no_more()
         if self.admission[0] or self in self.leaf.index.parked:
-            return  # it waits for something else
+            return  # its application's turn or a limit keeps it closed
         self.open = True
         self.room = self.demand.negated
         self.leaf.found = None
@@ -148,7 +149,7 @@ class AskClass:
 
 
 class ApplicationAsks(AsksByTurn):
-    """One application's asks in an ask class."""
+    """One application's asks in an ask class, and what was reported about why they wait."""
 
     __slots__ = ("announced", "application", "ask_class", "dirty", "entry", "looked_at", "told")
 
@@ -156,26 +157,27 @@ class ApplicationAsks(AsksByTurn):
         super().__init__()
         self.application = application
         self.ask_class = ask_class
-        # Why it waited (Constraint.key of the first), and when somebody was last told so.
+        # Constraint.key of each reason that was reported -> when it was last reported, in ms.
         self.told: Mapping[tuple[str, str, str], int] = NOTHING
-        # By priority: the age of the last ask that was told to be outstanding; and what there was to look at then.
+        # By priority: the age of the last ask that was announced as outstanding; and what there was to announce then.
         self.announced: Mapping[int, int] = NOTHING
         self.looked_at: tuple[int, int] = (0, 0)
         self.entry: Entry | None = None
         self.dirty = False
 
     def was_told(self, why: tuple[str, str, str], now_ms: int) -> None:
-        """That it waits for this reason."""
+        """The reason why it waits was reported."""
         self.told = {**self.told, why: now_ms}
 
     def was_announced(self, ask: PendingAsk) -> None:
-        """That it is outstanding. What is said of priorities that are not there any more is forgotten."""
+        """The ask was announced as outstanding. Priorities without asks are forgotten."""
         there = {priority: self.announced[priority] for priority, _ in self.by_priority() if priority in self.announced}
         self.announced = {**there, ask.ask.priority: ask.seq}
 
     def unannounced(self, looks: int, most: int) -> list[PendingAsk]:
-        """Of the first asks those that came after the last announced, and of which nothing was told; `looks` counts
-        pieces. Where there were no more than that, it is not looked again until other asks come."""
+        """At most `most` asks that were not announced yet, and of which no reason to wait was reported. `looks`: how
+        many pending repeats to look at. If there are no more than `most`, later calls return none until other asks
+        come."""
         there_is = (max(asks[-1].seq for _, asks in self.by_priority() if asks), looks)
         if self.looked_at == there_is:
             return []
@@ -195,5 +197,5 @@ class ApplicationAsks(AsksByTurn):
                     yield ask
 
     def rank(self) -> Rank:
-        """That of its application: an ask class has one line of each."""
+        """The rank of its application, which has one entry in each ask class."""
         return self.ask_class.leaf.application_rank(self.application)

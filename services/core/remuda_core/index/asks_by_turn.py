@@ -1,4 +1,4 @@
-"""Asks by priority, then by age (semantics section 9)."""
+"""A line of asks: by priority from high to low, then by age (semantics section 9)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from ..state import PendingAsk
 
 
 class AsksByTurn:
-    """By priority, then by age. Asks mostly come in the order of their age, and all have one priority; those that were
-    withdrawn stay until they come to the front, or outnumber the others."""
+    """A line of asks, of which those with free repeats count. Mostly asks come in the order of their age and have one
+    priority, so all operations are O(1) then. A withdrawn ask has no free repeats; it stays in the line until it comes
+    to the front, or until withdrawn asks outnumber the others."""
 
     __slots__ = ("best", "lower", "priority", "tidy_at", "withdrawn")
 
     def __init__(self) -> None:
-        self.best: deque[PendingAsk] = deque()  # the ones of the highest priority, and which that is
+        self.best: deque[PendingAsk] = deque()  # the asks of the highest priority
         self.priority = 0
         self.lower: dict[int, deque[PendingAsk]] | None = None
         self.withdrawn = 0
-        self.tidy_at = LEFTOVERS  # at how many withdrawn ones to look whether they are too many
+        self.tidy_at = LEFTOVERS  # the number of withdrawn asks at which to check whether they are too many
 
     def add_ask(self, ask: PendingAsk) -> None:
         asks = self.best if ask.ask.priority == self.priority else self._of_priority(ask.ask.priority)
@@ -31,7 +32,7 @@ class AsksByTurn:
             asks.append(ask)
 
     def _of_priority(self, priority: int) -> deque[PendingAsk]:
-        """Those of another priority than the best had so far."""
+        """The asks of a priority that is not the highest so far."""
         lower = self.lower = self.lower or {}
         if priority < self.priority and (self.best or lower):
             return lower.setdefault(priority, deque())
@@ -42,7 +43,7 @@ class AsksByTurn:
         return self.best
 
     def remove_ask(self, ask: PendingAsk) -> None:
-        """It waits no more, or elsewhere. Mostly it is the first."""
+        """Remove an ask that is in the line. O(1) for the first one, else O(asks)."""
         best = self.best
         if best and best[0] is ask:
             best.popleft()
@@ -55,7 +56,7 @@ class AsksByTurn:
                 del self.lower[ask.ask.priority]
 
     def count_withdrawn(self) -> None:
-        """One of them is not asked any more: its `free` is 0."""
+        """Count an ask of the line that was withdrawn: its `free` is 0 now."""
         self.withdrawn += 1
         if self.withdrawn >= self.tidy_at:
             self._tidy()
@@ -72,7 +73,7 @@ class AsksByTurn:
         self.tidy_at = max(LEFTOVERS, there // 2 + 1)
 
     def remove_keys(self, moving: set[str]) -> None:
-        """Those with these keys wait elsewhere from now on."""
+        """Remove the asks with these allocation keys, and those that were withdrawn. O(asks)."""
         waiting = [ask for _, asks in self.by_priority() for ask in asks if ask.free]
         self.best = deque()
         self.lower = None
@@ -82,13 +83,13 @@ class AsksByTurn:
                 self.add_ask(ask)
 
     def by_priority(self) -> Iterator[tuple[int, deque[PendingAsk]]]:
-        """The asks of each priority, from high to low."""
+        """(priority, its asks by age), from the highest priority to the lowest. Includes withdrawn asks."""
         yield self.priority, self.best
         if self.lower:
             yield from sorted(self.lower.items(), reverse=True)
 
     def count(self) -> int:
-        """How many asks wait in it."""
+        """The number of asks with free repeats. O(asks)."""
         return sum(1 for _, asks in self.by_priority() for ask in asks if ask.free)
 
     def oldest_ask(self) -> PendingAsk | None:

@@ -1,4 +1,4 @@
-"""Who waits at which limit until it gives way."""
+"""What is blocked by which limit, so that a limit that gains room or a slot finds all that it blocked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ W = TypeVar("W", bound=Hashable)
 
 
 class BlockedBy(Generic[W]):
+    """Each item is blocked by at most one limit. All methods are O(1), except for copies that they return."""
+
     __slots__ = ("_by_limit", "_limits")
 
     def __init__(self) -> None:
@@ -28,7 +30,7 @@ class BlockedBy(Generic[W]):
         self._by_limit.setdefault(limit, {})[who] = None
 
     def unblock(self, who: W) -> None:
-        """Nothing if it does not wait."""
+        """Does nothing if the item is not blocked."""
         limit = self._limits.pop(who, None)
         if limit is not None:
             others = self._by_limit[limit]
@@ -37,7 +39,7 @@ class BlockedBy(Generic[W]):
                 del self._by_limit[limit]
 
     def blocked_at(self, limit: Limit) -> list[W]:
-        """In the order in which they came."""
+        """The items that the limit blocks, in the order in which they were blocked."""
         return list(self._by_limit.get(limit, ()))
 
     def limits(self) -> dict[W, Limit]:

@@ -1,8 +1,8 @@
-"""Asks that are bound to a node and may preempt there (semantics sections 10 and 13).
+"""Decide when an ask that is bound to a node may try to preempt there (semantics sections 10 and 13).
 
-Such an ask preempts in its turn among all others: when it reserves its node, or finds the cluster too full for that.
-Once its node is reserved for it, it preempts in the reserved step of a pass, before any normal ask. What was refused is
-tried again after an interval, or when something changes on the node.
+Such an ask preempts in its turn among all other asks: when it reserves its node, or when too little of the cluster is
+free for a reservation. Once the node is reserved for it, it preempts in the first step of a pass, before asks without
+reservations. A refused attempt is repeated after an interval, or when something changes on the node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .reservations import Reservations
 
 
 class Index(Protocol):
-    """What is needed here of the index that this is a part of."""
+    """The partition's index, as bound preemptors see it."""
 
     @property
     def partition(self) -> Partition: ...
@@ -36,17 +36,19 @@ class Index(Protocol):
 
 
 class BoundPreemptors:
+    """The asks of a partition that are bound to a node and may preempt there."""
+
     def __init__(self, index: Index) -> None:
         self._index = index
-        # Nodes reserved for asks that are bound to them: the ask may preempt there by now.
+        # Nodes that are reserved for an ask bound to them, and changed: the ask may be able to preempt there now.
         self.changed: dict[Node, None] = {}
-        # Asks by when they may try again.
+        # Asks to be tried again: a heap of (time in ms, age, ask), and the time of each ask that counts.
         self._again: list[tuple[int, int, PendingAsk]] = []
         self.retries: dict[PendingAsk, int] = {}
         self._attempts_left = 0
 
     def begin_pass(self, now_ms: int) -> None:
-        """A pass begins."""
+        """Allow a new number of attempts, and look again at the asks whose time has come."""
         self._attempts_left = BOUND_ATTEMPTS_PER_PASS
         while self._again and self._again[0][0] <= now_ms:
             at_ms, _, ask = heappop(self._again)
@@ -64,13 +66,13 @@ class BoundPreemptors:
             self._index.reserve_again(demand)
 
     def node_changed(self, node: Node) -> None:
-        """It was reserved, or has another room, or a limit gave way for the ask it is reserved for."""
+        """The node was reserved or its room changed, or a limit gave way for the ask it is reserved for."""
         ask = node.reservation
         if ask is not None and required_node(ask.ask.tags) == node.id:
             self.changed[node] = None
 
     def preempting_where_reserved(self, interval_ms: int, now_ms: int) -> Iterator[PendingAsk]:
-        """Those that may preempt on the node that is reserved for them, in the order of queues."""
+        """The asks that may preempt on the node that is reserved for them now, in the order of queues."""
         if not self.changed:
             return
         index = self._index
@@ -89,7 +91,8 @@ class BoundPreemptors:
                 yield ask
 
     def may_preempt(self, ask: PendingAsk, node: Node, interval_ms: int, now_ms: int) -> bool:
-        """An attempt is worth making; if it is too early, the ask is looked at again in time."""
+        """Whether the ask may try to preempt on the node now; counts the attempt if it may. If it is too early, the ask
+        is looked at again when it is time."""
         demand = self._index.find_demand(ask)
         if not ask.pending or ask.preempted_at_ms or demand is None or not node.ready or node.id in ask.refused:
             return False
@@ -109,6 +112,7 @@ class BoundPreemptors:
         return True
 
     def retry_at(self, ask: PendingAsk, until_ms: int) -> None:
+        """Look at the ask again at this time, unless that happens earlier anyway."""
         if self.retries.get(ask, until_ms + 1) > until_ms:
             self.retries[ask] = until_ms
             heappush(self._again, (until_ms, ask.seq, ask))
@@ -121,7 +125,7 @@ def bound_to(ask: PendingAsk) -> str:
 def preempts_in_turn(
     partition: Partition, bound: BoundPreemptors, ask: PendingAsk, interval_ms: int, now_ms: int
 ) -> bool:
-    """It had its turn among all others and found no room on its node. It may preempt now if the node was reserved for
-    it, or could not be reserved because too little is left in the whole partition."""
+    """Whether an ask whose turn it is, and that found no room on its node, may try to preempt there. The node is
+    reserved for it, or could not be reserved because too little of the partition is free."""
     node = partition.nodes.get(bound_to(ask))
     return node is not None and bound.may_preempt(ask, node, interval_ms, now_ms)

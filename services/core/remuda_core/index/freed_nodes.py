@@ -1,9 +1,9 @@
-"""Track freed nodes: nodes that gained room where asks of many sizes wait.
+"""Track freed nodes: nodes that gained room while asks of many sizes wait.
 
-Where a node gains room for a few closed demands, these open. Where there are many, of which one or two will fill the
-node again, opening all of them to close nearly all of them again would take as long as there are sizes. Then they stay
-closed, and the node is listed here. The next ask that fits it is searched for in each leaf queue's list of closed ask
-classes. That is done only while nothing else is to be placed; otherwise they open after all.
+A node that gains room opens the closed demands that fit it. If they are many, one or two of them fill the node again,
+and the others would open only to be closed again: O(demands) for each released allocation. So they stay closed, and the
+node is listed here. The next ask that fits a listed node is searched in the list of closed ask classes of each leaf
+queue: O(leaf queues * log n). This is done only while no open ask can be placed; otherwise the demands open after all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .nodes import NodeIndex
 
 
 class Index(Protocol):
-    """What is needed here of the index that this is a part of."""
+    """The partition's index, as freed nodes see it."""
 
     @property
     def nodes(self) -> NodeIndex: ...
@@ -43,12 +43,12 @@ class FreedNodes:
             self.open_all()
 
     def any_fits(self, demand: Demand) -> bool:
-        """One of them has room for it."""
+        """Whether one of the freed nodes has room for the demand."""
         groups = (self._index.nodes.group_of(node) for node in self.nodes)
         return any(group is not None and covers(group.available, demand.need) for group in groups)
 
     def next_ask_class(self) -> AskClass | None:
-        """The ask class of the next ask that fits a gap. None: there is no gap any more."""
+        """The ask class whose first ask is next, of those that fit a freed node; None if no freed node is left."""
         best: tuple[Rank, AskClass] | None = None
         for node in list(self.nodes):
             group = self._index.nodes.group_of(node)
@@ -67,7 +67,7 @@ class FreedNodes:
         return best[1]
 
     def open_all(self) -> None:
-        """What fits is treated as everything else: maybe a maximum or a limit is in its way."""
+        """Open every demand that fits a freed node, and list no node any more."""
         for node in self.nodes:
             group = self._index.nodes.group_of(node)
             if group is not None:

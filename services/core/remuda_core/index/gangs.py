@@ -1,8 +1,8 @@
-"""Gangs: real asks take the places that placeholders keep for them (semantics section 12).
+"""Rank the gangs whose real asks can replace placeholders now (semantics section 12).
 
-A real ask whose task group has placeholders, or will have, stands in no ask class: it waits for one of their places. An
-application with such an ask and such a place takes part in a ranking like the one for nodes: by queues, then by
-applications. Where no gang can go on, looking costs nothing.
+A real ask whose task group has placeholders, or will have, is in no ask class: it waits to replace one of them. A gang
+is ready when it has such an ask and such a placeholder. Ready gangs are ranked like asks: by queues, then by
+applications. Gangs that are not ready cost nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .queue_order import ParentOrder, QueueOrder, Serving
 
 
 class Awaiting(AsksByTurn):
-    """The asks of an application that wait for places of one task group, and want the same."""
+    """The asks of an application that wait for placeholders of one task group, and are equal to the rules."""
 
     __slots__ = ("gang", "group")
 
@@ -28,12 +28,12 @@ class Awaiting(AsksByTurn):
         self.group = group
 
 
-# What asks want: amounts, a required node ("": any), and not the nodes the RM has refused.
+# What asks of one line have in common: amounts, a required node ("": any), nodes that the RM has refused.
 Want = tuple[Items, str, frozenset[str]]
 
 
 class Gang:
-    """What of an application waits for places, by task group and by what it wants."""
+    """The real asks of an application that wait for placeholders, by task group and by what they want."""
 
     __slots__ = ("application", "dirty", "entry", "leaf", "ready", "waiting")
 
@@ -41,7 +41,7 @@ class Gang:
         self.application = application
         self.leaf = leaf
         self.waiting: dict[str, dict[Want, Awaiting]] = {}
-        # Task groups with an ask and a place.
+        # Task groups with an ask and a placeholder that it may replace.
         self.ready: dict[str, None] = {}
         self.entry: Entry | None = None
         self.dirty = False
@@ -50,7 +50,7 @@ class Gang:
         return self.leaf.application_rank(self.application)
 
     def waits(self, ask: PendingAsk) -> bool:
-        """For the place of a placeholder, and for no other."""
+        """Whether the ask has to wait for a placeholder."""
         return ask.ask.task_group in self.waiting and not ask.ask.placeholder
 
     def add_ask(self, ask: PendingAsk) -> None:
@@ -63,7 +63,7 @@ class Gang:
         self.leaf.index.lines[ask] = line
 
     def settle(self, name: str) -> None:
-        """AsksByTurn or places of a task group came or went: find out whether it is ready, and take part or not."""
+        """Asks or placeholders of a task group came or went: find out whether the gang is ready, and rank it if so."""
         lines = self.waiting.get(name, {})
         for want in [want for want, line in lines.items() if line.first_ask() is None]:
             del lines[want]
@@ -78,18 +78,18 @@ class Gang:
             leave(self)
 
     def first_asks(self) -> list[PendingAsk]:
-        """The first ask of each line that may find a place, in the order of asks."""
+        """The first ask of each ready line, by priority and age."""
         found = [
             ask for name in self.ready for line in self.waiting[name].values() if (ask := line.first_ask()) is not None
         ]
         return sorted(found, key=lambda ask: (-ask.ask.priority, ask.seq))
 
 
-# Who takes part
+# The ranking of ready gangs, queue by queue
 
 
 def enter(gang: Gang) -> None:
-    """Or have the rank computed again."""
+    """Add the gang to the ranking, or mark its rank as changed. O(depth of the queue)."""
     leaf = gang.leaf
     leaf.gangs.enter(gang)
     order: ParentOrder | LeafOrder = leaf

@@ -1,7 +1,7 @@
 """The scheduling index of one resource manager: an index of each partition that is scheduled here.
 
-It is derived from the state and knows nothing that the state does not say, so it may be thrown away and built anew at
-any time. A standby, an auditor or a query never builds one and never pays for it. Facts reach it in one place: `apply`,
+It is derived from the state alone, so it may be dropped and built again at any time. Standbys, auditors and queries do
+not build one. Facts reach it in one place: `apply`,
 which the core calls beside `evolve`.
 """
 

@@ -1,9 +1,9 @@
-"""Find the first of members whose ranks keep changing, ranking them anew only when the first is asked for.
+"""Find the first of members whose ranks keep changing; ranks are computed only when the first is asked for.
 
-Put right only where somebody looks: whoever changes a member says so (`touch`), and the ranks of those members are
-computed again when the first is asked for. An entry that belongs behind all others, as that of whoever has just had his
-turn among equals, joins a line; the others go into a heap. Old entries of a member, that it does not have any more,
-stay behind until they come up or become too many. A member alone is first without being ranked at all.
+`touch` marks a member whose rank may have changed. `first` computes the ranks of the marked members: O(log n) each. An
+entry that ranks last goes to a FIFO, as that of a member that has just had its turn among equals; all others go to a
+heap. A member that is ranked again leaves its old entry behind, which is dropped when it comes up, or when old entries
+become too many. A ranking of one member computes no rank.
 """
 
 from __future__ import annotations
@@ -17,46 +17,50 @@ from ..limits import LEFTOVERS
 
 
 class Member(Protocol):
-    entry: Entry | None  # the last that was made for it; None: not in the ranking
+    """What can be ranked. The ranking writes `entry` and `dirty`; a member is in one ranking at a time."""
+
+    entry: Entry | None  # its current entry; None: it has none
     dirty: bool  # its rank has to be computed again
 
     def rank(self) -> tuple[Any, ...]: ...
 
 
-# Rank (no two members have the same), a number that grows, the member.
+# (*rank, number, member): no two members have the same rank, and the number grows.
 Entry = tuple[Any, ...]
 M = TypeVar("M", bound=Member)
 
 
 class LazyRanking(Generic[M]):
+    """A set of members, and the one with the lowest rank."""
+
     __slots__ = ("_dirty", "_heap", "_line", "_number", "_tidy_at", "leader", "members")
 
     def __init__(self) -> None:
         self.members: dict[M, None] = {}
-        # Who is first, where that is known: a member alone, or since nothing has changed. Otherwise ask `first`.
+        # The first member if it is known: the only one, or the one found since the last change. Else call `first`.
         self.leader: M | None = None
         self._line: deque[Entry] = deque()
         self._heap: list[Entry] = []
         self._dirty: list[M] = []
         self._number = 0
-        self._tidy_at = LEFTOVERS  # at which number to look whether there are too many entries
+        self._tidy_at = LEFTOVERS  # the number at which to check whether there are too many entries
 
     def enter(self, member: M) -> None:
-        """Take part, or have the rank computed again if it already does."""
+        """Add the member, or mark it as changed if it is in the ranking."""
         members = self.members
         if member not in members:
             members[member] = None
             if len(members) == 1:
                 self.leader = member
                 return
-            if len(members) == 2:  # alone it was not kept up to date
+            if len(members) == 2:  # the rank of the one before was never computed
                 for each in members:
                     self.touch(each)
                 return
         self.touch(member)
 
     def touch(self, member: M) -> None:
-        """Its rank may have changed. Nothing if it does not take part, or is alone."""
+        """Mark a member whose rank may have changed. Does nothing if it is not in the ranking, or alone in it. O(1)."""
         members = self.members
         if len(members) > 1 and member in members:
             self.leader = None
@@ -65,7 +69,7 @@ class LazyRanking(Generic[M]):
                 self._dirty.append(member)
 
     def rank_anew(self) -> None:
-        """Ranks are of another kind now, which does not compare with what they were."""
+        """Compute all ranks again: they are of another kind now, and do not compare with the old ones. O(n log n)."""
         self._line.clear()
         self._heap.clear()
         for member in self.members:
@@ -73,6 +77,7 @@ class LazyRanking(Generic[M]):
             self.touch(member)
 
     def leave(self, member: M) -> None:
+        """Remove the member; does nothing if it is not in the ranking. O(1), amortised."""
         members = self.members
         if member in members:
             del members[member]
@@ -84,14 +89,14 @@ class LazyRanking(Generic[M]):
             if member is self.leader:
                 self.leader = None
             most = 4 * len(members) + LEFTOVERS
-            if len(self._dirty) > most:  # those that have left, and maybe came back
+            if len(self._dirty) > most:  # members that left, and may have come back
                 self._dirty = [each for each in dict.fromkeys(self._dirty) if each in members]
             if len(self._line) + len(self._heap) > most:
                 self._sort_out()
 
     def _forget(self) -> None:
-        """Nobody is to be ranked. Who looks in only at such times would never put anything right, and what has left
-        would stay behind for ever."""
+        """Drop all entries: fewer than two members need no rank. A ranking that is only used at such times would never
+        drop them elsewhere."""
         self._dirty.clear()
         self._heap.clear()
         self._line.clear()
@@ -100,6 +105,7 @@ class LazyRanking(Generic[M]):
             self.leader.dirty = False
 
     def first(self) -> M | None:
+        """The member with the lowest rank; None if there is none. O(log n) for each change since the last call."""
         if self.leader is not None or not self.members:
             return self.leader
         if self._dirty:
@@ -136,13 +142,14 @@ class LazyRanking(Generic[M]):
             self._tidy()
 
     def _tidy(self) -> None:
-        """A ranking adds one entry, so it is known how many there may be before there can be too many."""
+        """Drop old entries if they are too many. Each ranking adds one entry, so the next check can wait."""
         most = 4 * len(self.members) + LEFTOVERS
         if len(self._line) + len(self._heap) > most:
             self._sort_out()
         self._tidy_at = self._number + most - len(self._line) - len(self._heap)
 
     def _sort_out(self) -> None:
+        """Keep only current entries, in the FIFO."""
         self._line, self._heap = deque(sorted(self._valid())), []
 
     def _valid(self) -> Iterator[Entry]:
@@ -151,7 +158,7 @@ class LazyRanking(Generic[M]):
                 yield entry
 
     def ranks(self) -> dict[M, tuple[Any, ...]]:
-        """Rank of each member as the ranking sees it now, for `check`."""
+        """The rank of each member as the ranking has it, for `check`."""
         if len(self.members) < 2:
             return {member: member.rank() for member in self.members}
         self._settle()

@@ -1,9 +1,9 @@
 """Keep the asks of a leaf queue in scheduling order (semantics section 9) as facts change them.
 
-    LeafOrder                its ask classes, in a FitList: the best one that fits the headroom
-      AskClass               its applications' asks, in a ranking, see `ask_classes`
+    LeafOrder      its ask classes by rank, in a FitList: finds the first one that fits the headroom, O(log n)
+      AskClass     asks that are equal to the rules, see `ask_classes`
 
-An ask class that a limit stands in the way of is parked there by the index until the limit gives way.
+An ask class whose limit has no room or slot is parked at that limit until it has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .stateaware_turn import StateawareTurn
 
 
 class LeafQueueIndex(QueueIndex, Protocol):
-    """The index, as the orders of leaf queues see it."""
+    """The partition's index, as the orders of leaf queues see it."""
 
     @property
     def lines(self) -> MutableMapping[PendingAsk, Any]: ...
@@ -74,14 +74,15 @@ class LeafOrder(QueueOrder):
         self.stateaware_turn = StateawareTurn() if policy == STATE_AWARE else None
         self.by_priority = sorts_by_priority(queue.settings.properties)
         self.ask_classes: dict[tuple[Demand, Admission], AskClass] = {}
-        self.only: AskClass | None = None  # the ask class, when there is one
+        self.only: AskClass | None = None  # the ask class, if there is exactly one: it needs no rank
         self.lines: dict[Application, dict[Demand, ApplicationAsks]] = {}
         self.order: FitList[AskClass] = FitList(len(index.no_limits))
-        self.closed: FitList[AskClass] = FitList(len(index.no_limits))  # ask classes that wait for a gap
-        # Applications with placeholders that can be replaced now.
+        # Closed ask classes that a freed node may serve.
+        self.closed: FitList[AskClass] = FitList(len(index.no_limits))
+        # Gangs with placeholders that can be replaced now.
         self.gangs: LazyRanking[Member] = LazyRanking()
-        # The ask class found last, and under which headroom: as long as there is no more room, no ask class before it
-        # fits. None: another may have come before it.
+        # The ask class found last, and the headroom it was found under: as long as there is no more headroom, no ask
+        # class before it fits. None: another one may come first now.
         self.found: AskClass | None = None
         self.found_under: Vector = index.no_limits
         self.dirty_ask_classes: list[AskClass] = []
@@ -93,7 +94,7 @@ class LeafOrder(QueueOrder):
             self.rank_applications()
 
     def rank_applications(self) -> None:
-        """Their shares are measured by something else."""
+        """Mark the ranks of all applications as changed: their shares are measured by something else."""
         for application in self.lines:
             self.application_changed(application)
         for gang in self.gangs.members:
@@ -103,7 +104,8 @@ class LeafOrder(QueueOrder):
         return weight(self.queue.asked, self.index.scales)
 
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
-        """The best ask class that fits the headroom and may fit a node."""
+        """The first ask class, by rank, that fits the headroom and may fit a node. O(log n) for each ask class that is
+        closed or parked on the way."""
         if self.dirty_ask_classes:
             self._settle()
         only = self.only
@@ -139,7 +141,7 @@ class LeafOrder(QueueOrder):
         return None
 
     def first_closed(self, room: Vector) -> AskClass | None:
-        """The best ask class that waits for a gap and fits this one, `room`, and the headroom."""
+        """The first closed ask class, by rank, that fits a freed node with this room and the headroom of all queues."""
         negated_headroom: Vector = tuple(map(neg, room))
         for queue in self.queue.path_to_root:
             if (order := self.index.order_of(queue)) is not None and order.limited:
@@ -153,14 +155,14 @@ class LeafOrder(QueueOrder):
             fits = only.waits and covers(only.demand.negated, negated_headroom)
             return only if fits and (not only.limited or self._passes(only)) else None
         while (ask_class := self.order.first(negated_headroom)) is not None and not ask_class.demand.live:
-            ask_class.close()  # it was not looked at since its demand closed
+            ask_class.close()  # its demand closed since it was last looked at
         while (ask_class := self.closed.first(negated_headroom)) is not None:
             if not ask_class.limited or self._passes(ask_class):
                 return ask_class
         return None
 
     def _passes(self, ask_class: AskClass) -> bool:
-        """The ask class's limits let its asks pass; if not, it is parked at one that does not."""
+        """Whether the limits of the ask class have room and slots; if not, it is parked at the first that has none."""
         limit = ask_class.in_the_way()
         if limit is not None:
             self.index.park(ask_class, limit)
@@ -177,10 +179,10 @@ class LeafOrder(QueueOrder):
                     self.found = None
         self.dirty_ask_classes.clear()
 
-    # What happens to asks
+    # Asks
 
     def add_ask(self, ask: PendingAsk, demand: Demand, more: int) -> None:
-        """`more`: the weight of what is asked in addition."""
+        """Add an ask with free repeats. `more`: the weight by which the pending asks of the queue grow."""
         application = ask.application
         lines = self.lines.setdefault(application, {})
         line = lines.get(demand)
@@ -199,14 +201,14 @@ class LeafOrder(QueueOrder):
         self.enter(more)
 
     def _waits_since(self, ask_class: AskClass, ask: PendingAsk | None) -> None:
-        """One more ask in an ask class: it may be the oldest."""
+        """An ask was added to the ask class, and may be the oldest one."""
         if ask is not None and ask.at_ms < ask_class.since_ms:
             self.index.age(ask_class, ask)
         if not ask_class.open:
             self.index.look_again(ask_class)
 
     def taken(self, line: ApplicationAsks) -> None:
-        """An allocation was made for the first ask of a line, or an ask went: what is first may be another."""
+        """An ask of the line was allocated or withdrawn: another one may be first."""
         ask_class = line.ask_class
         if line.first_ask() is None:
             self._drop(line)
@@ -231,7 +233,7 @@ class LeafOrder(QueueOrder):
         return (application.seq, -application.priority)
 
     def application_changed(self, application: Application) -> None:
-        """Its share or priority changed: another ask may be first in its ask classes."""
+        """The share or priority of the application changed: another ask may be first in its ask classes."""
         gangs = self.index.gangs
         if gangs and application in gangs:
             self.gangs.touch(gangs[application])
@@ -241,10 +243,10 @@ class LeafOrder(QueueOrder):
             if not line.ask_class.open:
                 self.index.look_again(line.ask_class)
 
-    # What stands in an application's way
+    # Admission: limits and turns
 
     def regroup(self, application: Application) -> None:
-        """Its standing is another: so are the ask classes of its lines."""
+        """Limits or the turn of the application changed: move its asks to the ask classes they belong to."""
         if self.index.preemptors is not None:
             self.index.preemptors.wake_application(application)
         lines = self.lines.get(application)
@@ -265,18 +267,18 @@ class LeafOrder(QueueOrder):
         self.enter()
 
     def application_asks(self, application: Application) -> None:
-        """It asks for something, maybe for the first time or again."""
+        """The application has asks, which it may not have had before."""
         if self.stateaware_turn is not None:
             self.stateaware_turn.asks(application)
             self.take_stateaware_turn(self.stateaware_turn)
 
     def take_stateaware_turn(self, stateaware_turn: StateawareTurn) -> None:
-        """It may be another's turn to start."""
+        """Move asks to other ask classes where the turn to start has changed."""
         for application in stateaware_turn.settle():
             self.regroup(application)
 
     def holds_back(self, application: Application) -> bool:
-        """It is another's turn to start."""
+        """Whether it is another application's turn to start."""
         return self.stateaware_turn is not None and self.stateaware_turn.hold_back(application)
 
     def _admission(self, application: Application) -> Admission:
@@ -308,7 +310,7 @@ class LeafOrder(QueueOrder):
         self._leave(ask_class, line)
 
     def _leave(self, ask_class: AskClass, line: ApplicationAsks) -> None:
-        """An ask class without lines is gone."""
+        """Remove the application's asks from the ask class, which goes when it is empty."""
         ask_class.ranking.leave(line)
         if not ask_class.ranking.members:
             (self.closed if ask_class.waits else self.order).remove(ask_class)

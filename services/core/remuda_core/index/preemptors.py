@@ -1,9 +1,9 @@
-"""Rank the asks that may preempt by the time at which they become due.
+"""Find the next ask that may preempt others (semantics section 13).
 
-Asks of one leaf that are alike (resource, priority) form a group: what cannot be done for one of them
-cannot be done for the others, so one attempt answers for all. A group is due once its oldest ask has waited for its
-queue's `preemption.delay`, and again an interval after it was refused. Who has been allocated or withdrawn is found out
-when the turn comes.
+Asks of one leaf queue with the same resource and priority form a group: if nothing can be preempted for one of them,
+nothing can be for the others, so one attempt answers for all. A group is due when its oldest ask has waited for the
+queue's `preemption.delay`, and again an interval after an attempt was refused. Due groups take turns by priority. Asks
+that were allocated or withdrawn are dropped when their turn comes. O(log groups) for each ask that comes.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from .blocked import BlockedBy
 
 
 class Index(Protocol):
-    """What is needed here of the index that this is a part of."""
+    """The partition's index, as preemptors see it."""
 
     def awaits_place(self, ask: PendingAsk) -> bool: ...
     def holds_back(self, application: Application) -> bool: ...
 
 
 class PreemptorKind(NamedTuple):
-    """What makes asks alike; in the order of their turn: priority high to low, then by name."""
+    """What asks of a group have in common. Kinds sort in the order of their turns."""
 
     negated_priority: int
     path: str
     resource: Items
-    # One that is under limits, or has to wait for its turn, is not like others.
+    # Set if limits or turns apply to the application: then its asks are like no other application's. Else empty.
     application_id: str
 
 
@@ -44,7 +44,7 @@ class PreemptorGroup:
         self.queue = queue
         self.asks: dict[int, PendingAsk] = {}
         self.seqs: list[int] = []  # a heap: the oldest first
-        self.due_ms = -1  # of its entry among those that wait; -1: it has none
+        self.due_ms = -1  # when its turn comes; -1: it is not among the waiting groups
 
     def add_ask(self, ask: PendingAsk) -> None:
         if ask.seq not in self.asks:
@@ -52,7 +52,7 @@ class PreemptorGroup:
         self.asks[ask.seq] = ask
 
     def drop_finished(self) -> None:
-        """Those that are over."""
+        """Drop asks of which nothing is pending."""
         self.asks = {seq: ask for seq, ask in self.asks.items() if ask.pending}
         self.seqs = sorted(self.asks)
 
@@ -71,7 +71,7 @@ class PreemptorGroup:
 
 
 def can_preempt(ask: PendingAsk) -> bool:
-    """It could preempt others some day: something is guaranteed to it."""
+    """Whether the ask allows itself to preempt, and a queue on its path has guaranteed resources."""
     return bool(ask.ask.allow_preempt_other) and any(
         queue.settings.guaranteed for queue in ask.application.queue.path_to_root
     )
@@ -95,13 +95,13 @@ class Preemptors:
         self.groups: dict[PreemptorKind, PreemptorGroup] = {}
         self._waiting: list[tuple[int, PreemptorKind]] = []
         self._ready: list[PreemptorKind] = []
-        # Those that were passed over in this pass.
+        # Ready kinds that were passed over in this pass.
         self._passed: list[PreemptorKind] = []
         self.limited: BlockedBy[PreemptorKind] = BlockedBy()
         # Kinds of one application, by its ID.
         self._alone: dict[str, dict[PreemptorKind, None]] = {}
         self._by_queue: dict[Queue, dict[PreemptorKind, None]] = {}
-        # How many asks are known, and how many of them are over, at the most.
+        # The number of asks in all groups, and at most how many of them are finished.
         self.held = self._over = 0
 
     def add_ask(self, ask: PendingAsk) -> None:
@@ -115,33 +115,34 @@ class Preemptors:
             self._by_queue.setdefault(queue, {})[kind] = None
             if kind.application_id:
                 self._alone.setdefault(kind.application_id, {})[kind] = None
-            heappush(self._ready, kind)  # looked at once, to learn when it is due
-        elif group.queue is not queue:  # one of that name is new
+            heappush(self._ready, kind)  # its first turn finds out when it is due
+        elif group.queue is not queue:  # the queue was removed and added again
             self._unlist(group)
             group.queue = queue
             self._by_queue.setdefault(queue, {})[kind] = None
         self.held -= len(group.asks)
         group.add_ask(ask)
         self.held += len(group.asks)
-        if group.due_ms > ask.at_ms and group.seqs[0] == ask.seq:  # it came back, and is older than the others
+        if group.due_ms > ask.at_ms and group.seqs[0] == ask.seq:  # an ask came back that is older than the others
             self._schedule_turn(group, ask.at_ms)
 
     def begin_pass(self) -> None:
-        """A pass begins."""
+        """Make the kinds ready that the last pass passed over."""
         for kind in self._passed:
             heappush(self._ready, kind)
         self._passed.clear()
 
     def due_since(self, interval_ms: int, head: PendingAsk) -> int:
-        """Of the ask whose turn it is."""
+        """Since when the ask whose turn it is, `head`, has been due, in ms."""
         return self.groups[self._ready[0]].due_at_ms(head, interval_ms)
 
     def pass_over(self) -> None:
-        """The ask whose turn it is does not preempt in this pass."""
+        """Skip the ask whose turn it is until the next pass."""
         self._passed.append(heappop(self._ready))
 
     def next_ask(self, interval_ms: int, now_ms: int) -> PendingAsk | None:
-        """Whose turn it is. It stays so until the ask has its way, or it is refused."""
+        """The ask whose turn it is; None if no ask is due. It keeps its turn until preemption starts for it or is
+        refused."""
         waiting, ready = self._waiting, self._ready
         while waiting and waiting[0][0] <= now_ms:
             due_ms, kind = heappop(waiting)
@@ -169,14 +170,15 @@ class Preemptors:
         return None
 
     def _limit_of(self, ask: PendingAsk) -> Queue | Tracker | Application | None:
-        """Nothing may be preempted for what could not be allocated then."""
+        """Why the ask could not be allocated even without the victims: a limit, or another application's turn (then its
+        own application). None: it could."""
         if self._index.holds_back(ask.application):
             return ask.application
         return limit_of(ask)
 
     def count_finished(self) -> None:
-        """An ask that may be known here is over. When they outnumber the others they go: one that waits for long must
-        not hold on to all that came after it."""
+        """Count an ask that is finished. Finished asks are dropped when they outnumber the others: one ask that waits
+        for long must not keep all that came after it in memory."""
         self._over += 1
         if 2 * self._over <= self.held + LEFTOVERS:
             return
@@ -197,12 +199,12 @@ class Preemptors:
         return group is not None and group.due_ms == due_ms
 
     def wake_at(self, limit: Queue | Tracker | Application) -> None:
-        """Who waits there may go on."""
+        """The limit has room or a slot: kinds that it limits are ready."""
         for kind in self.limited.blocked_at(limit):
             self._make_ready(kind)
 
     def wake_application(self, application: Application) -> None:
-        """Other limits stand in its way, or none."""
+        """Other limits apply to the application, or none."""
         for kind in self._alone.get(application.id, ()):
             if kind in self.limited:
                 self._make_ready(kind)
@@ -228,7 +230,7 @@ class Preemptors:
             del self._by_queue[group.queue]
 
     def forget_queue(self, queue: Queue) -> None:
-        """All its asks. What is ready or waits is found out when it comes up."""
+        """Drop all asks of the queue. Its entries among ready and waiting kinds are dropped when they come up."""
         for kind in list(self._by_queue.get(queue, ())):
             self.limited.unblock(kind)
             self._forget_kind(kind)

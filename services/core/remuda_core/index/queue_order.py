@@ -26,7 +26,7 @@ UNLIMITED = 2.0**200
 
 
 class QueueIndex(Protocol):
-    """The index, as the orders of queues see it."""
+    """The partition's index, as the orders of queues see it."""
 
     @property
     def partition(self) -> Partition: ...
@@ -45,8 +45,10 @@ class QueueIndex(Protocol):
 
 
 class QueueOrder:
-    """What parents and leaves have in common: a place in the ranking above, and a headroom. `serving`: a place among
-    those above that have gangs whose placeholders can be replaced, while there are any below."""
+    """A queue in scheduling order: its rank among its siblings, and its headroom.
+
+    `serving`: its entry in the parent's ranking of queues with ready gangs; None if no gang below is ready. `weight`:
+    of all pending asks below. Vectors and weights are by the partition's resource names and total."""
 
     __slots__ = (
         "above",
@@ -67,11 +69,11 @@ class QueueOrder:
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: QueueIndex) -> None:
         self.queue = queue
-        self.settings = queue.settings  # those that all here follows from
+        self.settings = queue.settings  # the settings that this order was made from
         self.above = above
         self.index = index
         self.by_parents_priority = above is not None and above.by_priority
-        self.weight = 0  # of all that is pending below
+        self.weight = 0
         self.entry: Entry | None = None
         self.dirty = False
         # (place in a vector, name, amount)
@@ -79,21 +81,21 @@ class QueueOrder:
         self.limited = False
         self.read_maxima()
         self.serving: Serving | None = None
-        # Who below here gave up under a headroom that this queue's maximum may have made.
+        # Orders below that left their ranking under a headroom that the maximum of this queue may have caused.
         self.parked: dict[QueueOrder, None] = {}
-        # Reserved nodes whose asks its maximum leaves no room for.
+        # Reserved nodes to whose asks its maximum leaves no room.
         self.stalled: dict[Node, None] = {}
         self.due = self._due()
 
     def read_maxima(self) -> None:
-        """Of what no node has, nothing is used that could be too much."""
+        """Resources that no node has are left out: nothing of them is ever used."""
         names = self.index.names
         found = self.queue.settings.max.items()
         self.maxima = tuple((names[name], name, most) for name, most in found if name in names)
         self.limited = bool(self.maxima)
 
     def due_changed(self) -> bool:
-        """What it is due is worked out again; whether that is something else."""
+        """Compute again what the queue is due. Returns whether it changed."""
         was, self.due = self.due, self._due()
         return was != self.due
 
@@ -119,7 +121,7 @@ class QueueOrder:
         return (share, -queue.priority, -self.weight, queue.path)
 
     def total_changed(self) -> None:
-        """The partition's total, by which shares are measured, is another."""
+        """The partition's total changed: shares and weights are measured by another one."""
         self.due = self._due()
         self.weight = self._weight()
         if self.above is not None:
@@ -128,7 +130,7 @@ class QueueOrder:
                 self.above.gangs.touch(self.serving)
 
     def _weight(self) -> int:
-        """Of all that is pending below, by what the partition's total is now."""
+        """The weight of all pending asks below, by the partition's total now."""
         raise NotImplementedError
 
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
@@ -137,8 +139,8 @@ class QueueOrder:
         raise NotImplementedError
 
     def negated_headroom(self, outer: Vector | None) -> Vector:
-        """Its headroom, max - allocated - held, no more than what the queues above leave; negated, as demands are in a
-        FitList."""
+        """The headroom of the queue and all queues above: max - allocated - held. Negated, as demands are in a FitList.
+        `outer`: that of the parent; None: no maximum above. O(maxima)."""
         allocated, held = self.queue.allocated, self.queue.held
         negated_headroom = list(self.index.no_limits if outer is None else outer)
         for place, name, most in self.maxima:
@@ -150,7 +152,8 @@ class QueueOrder:
         return tuple(negated_headroom)
 
     def enter(self, more: int = 0) -> None:
-        """There may be something to do here again: take part, all the way up. `more`: what is asked in addition."""
+        """An ask below may be schedulable: enter the rankings of all parents. `more`: weight of asks that were added.
+        O(depth)."""
         order = self
         while (above := order.above) is not None:
             order.weight += more
@@ -160,7 +163,8 @@ class QueueOrder:
             order = above
 
     def changed(self, less: int = 0) -> None:
-        """Its rank changed, and that of all above. `less`: the weight of what is not asked any more."""
+        """The rank of the queue changed, and that of its parents. `less`: weight of asks that are pending no more.
+        O(depth)."""
         order = self
         while (above := order.above) is not None:
             order.weight -= less
@@ -170,11 +174,11 @@ class QueueOrder:
             order = above
 
     def weigh(self) -> None:
-        """Other things are asked for: work the weight out anew."""
+        """Compute the weight again: other asks are pending."""
         self.changed(self.weight - self._weight())
 
     def released(self) -> None:
-        """Something below was released: it, and whoever gave up under its maximum, may try again."""
+        """An allocation below was released: this queue and its parents have room under their maxima again."""
         order: QueueOrder | None = self
         while order is not None:
             order.look_again()
@@ -182,7 +186,7 @@ class QueueOrder:
         self.enter()
 
     def look_again(self) -> None:
-        """There may be more room under its maximum."""
+        """The maximum of the queue may leave more room: wake what it held back."""
         for gave_up in self.parked:
             gave_up.enter()
         self.parked.clear()
@@ -191,7 +195,7 @@ class QueueOrder:
             self.stalled.clear()
 
     def park(self) -> None:
-        """Gave up while some maximum on the way down limited it."""
+        """Left the ranking although it has asks: be woken by the maxima of this queue and its parents."""
         order: QueueOrder | None = self
         while order is not None:
             if order.limited:
@@ -200,7 +204,7 @@ class QueueOrder:
 
 
 class Serving:
-    """The part of a queue in the ranking of those with gangs to serve."""
+    """The entry of a queue in its parent's ranking of queues with ready gangs."""
 
     __slots__ = ("dirty", "entry", "order")
 
@@ -214,6 +218,8 @@ class Serving:
 
 
 class ParentOrder(QueueOrder):
+    """`ranking`: children that may have a schedulable ask; `gangs`: children with ready gangs."""
+
     __slots__ = ("by_priority", "gangs", "ranking")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: QueueIndex) -> None:
@@ -233,8 +239,7 @@ class ParentOrder(QueueOrder):
         return sum(order.weight for order in children if order is not None)
 
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
-        """The ask class below whose first ask is next, of those that fit the headroom (None: there is no maximum on the
-        way)."""
+        """Tries the children in the order of their rank. A child with nothing schedulable leaves the ranking."""
         if negated_headroom is not None and not self.index.anything_fits(negated_headroom):
             return None
         ranking = self.ranking

@@ -1,9 +1,8 @@
-"""Reservations (semantics section 11): a node is kept for an ask that has waited long enough.
+"""Find the reserved asks that can be placed (semantics section 11).
 
 An ask that fits its quotas but no node, and is older than the reservation delay, reserves the node that lacks least of
-what it wants; nothing else is placed there. The repeat it is reserved for has left its line. Before anything else a
-pass tries reserved asks: on their own node when that one changed, on any other when their demand has opened. So a
-reservation costs nothing while nothing happens to it.
+what it needs. No other ask is placed there. A pass places reserved asks first: on their reserved node if that node
+changed, on any other node if their demand opened. A reservation costs nothing while neither happens.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .nodes import NodeIndex
 
 
 class Index(Protocol):
-    """What is needed here of the index that this is a part of."""
+    """The partition's index, as reservations see it."""
 
     @property
     def nodes(self) -> NodeIndex: ...
@@ -37,39 +36,40 @@ class Index(Protocol):
 
 
 class Reservations:
-    """The part of the index that knows which reservations are worth a look."""
+    """The reserved nodes of a partition whose asks may be placed now."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        # Reserved nodes whose own ask may fit by now.
+        # Reserved nodes that changed: the ask they are reserved for may fit.
         self.changed: dict[Node, None] = {}
-        # Open demands whose asks hold reservations: some other node may take one.
+        # Open demands whose asks have reservations: another node may fit them.
         self.opened: dict[Demand, None] = {}
-        # The same by standing, as far as this pass has worked it out. Within a pass nobody's standing gets better: what
-        # is placed only adds to shares. So who comes up first is asked again where he stands, and moved back if that is
-        # further behind.
+        # The same as heaps by the rank of the ask, made when first needed in a pass (None: not yet). Within a pass
+        # ranks only get worse, because placements only add to shares. So the first entry is ranked again when it comes
+        # up, and moved back if its rank is worse now.
         self._on_own_node: list[tuple[Rank, Node]] | None = None
         self._elsewhere: list[tuple[Rank, Node]] | None = None
 
     def begin_pass(self) -> None:
-        """A pass begins: commands may have changed every standing."""
+        """Drop the heaps: commands may have changed every rank."""
         self._on_own_node = self._elsewhere = None
 
     def node_changed(self, node: Node) -> None:
-        """The ask it is reserved for may fit it by now."""
+        """The ask that the node is reserved for may fit there now."""
         self.changed[node] = None
         self._on_own_node = None
         self._index.reserved_node_changed(node)
 
     def demand_opened(self, demand: Demand) -> None:
-        """Its asks hold reservations, and may fit another node by now."""
+        """Asks of the demand have reservations, and may fit another node now."""
         self.opened[demand] = None
         self._elsewhere = None
 
     def next_placement(self) -> tuple[Node, Node] | None:
-        """(reserved node, where its ask is placed) of the first, in the order of queues, that can be placed."""
+        """(reserved node, node to place its ask on) of the first reserved ask, in the order of queues, that can be
+        placed; None if no reserved ask can be. O(reserved nodes) at the first call of a pass, then O(log n)."""
         if self.changed or self.opened:
-            self._index.measure()  # who stands where depends on the partition's total
+            self._index.measure()  # ranks depend on the partition's total
         if self.changed and (reserved := self._next_on_own_node()) is not None:
             return reserved, reserved
         return self._next_elsewhere() if self.opened else None
@@ -104,7 +104,7 @@ class Reservations:
         return None
 
     def _first_in(self, heap: list[tuple[Rank, Node]]) -> Node | None:
-        """Of those that are still reserved; it stays in the heap."""
+        """The first node of the heap that is still reserved, by its current rank; it stays in the heap."""
         while heap:
             ask_rank, node = heap[0]
             if node.reservation is None:
@@ -122,7 +122,7 @@ class Reservations:
         return node
 
     def wake(self, nodes: Iterable[Node]) -> None:
-        """What held these reservations back may be over."""
+        """Look at these reservations again: the limit or maximum that held them back may have room."""
         for node in nodes:
             if node.reservation is not None:
                 self.node_changed(node)
@@ -140,8 +140,7 @@ class Reservations:
         return covers(nodes.available(node), demand.need)
 
     def held_back(self, node: Node) -> bool:
-        """A limit or a maximum on the way up leaves no room: it is looked at again when something is released
-        there."""
+        """Whether a limit or a maximum leaves the ask no room. If so, it wakes the reservation when it gains room."""
         ask = node.reservation
         assert ask is not None, "only reserved nodes are looked at"
         limit = limit_of(ask)
@@ -154,7 +153,7 @@ class Reservations:
         return queue is not None
 
     def ask_rank(self, node: Node) -> Rank:
-        """Of the ask it is reserved for."""
+        """The rank of the ask that the node is reserved for."""
         ask = node.reservation
         assert ask is not None, "only reserved nodes are looked at"
         return (*self._index.ask_rank(ask), node.id)

@@ -1,6 +1,7 @@
-"""Whose turn it is in a `stateaware` leaf queue (semantics section 9): of the applications that are not yet Running at
-most one is considered. While one is Starting, no Accepted one is; else only the oldest Accepted one that asks for
-something, whether that fits or not.
+"""Decide which application of a `stateaware` leaf queue may start (semantics section 9).
+
+Of the applications that are not yet Running, at most one is scheduled. While one is Starting, it is that one. Otherwise
+it is the oldest Accepted one with asks, whether its asks fit or not.
 """
 
 from __future__ import annotations
@@ -13,20 +14,24 @@ from ..state import Application
 
 
 class StateawareTurn:
+    """`whose`: the Accepted application that may start; None if one is Starting, or none asks. O(log n) for each
+    change."""
+
     __slots__ = ("_accepted", "_starting", "_waiting", "whose")
 
     def __init__(self) -> None:
         self.whose: Application | None = None
         self._starting: dict[Application, None] = {}
-        # Accepted ones that ask for something, and the same by age, with those that have left since.
+        # Accepted applications with asks; and a heap of the same by age, in which those that left stay for a while.
         self._waiting: dict[Application, None] = {}
         self._accepted: list[tuple[int, Application]] = []
 
     def first(self) -> Application | None:
-        """Who has to be Running before another may start."""
+        """The application that has to be Running before another may start."""
         return next(iter(self._starting), self.whose)
 
     def hold_back(self, application: Application) -> bool:
+        """Whether the asks of the application have to wait for the turn of another."""
         return application.state == lifecycle.ACCEPTED and application is not self.whose
 
     def state_changed(self, application: Application) -> None:
@@ -40,7 +45,7 @@ class StateawareTurn:
             self.stops(application)
 
     def asks(self, application: Application) -> None:
-        """It may ask for something now."""
+        """The application has asks now."""
         if application.state != lifecycle.ACCEPTED:
             self.stops(application)
         elif application not in self._waiting:
@@ -48,14 +53,15 @@ class StateawareTurn:
             heappush(self._accepted, (application.seq, application))
 
     def stops(self, application: Application) -> None:
-        """It asks for nothing, or is not Accepted."""
+        """The application has no asks, or is not Accepted."""
         self._waiting.pop(application, None)
         if len(self._accepted) > 2 * len(self._waiting) + LEFTOVERS:
             self._accepted = [(each.seq, each) for each in self._waiting]
             heapify(self._accepted)
 
     def settle(self) -> tuple[Application, ...]:
-        """Whose turn it was and whose it is, if that is another. What the RM is asked about is still asked for."""
+        """Find whose turn it is. Returns the applications that lost and got the turn; empty if nothing changed. Asks
+        that the RM is asked about still count as asks."""
         accepted = self._accepted
         while accepted and accepted[0][1] not in self._waiting:
             heappop(accepted)
