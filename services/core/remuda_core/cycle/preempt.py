@@ -1,5 +1,5 @@
-"""Attempts to preempt (semantics section 13): asks that are bound to a node in their turn, others in the last step of a
-pass, where nothing else helps."""
+"""Attempt preemption (semantics section 13): for asks that are bound to a node in their turn, for all other asks in the
+last step of a pass."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ from .reserve import reserved, unreserved, within_quotas
 def preempt(
     state: State, partition: Partition, index: PartitionIndex, preemptors: Preemptors, budget: int, now_ms: int
 ) -> Iterator[Fact]:
-    """At most `budget` times. How much is tried, and how soon again after nothing was found, depends on how much there
-    is to look at. Where the budget of the pass is used up, only one ask may preempt that has long been due and that no
-    node has room for. So passes that are always full do not keep preemption from happening."""
+    """Preempt for at most `budget` asks that are not bound to a node.
+
+    An attempt costs O(allocations of the partition). So the more allocations there are, the fewer attempts a pass
+    makes, and the longer it rests after a refused one. If the pass has used up its budget, one ask may still preempt
+    that has been due for PREEMPTION_PUT_OFF_MS and that fits no node: full passes must not prevent preemption for
+    ever."""
     rest_ms = len(partition.allocations) // ALLOCATIONS_PER_MS_OF_REST
     if now_ms < partition.preemption_refused_ms + rest_ms:
         return
@@ -54,7 +57,7 @@ def is_put_off_for_long(
 
 
 def preempt_where_bound(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
-    """For asks that the node they are bound to is reserved for. No budget is needed: nothing is placed."""
+    """Preempt for asks that are bound to a node which is reserved for them. Needs no budget, as nothing is placed."""
     for pending in index.bound.preempting_where_reserved(interval_of(state, partition), now_ms):
         yield from attempt(state, partition, pending, now_ms)
 
@@ -62,18 +65,19 @@ def preempt_where_bound(state: State, partition: Partition, index: PartitionInde
 def preempt_in_turn(
     state: State, partition: Partition, index: PartitionIndex, pending: PendingAsk, now_ms: int
 ) -> Iterator[Fact]:
-    """For an ask whose turn it is, and that the node it is bound to has no room for."""
+    """Preempt for an ask whose turn it is, and that is bound to a node without room."""
     if preempts_in_turn(partition, index.bound, pending, interval_of(state, partition), now_ms):
         yield from attempt(state, partition, pending, now_ms)
 
 
 def interval_of(state: State, partition: Partition) -> int:
-    """After nothing could be preempted for an ask, or one like it."""
+    """Time between two attempts for an ask, or for asks of its group, in ms."""
     return partition.settings.preemption_interval_ms or state.timing.preemption_attempt_ms
 
 
 def attempt(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> Generator[Fact, None, bool]:
-    """Whether there is a plan. Where the RM declares predicates, it is asked; else the plan is carried out."""
+    """Plan preemption for the ask, and carry the plan out, or ask the RM first where it declares preemption predicates.
+    Returns whether there is a plan."""
     found = plan(state, partition, pending, now_ms)
     if not isinstance(found, Plan):
         yield refused(partition, pending, found)
@@ -86,7 +90,7 @@ def attempt(state: State, partition: Partition, pending: PendingAsk, now_ms: int
 
 
 def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
-    """A plan has no more victims than it needs, so the RM is asked about all of them going."""
+    """Ask the RM whether the ask would fit with all victims gone. A plan has no more victims than it needs."""
     ask = found.pending.ask
     return facts.PreemptionAsked(
         ask.partition,
@@ -101,8 +105,8 @@ def ask_rm(state: State, found: Plan, now_ms: int) -> Fact:
 
 
 def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]:
-    """Ask the RM to release the victims, and keep the node for the ask. They count until the RM confirms (semantics
-    section 15)."""
+    """Ask the RM to release the victims, and reserve the node for the ask. Victims count until the RM confirms their
+    release (semantics section 15)."""
     ask, queue = found.pending.ask, found.pending.application.queue
     yield facts.PreemptionStarted(
         partition.name, ask.application_id, ask.allocation_key, found.node.id, queue.path, ask.resource, found.uuids
@@ -116,7 +120,8 @@ def carry_out(state: State, partition: Partition, found: Plan) -> Iterator[Fact]
 
 
 def keep(partition: Partition, pending: PendingAsk, node: Node) -> Iterator[Fact]:
-    """An ask has a reservation per repeat: without a free one, the node it had is exchanged for this one."""
+    """Reserve the node for the ask. An ask has at most one reservation for each pending repeat: if it has no free
+    repeat, it gives up another reservation."""
     if node.reservation is not None:
         reason = f"{pending.ask.allocation_key} has to be on this node"
         yield unreserved(partition, node.reservation, node, reason)

@@ -1,6 +1,6 @@
-"""Preemption planned: which node an ask could have, and what would have to go for it (semantics sections 10 and 13).
+"""Plan preemption: the node that an ask could have, and the victims that takes (semantics sections 10 and 13).
 
-A plan is a value. It changes nothing; it can be confirmed or refused before it becomes facts.
+A plan is a value. It changes nothing, and can be confirmed or refused before it becomes facts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .victims import QueueEligibility, Shortfall, VictimSearch, cheapness_by_pri
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`victims`, the cheapest first: with them gone, the ask fits on the node and in its queues."""
+    """`victims`: the cheapest first. Without them the ask fits the node and its queues."""
 
     pending: PendingAsk
     node: Node
@@ -32,7 +32,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: int) -> str:
-    """Why nothing can be preempted for the ask now; empty where something can."""
+    """Why nothing can be preempted for the ask now; empty if something can."""
     found = plan(state, partition, pending, now_ms)
     return found if isinstance(found, str) else ""
 
@@ -40,8 +40,8 @@ def obstacle(state: State, partition: Partition, pending: PendingAsk, now_ms: in
 def plan(
     state: State, partition: Partition, pending: PendingAsk, now_ms: int, refused: frozenset[str] = frozenset()
 ) -> Plan | str:
-    """The plan for the ask, or why there is none. `refused`: nodes on which it has been refused. Does not ask whether
-    it is the ask's turn."""
+    """The plan for the ask, or the reason why there is none. `refused`: IDs of nodes to leave out. Does not check
+    whether it is the ask's turn. O(nodes + allocations)."""
     bound = bool(required_node(pending.ask.tags))
     if not (bound or partition.settings.preemption_enabled):
         return "preemption is not enabled"
@@ -78,14 +78,14 @@ def plan(
 
 
 def under_preemption(partition: Partition, queue: Queue) -> list[PendingAsk]:
-    """Asks of a leaf for which preemption is under way."""
+    """The asks of a leaf queue for which preemption is under way."""
     return [p.pending for p in partition.preemptions.values() if p.pending.application.queue is queue]
 
 
 def queue_shortfalls(partition: Partition, pending: PendingAsk) -> dict[int, Shortfall] | str:
-    """What has to become free below which queue of the path to root, so that none has more than its maximum or its
-    guaranteed once the ask is allocated; or why that cannot be. What is being preempted counts as gone, what that was
-    done for as allocated."""
+    """What victims have to free in each queue of the ask's path, so that no queue exceeds its maximum or its guaranteed
+    with the ask allocated: place in `path_to_root` -> amounts. Or the reason why that is impossible. Allocations that
+    are being preempted count as released, and the asks they are preempted for as allocated."""
     own = pending.application.queue
     need = [(name, amount) for name, amount in pending.ask.resource.items() if amount]
     claimed: list[dict[str, int]] = [{} for _ in own.path_to_root]
@@ -120,8 +120,10 @@ def queue_shortfalls(partition: Partition, pending: PendingAsk) -> dict[int, Sho
 def best_node(
     partition: Partition, pending: PendingAsk, search: VictimSearch, refused: frozenset[str]
 ) -> tuple[Node, tuple[Allocation, ...]] | None:
-    """The node on which it takes the fewest victims, and none that opted out or started its application if that can
-    be; then by node ID. Where least is lacking is looked first, and so many nodes that could do are enough."""
+    """The best node for the ask, and its victims; None if no node will do.
+
+    Nodes rank by: no victim opted out of preemption; no victim is the originator of its application; fewest victims;
+    node ID. Nodes that lack least are tried first, and NODES_PER_PLAN possible nodes are enough."""
     need = pending.ask.resource
     others = {p.node for p in partition.preemptions.values() if p.pending is not pending}
     nodes: list[tuple[float, str, Node, Shortfall]] = []
@@ -158,7 +160,7 @@ def best_node(
 
 
 def least_victims(shortfall: Shortfall, candidates: list[Allocation]) -> int | None:
-    """It cannot take fewer; None if all of them are not enough."""
+    """A lower bound of the number of victims; None if all candidates together are not enough."""
     least = 0
     for name, short in shortfall.items():
         amounts = [candidate.fact.resource.get(name, 0) for candidate in candidates]
@@ -172,8 +174,8 @@ def least_victims(shortfall: Shortfall, candidates: list[Allocation]) -> int | N
 
 
 def plan_on_required_node(partition: Partition, pending: PendingAsk, now_ms: int) -> Plan | str:
-    """Whatever has no higher priority there may go, whoever's it is, also where preemption is not enabled: the ask has
-    nowhere else to run."""
+    """Any allocation on the node that has no higher priority may be a victim, of any queue, and even if preemption is
+    not enabled: the ask cannot run elsewhere."""
     node = partition.nodes.get(required_node(pending.ask.tags))
     if node is None or not node.ready:
         return "its required node does not exist or is not ready"

@@ -1,5 +1,4 @@
-"""The core wants an allocation gone: the RM is asked to end it, and it counts until the RM confirms (semantics section
-15)."""
+"""Ask the RM to release an allocation, which counts until the RM confirms (semantics section 15)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Replacement: real asks take the places that placeholders keep for them (semantics section 12), gang by gang in the
-order of queues and applications."""
+"""Replace placeholders by real asks, gang by gang in the order of queues and applications (semantics section 12)."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ from .release import release_requested
 
 
 def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Generator[Fact, None, int]:
-    """Start what replacements can be started, at most `budget`. Returns how many."""
+    """Start replacements, at most `budget`. Returns how many were started. A gang none of whose asks finds a place is
+    set aside until a node gains room."""
     started = 0
     while started < budget and (gang := index.next_gang()) is not None:
         for pending in gang.first_asks():
@@ -33,12 +33,13 @@ def replace(state: State, index: PartitionIndex, budget: int, now_ms: int) -> Ge
 
 
 def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, None, tuple[Allocation, Node] | None]:
-    """The placeholder to replace and the node to go to. Placeholders that are too small for it are given up."""
+    """(placeholder to replace, node for the ask); None if there is none. Asks the RM to release placeholders that are
+    too small for the ask, unless the gang is resuming: then all of them are released anyway."""
     line, need = index.lines.get(pending), pending.ask.resource
     if not isinstance(line, Awaiting) or not line.group.free:
         return None
     free = line.group.free
-    resuming = line.gang.application.state == RESUMING  # all of them go by themselves
+    resuming = line.gang.application.state == RESUMING
     if not resuming and not covers(next(iter(free)).fact.resource, need):
         for placeholder in [p for p in free if not p.releasing and not covers(p.fact.resource, need)]:
             message = f"too small for {pending.ask.allocation_key}: {show(placeholder.fact.resource)}, {show(need)}"
@@ -47,7 +48,8 @@ def find_place(index: PartitionIndex, pending: PendingAsk) -> Generator[Fact, No
 
 
 def place(index: PartitionIndex, line: Awaiting, pending: PendingAsk) -> tuple[Allocation, Node] | None:
-    """The placeholder's own node if that takes anything new, else any with room."""
+    """The oldest placeholder that is large enough and whose node takes the ask; else the oldest that is large enough,
+    and another node with room."""
     first, bound_to = None, required_node(pending.ask.tags)
     for placeholder in line.group.free:
         if covers(placeholder.fact.resource, pending.ask.resource):
@@ -63,8 +65,8 @@ def covers(room: Resource, need: Resource) -> bool:
 
 
 def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node, now_ms: int) -> Iterator[Fact]:
-    """The RM is asked for the placeholder; the allocation is made when it confirms. Where it declares predicates, it is
-    asked about the node before that."""
+    """Start the replacement, and ask the RM to release the placeholder. The ask is allocated when the RM confirms the
+    release. Where the RM declares predicates, it is asked about the node first."""
     allocation = allocate(state, pending, node.id)
     yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
     if state.predicates:

@@ -1,4 +1,4 @@
-"""Reserving a node for an ask that has waited long enough (semantics section 11), and the facts that say so."""
+"""Reserve a node for an ask that fits its quotas and no node (semantics section 11)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .place import placing
 def reserve(
     state: State, partition: Partition, index: PartitionIndex, ask_class: AskClass, pending: PendingAsk, now_ms: int
 ) -> Generator[Fact, None, int]:
-    """No node fits the first ask of an ask class, and its demand may still reserve. Returns how many asks were served:
-    0 or 1."""
+    """Reserve a node for the first ask of an ask class, `pending`, if it may reserve one now. Its demand is closed, and
+    is set aside if it may not. Returns 1 if a node was reserved or the ask was placed, else 0."""
     demand = ask_class.demand
     if not index.reserving.may_reserve(demand, pending):
         index.reserving.too_young(ask_class, pending)
@@ -31,7 +31,7 @@ def reserve(
         if node is None or not _may_be_kept(index, node, demand):
             index.demands.end_reserving(demand)
             return 0
-        if node.reservation is not None:  # who has to be here goes before who may be elsewhere
+        if node.reservation is not None:  # an ask bound to this node goes before one that may run elsewhere
             yield unreserved(partition, node.reservation, node, f"{pending.ask.allocation_key} has to be on this node")
             if demand.open:
                 yield from placing(state)(state, partition, pending, node, now_ms)
@@ -45,8 +45,8 @@ def reserve(
 
 
 def _may_be_kept(index: PartitionIndex, node: Node, demand: Demand) -> bool:
-    """Of the node an ask has to be on: it takes the ask, is large enough, and is not kept for another that has to be
-    there."""
+    """Whether a node can be reserved for an ask bound to it: the node takes the ask and is large enough, and it is not
+    reserved for another ask that is bound to it."""
     other = node.reservation
     taken = other is not None and index.demand_of(other).required_node != ""
     if taken or node.full or not node.takes(demand.required_node) or node.id in demand.refused:
@@ -55,7 +55,7 @@ def _may_be_kept(index: PartitionIndex, node: Node, demand: Demand) -> bool:
 
 
 def within_quotas(partition: Partition, pending: PendingAsk) -> bool:
-    """Every maximum on its way up, and the partition as a whole, has as much left as it wants."""
+    """Whether all maxima above the ask, and the partition as a whole, leave room for it."""
     return full_queue(pending) is None and not exceeds(pending.ask.resource, partition.total, partition.root.allocated)
 
 

@@ -1,4 +1,4 @@
-"""The next state of an application, as facts: by the table in `rules.lifecycle`, and nowhere else."""
+"""The state transitions of applications as facts, by the table in `rules.lifecycle` (semantics section 7)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def transition(partition: Partition, application: Application, what: str, now_ms
 
 
 def start(partition: Partition, application: Application, now_ms: int, ask: Ask | Allocated) -> Iterable[Fact]:
-    """The first allocation makes an application Starting, the second Running; both at once where its tag says so. Of
-    placeholders only the last one counts. While a gang resumes nothing starts it."""
+    """The transitions that an allocation causes: the first makes an application Starting, the second Running; the first
+    makes it Running if its tag disables `stateaware`. Of placeholders only the last one counts. A gang that is resuming
+    does not start."""
     if application.state == lifecycle.RESUMING:
         return ()
     if ask.placeholder and not is_last_placeholder(application, ask.resource):
@@ -39,7 +40,7 @@ def start(partition: Partition, application: Application, now_ms: int, ask: Ask 
 
 
 def is_last_placeholder(application: Application, resource: Resource) -> bool:
-    """With this one its placeholders hold what it said it would reserve."""
+    """Whether the placeholders, with one more of this resource, hold all that the application wants to reserve."""
     if not any(application.placeholder_ask.values()):
         return False
     return items_of(total_of((application.allocated_placeholder, resource))) == items_of(application.placeholder_ask)

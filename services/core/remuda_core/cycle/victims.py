@@ -1,8 +1,8 @@
-"""Who may be preempted for an ask, and which of them it takes (semantics section 13).
+"""Choose victims: the allocations that are preempted for an ask (semantics section 13).
 
-A victim is an allocation in another leaf queue that has more than its guaranteed, inside the ask's nearest preemption
-fence, of no higher priority. What a plan has to bring about are **lacks**: on the node, and in queues above the ask
-that its allocation would take over their maximum or their guaranteed. Knows nothing of when or how often this is tried.
+A victim is an allocation of no higher priority, in another leaf queue that uses more than its guaranteed, inside the
+ask's nearest preemption fence. Victims have to make up for **shortfalls**: on the node, and in queues above the ask
+that would exceed their maximum or their guaranteed with the ask. When and how often to try is decided in `preempt`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ ANY_PRIORITY = float("inf")
 
 
 class QueueEligibility(msgspec.Struct, frozen=True):
-    """On which the allocations of a leaf may be preempted: up to what priority, which queues must keep their
-    guaranteed, and from which place of the ask's path to root on its queues contain the leaf."""
+    """Which allocations of a leaf queue may be preempted. `highest`: the highest priority of a victim. `guards`: queues
+    that must keep their guaranteed. `within`: the first place in the ask's `path_to_root` whose queue contains the
+    leaf."""
 
     highest: float
     guards: tuple[Queue, ...]
@@ -34,8 +35,8 @@ class QueueEligibility(msgspec.Struct, frozen=True):
 
 
 def queue_eligibility(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue, QueueEligibility]:
-    """Of every leaf queue that may lose something to the ask. `guaranteed_only`: a queue without guaranteed may not
-    (semantics section 18)."""
+    """The eligibility of every leaf queue that may have victims for the ask. `guaranteed_only`: leaf queues without
+    guaranteed on their path have none (semantics section 18). O(queues inside the fence)."""
     found: dict[Queue, QueueEligibility] = {}
     need = pending.ask.resource
 
@@ -49,7 +50,7 @@ def queue_eligibility(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue,
         if is_priority_fence(properties):
             if offset > highest:
                 return
-            highest = ANY_PRIORITY  # whatever is below, it is seen with the fence's offset
+            highest = ANY_PRIORITY  # from outside, every priority below is the fence's offset
         else:
             highest -= offset
         if queue.settings.guaranteed:
@@ -66,8 +67,8 @@ def queue_eligibility(pending: PendingAsk, guaranteed_only: bool) -> dict[Queue,
 
 
 def neighbours(pending: PendingAsk) -> Iterator[tuple[int, float, Queue]]:
-    """The queues beside those of the ask, up to its nearest preemption fence: at which place of its path to root they
-    meet, and the priority that the ask has below that place, through the offsets and fences on its way."""
+    """The siblings of the ask's queues, up to its nearest preemption fence: (place in `path_to_root` of the parent they
+    share, priority of the ask as that parent sees it, sibling). Offsets and fences on the way change the priority."""
     below: Queue | None = None
     priority = float(pending.ask.priority)
     for place, queue in enumerate(pending.application.queue.path_to_root):
@@ -83,7 +84,7 @@ def neighbours(pending: PendingAsk) -> Iterator[tuple[int, float, Queue]]:
 
 
 def gives_up(queue: Queue, need: Resource) -> bool:
-    """It has more than its guaranteed of something that is needed."""
+    """Whether the queue uses more than its guaranteed of a resource that is needed."""
     guaranteed = queue.settings.guaranteed
     return any(
         name not in guaranteed or queue.allocated.get(name, 0) - queue.preempting.get(name, 0) > guaranteed[name]
@@ -93,21 +94,22 @@ def gives_up(queue: Queue, need: Resource) -> bool:
 
 
 def cheapness(victim: Allocation) -> tuple[bool, bool, int, int, int, str]:
-    """Those that allow it themselves, then those that did not start their application, then the youngest: those asked
-    for last."""
+    """Sorts victims, the cheapest first: those that did not opt out of preemption, then those that are not the
+    originator of their application, then the youngest, by the age of their ask."""
     fact = victim.fact
     return (not fact.allow_preempt_self, fact.originator, 0, -victim.asked_seq, -victim.at_ms, fact.uuid)
 
 
 def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, int, int, str]:
-    """The same, but the lowest priority before the youngest: where no queue bounds who may go."""
+    """The same, but the lowest priority before the youngest: for victims of all queues."""
     opted_out, originator, _, *age = cheapness(victim)
     return (opted_out, originator, victim.fact.priority, *age)  # type: ignore[return-value]
 
 
 def shortfall_of(need: Resource, node: Node) -> Shortfall | None:
-    """What has to become free on the node for the ask to fit; nothing, and it fits; None, and it never does. Where more
-    of a resource is taken than there is, nothing fits, whether it asks for it or not."""
+    """What victims have to free on the node for the ask: empty if it fits, None if the node is too small. Resources
+    that are overcommitted on the node count, too, as nothing fits there until they are not. Releases under way count as
+    free."""
     capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
     shortfall: Shortfall = {}
     for name, amount in need.items():
@@ -127,7 +129,7 @@ def shortfall_of(need: Resource, node: Node) -> Shortfall | None:
 
 
 def going(node: Node) -> Iterator[Allocation]:
-    """What will be free there before long."""
+    """The allocations on the node whose release is under way."""
     for allocation in node.allocations.values():
         releasing = allocation.releasing
         if releasing and releasing in (TIMEOUT, PREEMPTED_BY_SCHEDULER) and not allocation.overdue:
@@ -145,7 +147,7 @@ def lessen(shortfall: Shortfall, freed: Resource) -> None:
 
 
 class VictimSearch:
-    """All that one ask may preempt. `over`: what its queues lack, by their place in the ask's path to root."""
+    """The victims that one ask may have. `over`: the shortfalls of its queues by their place in its `path_to_root`."""
 
     def __init__(
         self,
@@ -176,7 +178,7 @@ class VictimSearch:
         ]
 
     def suffices(self, node: Node, shortfall: Shortfall, victims: Iterable[Allocation]) -> bool:
-        """With these victims gone, nothing is lacking."""
+        """Whether these victims make up for all shortfalls."""
         shortfall, over = dict(shortfall), {place: dict(short) for place, short in self.over.items()}
         for victim in victims:
             if victim.node is node:
@@ -185,8 +187,9 @@ class VictimSearch:
         return not shortfall and not any(over.values())
 
     def choose(self, node: Node, shortfall: Shortfall, candidates: list[Allocation]) -> list[Allocation] | None:
-        """The cheapest that it takes on this node; none of them could stay. Greedy: the cheapest first, and if that
-        leads nowhere the largest first; what only a search through all sets would find is not found."""
+        """The victims if the ask is placed on this node, the cheapest first; None if the candidates do not suffice.
+        Each victim is needed. Greedy: the cheapest first, and if that is not enough, the largest first. A set that only
+        an exhaustive search finds is not found. O(n log n) of the candidates."""
         chosen = self._collect(node, shortfall, sorted(candidates, key=self._order))
         if chosen is None and len(candidates) > 1:
             chosen = self._collect(
@@ -194,14 +197,16 @@ class VictimSearch:
             )
         if chosen is None:
             return None
-        for victim in sorted(chosen, key=self.cheapness, reverse=True):  # may the dearest stay?
+        for victim in sorted(
+            chosen, key=self.cheapness, reverse=True
+        ):  # drop the most expensive ones that are not needed
             rest = [other for other in chosen if other is not victim]
             if self.suffices(node, shortfall, rest):
                 chosen = rest
         return sorted(chosen, key=self.cheapness)
 
     def _order(self, victim: Allocation) -> tuple[object, ...]:
-        """By cheapness; of those that are equally willing, those first that help the queues, too."""
+        """By cheapness, but of those with equal opt-out and originator, those first that also help the queues."""
         opted_out, originator, *age = self.cheapness(victim)
         return (opted_out, originator, not self._helps_queues(victim, self.over), *age)
 
@@ -241,7 +246,7 @@ class VictimSearch:
                     lessen(short, victim.fact.resource)
 
     def _take(self, victim: Allocation, spare: dict[Queue, Shortfall]) -> bool:
-        """Unless that takes a queue below its guaranteed. `spare`: what queues still have above it."""
+        """Take the victim, unless that takes a queue below its guaranteed. `spare`: what each queue has above it."""
         guards = self.eligibility[victim.application.queue].guards
         if not guards:
             return True
@@ -263,7 +268,7 @@ class VictimSearch:
         return True
 
     def _elsewhere(self) -> list[Allocation]:
-        """On whatever node, the cheapest first: no more of a queue than a plan may have."""
+        """Victims on any node, the cheapest first; at most VICTIMS_PER_PLAN of each queue."""
         if self._anywhere is None:
             self._anywhere = sorted(
                 (
@@ -283,5 +288,5 @@ def _allocations(queue: Queue) -> Iterator[Allocation]:
 
 
 def _part_of(victim: Allocation, shortfall: Shortfall) -> float:
-    """How much of what is lacking it brings; as many as there are resources lacking, and it is enough by itself."""
+    """How much of the shortfall the victim makes up for: the sum of the parts of each resource, each at most 1."""
     return sum(min(1.0, victim.fact.resource.get(name, 0) / short) for name, short in shortfall.items())

@@ -243,7 +243,7 @@ class LeafOrder(QueueOrder):
             if not line.ask_class.open:
                 self.index.look_again(line.ask_class)
 
-    # Admission: limits and turns
+    # Limits and turns of applications
 
     def regroup(self, application: Application) -> None:
         """Limits or the turn of the application changed: move its asks to the ask classes they belong to."""
