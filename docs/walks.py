@@ -64,7 +64,7 @@ ASK: Walk = (
             Hop("remuda_core.decide.ask:submit_ask", "checks the ask and yields `AskAccepted`, or `AskRejected`"),
             Hop("remuda_core.evolve.asks:ask_accepted", "writes the fact: the application has a pending ask"),
             Hop(
-                "remuda_core.index.index:Index.apply", "tells the index of the partition, from the table in `apply.py`"
+                "remuda_core.index.index:Index.apply", "updates the index of the partition, by the table in `apply.py`"
             ),
             Hop("remuda_core.index.apply:ask_accepted", "adds the ask to its ask class in the queue's order"),
             Hop(
@@ -319,8 +319,8 @@ PLACEMENT_RULE = (
 NODE_SCORE = (
     Hop("remuda_config.verify:NODE_SORT_POLICIES", "add the name, so that `nodesortpolicy.type` may have it"),
     Hop(
-        "remuda_core.index.nodes:NodeIndex",
-        "compute the score from the capacity and the available amounts of a node. The lowest score is best",
+        "remuda_core.index.scores:SCORES",
+        "add the name, and a function of a node's capacity, its available amounts and the weights. The lowest score is best",
     ),
     Hop("tests.property.oracle:score", "compute the same score slowly; the storms compare the two"),
     Hop("tests.property.storm:Storm", "let storms draw the new policy, where they draw `fair` or `binpacking`"),
