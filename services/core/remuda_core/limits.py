@@ -165,14 +165,14 @@ LAST_STATES: Final = 24
 # Node groups, and ways from one to another by an allocation of some size, that the index keeps beyond a few per node:
 # creating a group takes as long as finding out that it is empty, and a way takes 100 bytes.
 NODE_GROUPS_KEPT: Final = 1_024
-WAYS_KEPT: Final = 16_384
+NEXT_GROUPS_KEPT: Final = 16_384
 
 # So many needs have a bit each in what is kept of every group of nodes: a cluster has asks of some hundred shapes, and
 # ANDs of integers of this length still cost little more than of short ones.
 NEEDS_KEPT: Final = 256
 
 # Spellings of one resource (order of names, names with 0) by which an index finds its demand directly.
-WRITINGS: Final = 8
+SPELLINGS: Final = 8
 
 # Removed entries leave a heap or list when they reach its front, or when they outnumber the live entries and are more
 # than this.

@@ -216,7 +216,7 @@ BROKEN: list[tuple[str, Callable[[Core], object]]] = [
     ),
     ("closed, but it fits", close_what_fits),
     ("open is False", forget_closed),
-    ("live ask classes, counted anew", lambda s: setattr(any_index(s).demands, "live_ask_classes", 9)),
+    ("schedulable ask classes, counted anew", lambda s: setattr(any_index(s).demands, "schedulable_ask_classes", 9)),
     ("open, but the ask class", closed_ask_class_of_open_demand),
     # the index: who is next
     ("due is", stale_due),

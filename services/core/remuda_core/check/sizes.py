@@ -37,7 +37,7 @@ EXCLUDED: Final = {
         ("Demands._least", "NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR
     ),
     **dict.fromkeys(("FitList._nothing", "LeafOrder.found_under", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
-    **dict.fromkeys(("Demand.rank", "Demand.start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
+    **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
     **dict.fromkeys(
         ("Gang.entry", "ApplicationAsks.entry", "LeafOrder.entry", "ParentOrder.entry", "Serving.entry"), RANK
     ),
@@ -62,7 +62,7 @@ EACH: Final = {
     "ApplicationAsks.told": 32,
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
     "Demands._by_spelling": limits.LEFTOVERS,
-    "Demand.writings": limits.WRITINGS,
+    "Demand.spellings": limits.SPELLINGS,
     "FitTree._bits": 4 * limits.NEEDS_KEPT + 1,
     "Needs._bits": limits.NEEDS_KEPT,
     "Needs._free": limits.NEEDS_KEPT,
@@ -76,8 +76,8 @@ SUMS: Final = frozenset(
 # Node groups, and the ways between them: how many there may be beyond a multiple of the nodes.
 PER_NODE: Final = {
     "NodeIndex._groups": limits.NODE_GROUPS_KEPT,
-    "NodeGroup.after": limits.WAYS_KEPT,
-    "Demand.ways": limits.WAYS_KEPT,
+    "NodeGroup.next_groups": limits.NEXT_GROUPS_KEPT,
+    "Demand.remembering_groups": limits.NEXT_GROUPS_KEPT,
 }
 
 Containers = (dict, list, deque, set, frozenset, tuple)

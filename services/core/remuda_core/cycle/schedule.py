@@ -113,7 +113,7 @@ def place_pending(
             yield from place(state, partition, pending, node, now_ms)
             placed += 1
             continue
-        assert demand.live, "a demand that fits a freed node fits a node"
+        assert demand.schedulable, "a demand that fits a freed node fits a node"
         if demand.open:
             index.close(demand)
         if demand.reserving:

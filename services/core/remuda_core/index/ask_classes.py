@@ -122,7 +122,7 @@ class AskClass:
         self.leaf.found = None
         demand = self.demand
         demand.closed_ask_classes[self] = None
-        if demand.choosy or not demand.possible:
+        if demand.node_specific or not demand.possible:
             self.room = HIDDEN
             return
         rank = self.rank

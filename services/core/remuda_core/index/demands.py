@@ -11,7 +11,7 @@ from itertools import islice
 from operator import neg
 from typing import Any
 
-from ..limits import WRITINGS
+from ..limits import SPELLINGS
 from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
@@ -42,7 +42,7 @@ class Demands:
         self.closed_singly: FitList[Demand] = FitList(nodes.width)
         self.closed_bound: dict[str, dict[Demand, None]] = {}
         # All ask classes; and those whose demand is live: none, and no ask can be placed or reserve a node.
-        self.ask_classes = self.live_ask_classes = 0
+        self.ask_classes = self.schedulable_ask_classes = 0
         # Per resource the smallest amount that any demand has had, negated. None: there is no demand.
         self._least: Vector | None = None
 
@@ -55,8 +55,8 @@ class Demands:
         if demand is None:
             key = (items_of(resource), node_id, refused)
             demand = self.by_key.get(key) or self._make(key, resource)
-            if len(demand.writings) < WRITINGS:
-                demand.writings.append(spelling)
+            if len(demand.spellings) < SPELLINGS:
+                demand.spellings.append(spelling)
                 self._by_spelling[spelling] = demand
         return demand
 
@@ -66,7 +66,7 @@ class Demands:
         need, heavy = self._nodes.vector(resource), weight(resource, self.scales)
         demand = self.by_key[key] = Demand(resource, items, node_id, refused, need, heavy, self._number)
         if any(name not in self._names for name, _ in items):
-            demand.possible = demand.open = demand.live = False
+            demand.possible = demand.open = demand.schedulable = False
         return demand
 
     def remove(self, demand: Demand) -> None:
@@ -74,7 +74,7 @@ class Demands:
         self.unlist(demand)
         self._nodes.forget(demand)
         del self.by_key[key_of(demand)]
-        for spelling in demand.writings:
+        for spelling in demand.spellings:
             del self._by_spelling[spelling]
         if not self.by_key:
             self._least = None
@@ -95,47 +95,47 @@ class Demands:
         """An ask class of this demand was made."""
         demand.ask_classes += 1
         self.ask_classes += 1
-        if demand.live:
-            self.live_ask_classes += 1
+        if demand.schedulable:
+            self.schedulable_ask_classes += 1
         self._least = demand.negated if self._least is None else tuple(map(max, self._least, demand.negated))
 
     def uncount_ask_class(self, demand: Demand) -> None:
         demand.ask_classes -= 1
         self.ask_classes -= 1
-        if demand.live:
-            self.live_ask_classes -= 1
+        if demand.schedulable:
+            self.schedulable_ask_classes -= 1
 
     # Open and closed
 
     def close(self, demand: Demand) -> None:
         """No node fits it now."""
-        demand.open = demand.live = False
-        self.live_ask_classes -= demand.ask_classes
+        demand.open = demand.schedulable = False
+        self.schedulable_ask_classes -= demand.ask_classes
         if demand.required_node:
             self.closed_bound.setdefault(demand.required_node, {})[demand] = None
         else:
-            demand.closed_in = self.closed_singly if demand.choosy or demand.reserved else self.closed
-            demand.closed_in.put(demand, (demand.number,))
+            demand.closed_list = self.closed_singly if demand.node_specific or demand.reserved else self.closed
+            demand.closed_list.put(demand, (demand.number,))
 
     def open(self, demand: Demand) -> None:
         """Some node may fit it."""
         self.unlist(demand)
-        if not demand.live:
-            self.live_ask_classes += demand.ask_classes
-        demand.open = demand.live = True
+        if not demand.schedulable:
+            self.schedulable_ask_classes += demand.ask_classes
+        demand.open = demand.schedulable = True
         demand.reserving = False
         self._reopen_ask_classes(demand)
 
     def begin_reserving(self, demand: Demand) -> None:
         """It is closed, and its asks may reserve nodes."""
-        demand.reserving = demand.live = True
-        self.live_ask_classes += demand.ask_classes
+        demand.reserving = demand.schedulable = True
+        self.schedulable_ask_classes += demand.ask_classes
         self._reopen_ask_classes(demand)
 
     def end_reserving(self, demand: Demand) -> None:
         if demand.reserving:
-            demand.reserving = demand.live = False
-            self.live_ask_classes -= demand.ask_classes
+            demand.reserving = demand.schedulable = False
+            self.schedulable_ask_classes -= demand.ask_classes
 
     def _reopen_ask_classes(self, demand: Demand) -> None:
         ask_classes, demand.closed_ask_classes = demand.closed_ask_classes, {}
@@ -144,9 +144,9 @@ class Demands:
 
     def unlist(self, demand: Demand) -> None:
         """Take it out of the lists of closed demands."""
-        if demand.closed_in is not None:
-            demand.closed_in.remove(demand)
-            demand.closed_in = None
+        if demand.closed_list is not None:
+            demand.closed_list.remove(demand)
+            demand.closed_list = None
         if demand.required_node:
             bound = self.closed_bound.get(demand.required_node, {})
             bound.pop(demand, None)
@@ -156,7 +156,7 @@ class Demands:
     def open_singly(self, demand: Demand) -> None:
         """From now on a closed demand opens whenever a node fits it."""
         self.closed.remove(demand)
-        demand.closed_in = self.closed_singly
+        demand.closed_list = self.closed_singly
         self.closed_singly.put(demand, (demand.number,))
 
     def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]:

@@ -112,7 +112,7 @@ class LeafOrder(QueueOrder):
         if only is not None:
             if not only.open or (negated_headroom is not None and not covers(only.room, negated_headroom)):
                 return None
-            if not only.demand.live:
+            if not only.demand.schedulable:
                 only.close()
             elif not only.limited or self._passes(only):
                 return only
@@ -124,7 +124,7 @@ class LeafOrder(QueueOrder):
             ask_class is not None
             and covers(ask_class.room, negated_headroom)
             and covers(negated_headroom, self.found_under)
-            and ask_class.demand.live
+            and ask_class.demand.schedulable
             and (not ask_class.limited or self._passes(ask_class))
         ):
             self.found_under = negated_headroom
@@ -133,7 +133,7 @@ class LeafOrder(QueueOrder):
 
     def _first_open(self, negated_headroom: Vector, search: Callable[[], AskClass | None]) -> AskClass | None:
         while (ask_class := search()) is not None:
-            if not ask_class.demand.live:
+            if not ask_class.demand.schedulable:
                 ask_class.close()
             elif not ask_class.limited or self._passes(ask_class):
                 self.found, self.found_under = ask_class, negated_headroom
@@ -150,11 +150,11 @@ class LeafOrder(QueueOrder):
             self._settle()
         only = self.only
         if only is not None:
-            if only.open and not only.demand.live:
+            if only.open and not only.demand.schedulable:
                 only.close()
             fits = only.waits and covers(only.demand.negated, negated_headroom)
             return only if fits and (not only.limited or self._passes(only)) else None
-        while (ask_class := self.order.first(negated_headroom)) is not None and not ask_class.demand.live:
+        while (ask_class := self.order.first(negated_headroom)) is not None and not ask_class.demand.schedulable:
             ask_class.close()  # its demand closed since it was last looked at
         while (ask_class := self.closed.first(negated_headroom)) is not None:
             if not ask_class.limited or self._passes(ask_class):

@@ -24,35 +24,35 @@ class Closed(Protocol):
 
 class Demand:
     """What an ask wants of a node: the same for thousands of asks. `open`: some node may fit; closed once none did,
-    until one gains room. `reserving`: closed, and its asks may reserve nodes. `live`: one of the two."""
+    until one gains room. `reserving`: closed, and its asks may reserve nodes. `schedulable`: one of the two."""
 
     __slots__ = (
         "aged",
         "ask_classes",
-        "choosy",
+        "changes_seen",
         "closed_ask_classes",
-        "closed_in",
+        "closed_list",
         "group",
         "items",
-        "live",
         "need",
         "negated",
+        "node_specific",
         "number",
         "open",
         "possible",
         "rank",
         "refused",
+        "remembering_groups",
         "required_node",
         "reserved",
         "reserving",
         "resource",
         "room",
         "runner_up",
-        "seen",
-        "start",
-        "ways",
+        "schedulable",
+        "search_start",
+        "spellings",
         "weight",
-        "writings",
     )
 
     def __init__(
@@ -64,15 +64,15 @@ class Demand:
         self.items = items
         self.required_node = required_node
         self.refused = refused
-        self.choosy = bool(required_node or refused)  # one node is not like another
+        self.node_specific = bool(required_node or refused)  # one node is not like another
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)
         self.number = number
-        self.open = self.live = True
+        self.open = self.schedulable = True
         self.reserving = False
         # The list of closed demands it is in, and its place there.
-        self.closed_in: FitList[Demand] | None = None
+        self.closed_list: FitList[Demand] | None = None
         self.room: Vector = self.negated
         self.rank: Rank | None = None
         # Nodes reserved for its asks; and how many of its ask classes have waited long enough to reserve one.
@@ -81,26 +81,26 @@ class Demand:
         self.possible = True  # False: it names a resource that no node has
         self.ask_classes = 0  # ask classes with pending asks of this demand
         self.closed_ask_classes: dict[Closed, None] = {}
-        # No group before `start` had room when so many had been filled.
-        self.start: Rank = ()
-        self.seen = 0
+        # No group before `search_start` had room when so many had been filled.
+        self.search_start: Rank = ()
+        self.changes_seen = 0
         # The group found then, if no other had its score; and the one that is the best when that is used up.
         self.group: NodeGroup | None = None
         self.runner_up: NodeGroup | None = None
-        self.ways: list[NodeGroup] = []  # groups that remember where it leads
-        self.writings: list[tuple[object, ...]] = []  # keys under which the index finds it
+        self.remembering_groups: list[NodeGroup] = []  # groups that remember where it leads
+        self.spellings: list[tuple[object, ...]] = []  # keys under which the index finds it
 
     def next_best(self) -> NodeGroup | None:
         """The best group is used up: which is the best now. None if that takes a search."""
         group, self.runner_up = self.runner_up, None
         self.group = group if group is not None and group.size else None
         if self.group is not None and self.group.rank is not None:
-            self.start = self.group.rank
+            self.search_start = self.group.rank
         return self.group
 
     def joined(self, group: NodeGroup) -> None:
         """The only change since the last search: this group has a first node, by an allocation of this demand."""
-        rank, best = group.rank, self.start[0]
+        rank, best = group.rank, self.search_start[0]
         assert rank is not None, "a group with nodes is listed"
         if group.score > best:
             if self.runner_up is not None and group.score <= self.runner_up.score:
@@ -112,7 +112,7 @@ class Demand:
                 self.group = group
             else:
                 self.group = self.runner_up = None  # a tie, to be looked into
-            self.start = min(self.start, rank)
+            self.search_start = min(self.search_start, rank)
 
 
 _BY_ID = attrgetter("id")
@@ -137,12 +137,12 @@ class NodeGroup:
     the front."""
 
     __slots__ = (
-        "after",
         "available",
         "capacity",
         "front",
         "line",
         "lone",
+        "next_groups",
         "number",
         "others",
         "rank",
@@ -160,7 +160,7 @@ class NodeGroup:
         self.line: list[NodeEntry] = []
         self.front = 0
         self.others: list[NodeEntry] = []
-        self.after: dict[Demand, NodeGroup] = {}  # where an allocation of a demand takes a node of this group
+        self.next_groups: dict[Demand, NodeGroup] = {}  # where an allocation of a demand takes a node of this group
         # One node began it and is in it, and no other was; no way leads here.
         self.lone = True
         # Its place in the list of groups: by score, then by a node ID that is its first or was; hidden while it is

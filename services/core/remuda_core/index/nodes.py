@@ -14,7 +14,7 @@ from itertools import repeat
 from math import fsum
 from operator import itemgetter, sub
 
-from ..limits import NODE_GROUPS_KEPT, WAYS_KEPT
+from ..limits import NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT
 from ..rules.resource import Resource
 from ..state import Node, Partition
 from .fit_list import Rank, Vector, covers
@@ -40,7 +40,7 @@ class NodeIndex:
         self._score = score_of(settings.node_sort)
         self._groups: dict[tuple[Vector, Vector], NodeGroup] = {}
         self._numbers = 0
-        self._ways = 0  # from a group to another
+        self._remembered = 0  # from a group to another
         self._order: FitTree[NodeGroup] = FitTree(self.width)
         self._filled_ever = 1  # how often a group was filled, or got another first node
 
@@ -122,27 +122,27 @@ class NodeIndex:
         if len(node.allocations) >= node.most_allocations:  # node.full, without the call
             self._move(entry, None)
             return
-        after = group.after.get(demand)
+        after = group.next_groups.get(demand)
         if after is None:
             after = self._group(entry, group.capacity, tuple(map(sub, group.available, demand.need)))
             if after is group:
                 return
             if not group.lone and not demand.refused:  # of those there may be any number, and they do not last
-                group.after[demand] = after
+                group.next_groups[demand] = after
                 after.lone = False
-                demand.ways.append(group)
-                self._ways += 1
-                if self._ways > 8 * len(self._nodes) + WAYS_KEPT:
-                    self._forget_ways()
+                demand.remembering_groups.append(group)
+                self._remembered += 1
+                if self._remembered > 8 * len(self._nodes) + NEXT_GROUPS_KEPT:
+                    self._forget_next_groups()
         group.size -= 1  # move(), without the call
         if not group.size:
             group.hide()
         entry.group = after
         if after.add(entry):
-            up_to_date = demand.seen == self._filled_ever
+            up_to_date = demand.changes_seen == self._filled_ever
             self._begun(after, entry)
             if up_to_date:
-                demand.seen = self._filled_ever
+                demand.changes_seen = self._filled_ever
                 demand.joined(after)
 
     def _move(self, entry: NodeEntry, group: NodeGroup | None) -> None:
@@ -168,27 +168,27 @@ class NodeIndex:
 
     def best(self, demand: Demand) -> Node | None:
         """The node on which the demand is placed: the best score, then the smallest ID, of those it fits."""
-        if demand.choosy:
+        if demand.node_specific:
             return self._best_but_refused(demand)
-        if demand.seen == self._filled_ever:
+        if demand.changes_seen == self._filled_ever:
             best = demand.group
             if best is not None and not best.size:
                 best = demand.next_best()
             if best is not None:
                 return best.first().node  # nothing better came
         order, need = self._order, demand.need
-        start = demand.start if demand.seen == self._filled_ever else ()
-        demand.seen = self._filled_ever
+        start = demand.search_start if demand.changes_seen == self._filled_ever else ()
+        demand.changes_seen = self._filled_ever
         while (group := order.first(need, start)) is not None:
             node, rank, tied = group.first(), group.rank, order.tied()
             assert rank is not None, "what was found is listed"
             if not tied or node.id == rank[1]:
-                demand.start = rank
+                demand.search_start = rank
                 demand.group, demand.runner_up = None if tied else group, None
                 return node.node
             order.remove(group)  # its first node is another by now, and another group has the same score
             order.put(group, (group.score, node.id, group.number))
-        demand.start, demand.group, demand.runner_up = LAST, None, None
+        demand.search_start, demand.group, demand.runner_up = LAST, None, None
         return None
 
     def _best_but_refused(self, demand: Demand) -> Node | None:
@@ -253,25 +253,25 @@ class NodeIndex:
 
     def forget(self, demand: Demand) -> None:
         """Nobody wants that any more."""
-        for group in demand.ways:
-            group.after.pop(demand, None)
-        self._ways -= len(demand.ways)
-        demand.ways.clear()
+        for group in demand.remembering_groups:
+            group.next_groups.pop(demand, None)
+        self._remembered -= len(demand.remembering_groups)
+        demand.remembering_groups.clear()
 
     def _trim(self) -> None:
         """Forget groups that are empty, and the ways to them."""
-        self._forget_ways()
+        self._forget_next_groups()
         for group in self._groups.values():
             if not group.size:
                 self._order.remove(group)
         self._groups = {key: group for key, group in self._groups.items() if group.size}
 
-    def _forget_ways(self) -> None:
+    def _forget_next_groups(self) -> None:
         for group in self._groups.values():
-            for demand in group.after:
-                demand.ways.clear()
-            group.after.clear()
-        self._ways = 0
+            for demand in group.next_groups:
+                demand.remembering_groups.clear()
+            group.next_groups.clear()
+        self._remembered = 0
 
     def _group(self, entry: NodeEntry, capacity: Vector, available: Vector) -> NodeGroup:
         """The group of the nodes that are like that. Where the node is alone in its group and there is none like that,

@@ -100,7 +100,7 @@ class PartitionIndex:
 
     def next_ask_class(self) -> AskClass | None:
         """Whose first ask is next, of those that fit under every maximum and that some node may fit."""
-        if not self.demands.live_ask_classes and not self.freed_nodes.nodes:
+        if not self.demands.schedulable_ask_classes and not self.freed_nodes.nodes:
             return None
         if self.shares_are_stale:
             self.measure()
@@ -260,7 +260,7 @@ class PartitionIndex:
     def keep_for(self, demand: Demand, node: Node) -> None:
         """The node is reserved for an ask of this demand, which freed nodes do not serve any more."""
         demand.reserved[node] = None
-        if demand.closed_in is self.demands.closed:
+        if demand.closed_list is self.demands.closed:
             if self.freed_nodes.any_fits(demand):
                 self.open(demand)
             else:

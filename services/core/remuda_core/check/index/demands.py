@@ -37,14 +37,14 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
         assert demand.possible == known_names, f"{what}: possible is {demand.possible}"
         listed = demand.rank is not None or demand in index.demands.closed_bound.get(demand.required_node, ())
         assert listed == (demand.possible and not demand.open), f"{what}: open is {demand.open}"
-        assert demand.live == (demand.open or demand.reserving), f"{what}: live is {demand.live}"
+        assert demand.schedulable == (demand.open or demand.reserving), f"{what}: schedulable is {demand.schedulable}"
         assert not (demand.open and demand.reserving), f"{what}: open, and reserving"
         aged = sum(ask_class.aged for ask_class in its_ask_classes)
         assert demand.aged == aged, f"{what}: {demand.aged} ask classes have waited long enough, counted anew {aged}"
         assert demand.reserved.keys() == kept.get(demand, set()), f"{what}: reserved are others than it knows"
         for node in demand.reserved:
             check_reservation(node, demand, index)
-        assert not demand.reserved or demand.closed_in is not index.demands.closed, f"{what}: a gap would not wake it"
+        assert not demand.reserved or demand.closed_list is not index.demands.closed, f"{what}: a gap would not wake it"
         for ask_class in its_ask_classes:
             assert ask_class.open or not demand.open or ask_class in index.parked or ask_class.admission[0], (
                 f"{what}: open, but the ask class in {ask_class.leaf.queue.path} is closed"
@@ -55,12 +55,12 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
                 node.id
                 for node in partition.nodes.values()
                 if _has_room(node, demand, index)
-                and not (node in index.freed_nodes.nodes and demand.closed_in is index.demands.closed)
+                and not (node in index.freed_nodes.nodes and demand.closed_list is index.demands.closed)
             ]
             assert not room, f"{what}: closed, but it fits {room}"
-    live_ask_classes = sum(demand.ask_classes for demand in known if demand.live)
-    assert index.demands.live_ask_classes == live_ask_classes, (
-        f"{index.demands.live_ask_classes} live ask classes, counted anew {live_ask_classes}"
+    schedulable_ask_classes = sum(demand.ask_classes for demand in known if demand.schedulable)
+    assert index.demands.schedulable_ask_classes == schedulable_ask_classes, (
+        f"{index.demands.schedulable_ask_classes} schedulable ask classes, counted anew {schedulable_ask_classes}"
     )
 
 
@@ -86,7 +86,7 @@ def _check_closed(ask_class: AskClass, index: PartitionIndex) -> None:
         f"{what} would never open again"
     )
     assert not parked or not ask_class.open, f"{what} is open and parked"
-    plain = ask_class.demand.possible and not ask_class.demand.choosy
+    plain = ask_class.demand.possible and not ask_class.demand.node_specific
     waits = plain and not (ask_class.open or parked or held_back)
     assert ask_class.waits == waits, f"{what} waits for a gap: {ask_class.waits}"
     assert not parked or ask_class.in_the_way() is not None, f"{what} is parked although nothing is in the way"
