@@ -1,4 +1,8 @@
-"""What changes in the index when asks come, change or go, or their applications change state."""
+"""What changes in the index when asks come, change or go, and when their applications change state.
+
+An ask with free repeats waits in a line (`AsksByTurn`): in an ask class, or in a gang if it has to wait for a
+placeholder.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from .preemption_changes import add_preemptor, preemptor_over
 
 
 def add_ask(index: PartitionIndex, ask: PendingAsk) -> None:
-    """It stands in no line yet. Nothing if none of it is pending: the RM is asked about all of it."""
+    """Add an ask that is in no line. Does nothing if no repeat is pending: then the RM is asked about all of them."""
     if not ask.pending:
         return
     if ask.ask.task_group and index.gang_of(ask) is not None:
@@ -30,7 +34,7 @@ def add_ask(index: PartitionIndex, ask: PendingAsk) -> None:
 
 
 def _await_place(index: PartitionIndex, ask: PendingAsk) -> None:
-    """For nodes that are reserved for repeats of it, it has a demand all the same."""
+    """The ask waits for a placeholder. It has a demand only if nodes are reserved for it."""
     if ask.reservations:
         index.demand_of_reserved[ask] = index.demands.of(ask)
     leaf = index.leaf_of(ask.application)
@@ -42,7 +46,7 @@ def _await_place(index: PartitionIndex, ask: PendingAsk) -> None:
 
 
 def line_up(index: PartitionIndex, ask: PendingAsk) -> None:
-    """Repeats of it are free: they wait for a node, or for the place of a placeholder."""
+    """Add an ask with free repeats to its line."""
     gang = index.gang_of(ask)
     if gang is None:
         index.leaf_of(ask.application).add_ask(ask, index.demands.of(ask), 0)
@@ -57,8 +61,8 @@ def leave_line(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks | A
 
 
 def remove_ask(index: PartitionIndex, ask: PendingAsk) -> None:
-    """It is not asked any more, or not here. Its line finds out when it comes to the front; what its queue asks for has
-    to be weighed."""
+    """The ask was withdrawn, or moves elsewhere. It stays in its line until it comes to the front. The caller updates
+    the weight of its queue."""
     line = index.lines.pop(ask, None)
     if line is not None:
         line.count_withdrawn()
@@ -70,7 +74,8 @@ def remove_ask(index: PartitionIndex, ask: PendingAsk) -> None:
 
 
 def move_ask(index: PartitionIndex, ask: PendingAsk, before: int) -> None:
-    """More of it is pending, or other nodes are refused. `before`: so many were pending."""
+    """More repeats are pending, or the RM refuses other nodes: move the ask to the line it belongs to. `before`: the
+    number of repeats that were pending."""
     was, line = index.find_demand(ask), index.lines.get(ask)
     if line is not None:
         leave_line(index, ask, line)
@@ -95,20 +100,20 @@ def move_ask(index: PartitionIndex, ask: PendingAsk, before: int) -> None:
 
 
 def priority_rose(index: PartitionIndex, ask: PendingAsk) -> None:
-    """The ask came: its application may have a higher priority by it."""
+    """The ask was added: its application may have a higher priority."""
     application, priority = ask.application, ask.ask.priority
     if application.foremost == 1 and application.priority == priority and (priority or application.lower):
         index.leaf_of(application).application_changed(application)
 
 
 def priority_fell(index: PartitionIndex, ask: PendingAsk) -> None:
-    """Nothing of the ask is pending any more: its application may have a lower priority without it."""
+    """No repeat of the ask is pending any more: its application may have a lower priority."""
     if ask.ask.priority > ask.application.priority:
         index.leaf_of(ask.application).application_changed(ask.application)
 
 
 def asks_less(index: PartitionIndex, application: Application) -> None:
-    """One of its asks is over: others may have waited for the last one."""
+    """An ask of the application is finished. After the last one it may be another application's turn to start."""
     if application.asks:
         return
     leaf = index.leaf_of(application)
@@ -130,6 +135,6 @@ def state_changed(index: PartitionIndex, application: Application) -> None:
 
 
 def left_queue(index: PartitionIndex, application: Application) -> None:
-    """It has ended: it asks for nothing, and holds nothing."""
+    """The application has ended or was removed."""
     index.gangs.pop(application, None)
     index.running_slots.pop(application, None)

@@ -25,7 +25,7 @@ DemandKey = tuple[Items, str, frozenset[str]]
 
 
 class Demands:
-    """Every demand that an ask class or a reservation of the partition has."""
+    """All demands of the partition: each is that of an ask class or of a reservation."""
 
     def __init__(self, nodes: NodeIndex, names: Mapping[str, int], total: Resource) -> None:
         """`names`: place of each resource in vectors. `total`: of the partition, by which demands are weighed."""
@@ -33,12 +33,13 @@ class Demands:
         self._names = names
         self.scales = scales_of(total)
         self.by_key: dict[DemandKey, Demand] = {}
-        # The same by a key that is quicker to make: the items in whatever order the RM wrote them.
+        # The same by the items in the order in which the RM wrote them: a key that needs no sorting.
         self._by_spelling: dict[tuple[Any, ...], Demand] = {}
         self._number = 0
-        # Closed demands, to be found by what room there is; those bound to a node by its ID.
+        # Closed demands, found by the room that a node has.
         self.closed: FitList[Demand] = FitList(nodes.width)
-        # Those that are opened whenever they fit: of which one node is not like another, or that hold reservations.
+        # Those that open whenever a node fits, also a freed one: they are node-specific or have reservations. And those
+        # bound to a node, by its ID.
         self.closed_singly: FitList[Demand] = FitList(nodes.width)
         self.closed_bound: dict[str, dict[Demand, None]] = {}
         # All ask classes; and those whose demand is live: none, and no ask can be placed or reserve a node.
@@ -160,12 +161,13 @@ class Demands:
         self.closed_singly.put(demand, (demand.number,))
 
     def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]:
-        """Of the closed demands to which one node is like another, at most so many (None: all)."""
+        """The closed demands that fit the room, except node-specific ones and those with reservations; at most `most`
+        (None: all). O(log n) each."""
         return list(islice(fitting(self.closed, room), most))
 
 
 def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:
-    """The closed demands that fit the room, the oldest first. They may be opened meanwhile."""
+    """The demands of the list that fit the room, the oldest first. The caller may open them meanwhile."""
     need = tuple(map(neg, room))
     start: Rank = ()
     while (demand := closed.first(need, start)) is not None:

@@ -11,7 +11,7 @@ from .preemption_changes import may_preempt, preemptor_over
 
 
 def gang_for(index: PartitionIndex, application: Application) -> Gang:
-    """Made if the application has none."""
+    """The gang of the application; made if there is none."""
     found = index.gangs.get(application)
     if found is None:
         found = index.gangs[application] = Gang(application, index.leaf_of(application))
@@ -19,8 +19,8 @@ def gang_for(index: PartitionIndex, application: Application) -> Gang:
 
 
 def change_task_group(index: PartitionIndex, application: Application, group: TaskGroup) -> None:
-    """Placeholders of a task group were asked for, allocated, taken or released. Its real asks wait for them if there
-    are any, and otherwise are asks like all others."""
+    """Placeholders of the task group were asked for, allocated, replaced or released. If there are any, its real asks
+    wait for them; otherwise they are in ask classes like all other asks."""
     gang = index.gangs.get(application)
     waits = gang is not None and group.name in gang.waiting
     if waits != group.awaited:
@@ -38,7 +38,7 @@ def change_task_group(index: PartitionIndex, application: Application, group: Ta
 
 
 def _may_preempt_again(index: PartitionIndex, application: Application, group: TaskGroup) -> None:
-    """Asks all of which have reservations stood in no line, and yet others may be preempted for them now."""
+    """Asks without free repeats are in no line, so they were not added as preemptors with the others."""
     for ask in application.asks.values() if index.preemptors is not None else ():
         if ask.ask.allow_preempt_other and ask.ask.task_group == group.name and ask.pending and not ask.free:
             may_preempt(index, ask)
@@ -77,6 +77,7 @@ def _wait_no_longer(index: PartitionIndex, gang: Gang, group: TaskGroup) -> list
 
 
 def start_replacement(index: PartitionIndex, ask: PendingAsk, group: TaskGroup) -> None:
+    """A repeat of the ask replaces a placeholder of the group, once the RM confirms."""
     line = index.lines[ask]
     assert isinstance(line, Awaiting), "what takes a place waited for it"
     if not ask.free:

@@ -1,5 +1,4 @@
-"""What changes in the index when limits gain room or running slots (semantics sections 5 and 9): what waited there goes
-on."""
+"""What changes in the index when limits gain room or running slots (semantics sections 5 and 9)."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from .partition import PartitionIndex
 
 
 def note_slots(index: PartitionIndex, application: Application) -> None:
-    """In which limits it counts as running now."""
+    """Note the limits in which the application counts as running now."""
     if application.counts_as_running and application.application_limits:
         index.running_slots[application] = application.application_limits
     else:
@@ -18,7 +17,7 @@ def note_slots(index: PartitionIndex, application: Application) -> None:
 
 
 def settle_slots(index: PartitionIndex, application: Application) -> None:
-    """It may have begun to count as running, or that may be over."""
+    """The application may have begun to count as running, or stopped."""
     slots = index.running_slots.get(application)
     if slots is None:
         if application.counts_as_running and application.application_limits:
@@ -31,7 +30,7 @@ def settle_slots(index: PartitionIndex, application: Application) -> None:
 
 
 def _began_running(index: PartitionIndex, application: Application) -> None:
-    """It has got its slots."""
+    """The application has its running slots: its own asks wait for none any more."""
     index.leaf_of(application).regroup(application)
     stalled = [
         node
@@ -42,7 +41,7 @@ def _began_running(index: PartitionIndex, application: Application) -> None:
 
 
 def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
-    """They have room or a slot again: what waits there and may pass now is back."""
+    """These limits have room or a slot again: wake the ask classes, reservations and preemptors that they block."""
     for limit in limits:
         for ask_class in index.parked.blocked_at(limit):
             if ask_class.in_the_way() is not limit:
@@ -54,7 +53,7 @@ def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
 
 
 def wake_all_stalled(index: PartitionIndex) -> None:
-    """The limits they wait at may be gone."""
+    """Look at all stalled reservations again: their limits may not apply any more."""
     _wake_stalled(index, list(index.stalled.limits()))
 
 
@@ -65,7 +64,7 @@ def _wake_stalled(index: PartitionIndex, nodes: list[Node]) -> None:
 
 
 def place_given_up(index: PartitionIndex, application: Application) -> None:
-    """No place is kept for one of its asks any more: others may take it."""
+    """No place is held for an ask of the application any more: limits and maxima have more room."""
     if application.trackers:
         wake_at(index, application.trackers)
     index.leaf_of(application).released()

@@ -10,8 +10,8 @@ from .partition import PartitionIndex
 
 
 def change_node(index: PartitionIndex, node: Node) -> None:
-    """Capacity, available or state changed: closed demands that fit it now open, and its own reservation may be
-    fulfilled."""
+    """The capacity, available amounts or state of the node changed. Closed demands that fit it now open, and the ask it
+    is reserved for may fit. O(log n) for each demand that fits."""
     if index.blocked:
         _unblock(index)
     group = index.nodes.place(node)
@@ -36,7 +36,7 @@ def change_node(index: PartitionIndex, node: Node) -> None:
 
 
 def _wake_bound(index: PartitionIndex, node: Node) -> None:
-    """Asks that have to be on this node may be placed there now. Otherwise they may reserve it, also where it is kept
+    """Asks that are bound to this node may be placed there now. Otherwise they may reserve it, even if it is reserved
     for an ask that may run elsewhere."""
     bound = index.demands.closed_bound.get(node.id)
     if not bound:
@@ -50,24 +50,24 @@ def _wake_bound(index: PartitionIndex, node: Node) -> None:
 
 
 def _unblock(index: PartitionIndex) -> None:
-    """There may be a place for gangs that found none."""
+    """Gangs that found no place may find one now."""
     blocked, index.blocked = index.blocked, {}
     for gang in blocked:
         if gang.ready:
             gangs.enter(gang)
 
 
-# What is booked on a node
+# Allocations on a node
 
 
 def booked(index: PartitionIndex, node: Node, application: Application) -> None:
-    """An allocation nobody had asked for here is now on the node."""
+    """An allocation is on the node that was recovered, not made from an ask."""
     index.nodes.place(node)
     shares_changed(index, application)
 
 
 def released(index: PartitionIndex, node: Node, application: Application) -> None:
-    """An allocation has left the node, and its application's queue and limits."""
+    """An allocation was released: the node, its queue, its limits and the partition have more room."""
     change_node(index, node)
     index.reserving.total_gained_room()
     shares_changed(index, application)
@@ -77,7 +77,7 @@ def released(index: PartitionIndex, node: Node, application: Application) -> Non
 
 
 def shares_changed(index: PartitionIndex, application: Application) -> None:
-    """It uses more or less than before, and so does its queue."""
+    """The application and its queue use more or less than before."""
     leaf = index.leaf_of(application)
     leaf.changed()
     if leaf.fair:

@@ -17,14 +17,19 @@ from .fit_list import HIDDEN, FitList, Rank, Vector, covers
 
 
 class Closed(Protocol):
-    """What is out of the way until a demand may be placed again."""
+    """An ask class that was closed with its demand, and opens with it."""
 
     def reopen(self) -> None: ...
 
 
 class Demand:
-    """What an ask wants of a node: the same for thousands of asks. `open`: some node may fit; closed once none did,
-    until one gains room. `reserving`: closed, and its asks may reserve nodes. `schedulable`: one of the two."""
+    """What asks want of a node; thousands of asks have the same demand. It is in one of these states:
+
+    open         some node may fit it
+    reserving    no node fits it, and its asks may reserve nodes
+    closed       no node fits it, until one gains room; `ReservingDemands` says why it cannot reserve
+
+    `schedulable`: open or reserving. Not `possible`: it names a resource that no node has, and is always closed."""
 
     __slots__ = (
         "aged",
@@ -59,12 +64,13 @@ class Demand:
         self, resource: Resource, items: Items, required_node: str, refused: frozenset[str], need: Vector, weight: int,
         number: int = 0,
     ) -> None:  # fmt: skip
-        """`refused`: IDs of the nodes that the RM does not want for it."""
+        """`need`: the resource as a vector. `required_node`: ID, empty for any node. `refused`: IDs of the nodes that
+        the RM refuses for it. `number`: grows with each demand."""
         self.resource = resource
         self.items = items
         self.required_node = required_node
         self.refused = refused
-        self.node_specific = bool(required_node or refused)  # one node is not like another
+        self.node_specific = bool(required_node or refused)  # nodes of one group may differ for it
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)
@@ -81,7 +87,7 @@ class Demand:
         self.possible = True  # False: it names a resource that no node has
         self.ask_classes = 0  # ask classes with pending asks of this demand
         self.closed_ask_classes: dict[Closed, None] = {}
-        # No group before `search_start` had room when so many had been filled.
+        # No group before this rank had room when the node index had seen so many changes.
         self.search_start: Rank = ()
         self.changes_seen = 0
         # The group found then, if no other had its score; and the one that is the best when that is used up.

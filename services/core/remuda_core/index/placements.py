@@ -15,7 +15,8 @@ from .preemption_changes import preemptor_over, settle_preemption
 
 
 def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: PendingAsk) -> None:
-    """It was allocated, or the RM is asked whether it may be. Either way its room on the node is taken."""
+    """A repeat of the ask was allocated, or the RM is asked about it. Either way its room on the node is taken. O(log
+    n); called for every allocation."""
     if fact.question and isinstance(fact, Allocated):
         _confirm(index, fact, ask)
         return
@@ -49,7 +50,7 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
 
 
 def _place_aside(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks | Awaiting, node: Node) -> None:
-    """It waits for the place of a placeholder, and yet was allocated: a node was reserved for it before."""
+    """The ask waits for a placeholder, and yet was allocated: a node was reserved for it before."""
     assert isinstance(line, Awaiting), "what is allocated was in a line"
     index.nodes.place(node)
     if not ask.free:
@@ -60,7 +61,7 @@ def _place_aside(index: PartitionIndex, ask: PendingAsk, line: ApplicationAsks |
 
 
 def _confirm(index: PartitionIndex, fact: Allocated, ask: PendingAsk) -> None:
-    """The RM was asked, and agrees: its room was taken then."""
+    """The RM was asked and has agreed. The room on the node was taken when it was asked."""
     application = ask.application
     if fact.placeholder:
         shares_changed(index, application)

@@ -10,19 +10,19 @@ from .partition import PartitionIndex
 
 
 def add_preemptor(index: PartitionIndex, ask: PendingAsk) -> None:
-    """Nothing if it may not preempt, or is bound to a node: such asks preempt in their turn."""
+    """Does nothing if the ask may not preempt. Asks that are bound to a node preempt in their turn instead."""
     if index.preemptors is not None and ask.ask.allow_preempt_other and not required_node(ask.ask.tags):
         index.preemptors.add_ask(ask)
 
 
 def preemptor_over(index: PartitionIndex, ask: PendingAsk) -> None:
-    """It may have been the last repeat of an ask that may preempt."""
+    """A repeat of the ask is pending no more. If it was the last, a preemptor is finished."""
     if index.preemptors is not None and not ask.pending:
         index.preemptors.count_finished()
 
 
 def add_preemptors_again(index: PartitionIndex, leaf: LeafOrder) -> None:
-    """Other asks of the queue may preempt than before, or at other times."""
+    """The settings of the queue changed: other asks may preempt, or at other times."""
     if index.preemptors is None:
         return
     index.preemptors.forget_queue(leaf.queue)
@@ -33,7 +33,7 @@ def add_preemptors_again(index: PartitionIndex, leaf: LeafOrder) -> None:
 
 
 def may_preempt(index: PartitionIndex, ask: PendingAsk) -> None:
-    """It may again."""
+    """The ask may preempt again."""
     if required_node(ask.ask.tags):
         for node_id in ask.reservations:
             index.bound.node_changed(index.partition.nodes[node_id])
@@ -42,7 +42,7 @@ def may_preempt(index: PartitionIndex, ask: PendingAsk) -> None:
 
 
 def settle_preemption(index: PartitionIndex, ask: PendingAsk) -> None:
-    """A preemption for it has begun, or is over, or its place is kept, or not any more."""
+    """A preemption for the ask has begun or ended, or its place is held, or is not held any more."""
     was_held, now = index.preempting.get(ask), ask.preemption
     if now is not None:
         index.preempting[ask] = now.held

@@ -1,4 +1,4 @@
-"""What changes in the index when a node is reserved for an ask, and when it is not any more (semantics section 11)."""
+"""What changes in the index when reservations come and go (semantics section 11)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .partition import PartitionIndex
 
 
 def reserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
+    """The node is reserved for one repeat of the ask, which leaves its line if no other repeat is free."""
     demand = index.demand_of_reserved[ask] = index.demand_of(ask)
     index.keep_for(demand, node)
     index.nodes.withdraw(node)
-    # It may fit: preemption reserves for asks that a maximum holds back, too.
+    # The ask may fit already: preemption also reserves nodes for asks that a maximum holds back.
     index.reservations.node_changed(node)
     if demand.open:
         index.reservations.demand_opened(demand)
@@ -24,6 +25,7 @@ def reserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
 
 
 def unreserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
+    """The node is not reserved any more; the repeat of the ask is free."""
     demand = index.demand_of_reserved[ask]
     demand.reserved.pop(node, None)
     index.reservations.changed.pop(node, None)
@@ -33,7 +35,7 @@ def unreserve_node(index: PartitionIndex, ask: PendingAsk, node: Node) -> None:
         if order is not None:
             order.stalled.pop(node, None)
     change_node(index, node)
-    if ask.free == 1:  # it was in no line
+    if ask.free == 1:  # no repeat was free before, so it is in no line
         line_up(index, ask)
     if not ask.reservations:
         del index.demand_of_reserved[ask]

@@ -20,16 +20,18 @@ from .nodes import NodeIndex
 
 
 class ReservingDemands:
+    """Which closed demands of a partition may reserve nodes, and why the others may not."""
+
     def __init__(self, partition: Partition, nodes: NodeIndex, demands: Demands) -> None:
         self._partition = partition
         self._nodes = nodes
         self._demands = demands
         self._now_ms = self._delay_ms = 0
-        # Ask classes by the time since which their first ask waits; the number keeps entries apart.
+        # Ask classes that are not old enough: a heap of (time of the first ask in ms, number, ask class).
         self._aging: list[tuple[int, int, AskClass]] = []
         self._number = 0
-        # Closed demands that found no node to reserve; that want more than is left in the whole partition; and that a
-        # pass had no work left for.
+        # Closed demands that may not reserve: no node is large enough and free of reservations; the partition as a
+        # whole has too little left; the pass had done the work it may do.
         self._without_node: dict[Demand, None] = {}
         self._exceeding_total: dict[Demand, None] = {}
         self._deferred: dict[Demand, None] = {}
@@ -49,16 +51,16 @@ class ReservingDemands:
     # Age
 
     def may_reserve(self, demand: Demand, ask: PendingAsk) -> bool:
-        """It is old enough; one that has to be on a certain node always is."""
+        """Whether the ask is old enough. An ask that is bound to a node always is."""
         return ask.at_ms + self._delay_ms <= self._now_ms or demand.required_node != ""
 
     def too_young(self, ask_class: AskClass, ask: PendingAsk) -> None:
-        """The ask class is out of the way until its first ask is old enough or another, or a node fits."""
+        """Close the ask class until its first ask is old enough or another ask is first, or until a node fits."""
         ask_class.close()
         self._wait(ask_class, ask)
 
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
-        """The oldest of an ask class, as far as is known, waits since then: it grows old enough to reserve a node."""
+        """The ask is the oldest of its ask class, as far as it is known."""
         ask_class.since_ms = ask.at_ms
         if self.may_reserve(ask_class.demand, ask):
             self._has_aged(ask_class)
@@ -90,23 +92,23 @@ class ReservingDemands:
             self.look_again(ask_class)
 
     def look_again(self, ask_class: AskClass) -> None:
-        """Another ask may be the first of an ask class that is out of the way."""
+        """Another ask may be the first of a closed ask class, and old enough to reserve a node."""
         if ask_class.aged and ask_class.demand.reserving:
             ask_class.reopen()
 
     # Reserving, or waiting to
 
     def start_reserving(self, demand: Demand) -> None:
-        """What kept the demand from reserving may be over. Does nothing if it is open, reserves already, fits no node
-        that could ever come, or none of its asks is old enough."""
+        """What kept the demand from reserving may be over. Does nothing if the demand is open, reserves already or is
+        not possible, or if none of its asks is old enough."""
         if demand.open or demand.reserving or not demand.possible or not demand.aged:
             return
         self.wait_no_more(demand)
         self._demands.begin_reserving(demand)
 
     def fits_total(self, demand: Demand) -> bool:
-        """Whether as much as it wants is left in the partition as a whole: the maximum of root is all there is. If not,
-        it may reserve when something was released."""
+        """Whether the partition as a whole has room for the demand. If not, the demand may not reserve until an
+        allocation is released or nodes are added."""
         total, allocated = self._partition.total, self._partition.root.allocated
         if all(amount <= total.get(name, 0) - allocated.get(name, 0) for name, amount in demand.items):
             return True
@@ -115,7 +117,8 @@ class ReservingDemands:
         return False
 
     def closest_node(self, demand: Demand) -> Node | None:
-        """The node to reserve. None: there is none, or this pass has spent its work."""
+        """The node to reserve: the one that lacks least. None if no node is large enough, or if the pass has done the
+        work it may do; then the demand may not reserve for now. O(node groups)."""
         if self._work_left <= 0:
             self._demands.end_reserving(demand)
             self._deferred[demand] = None
@@ -128,7 +131,7 @@ class ReservingDemands:
         return node
 
     def wait_no_more(self, demand: Demand) -> None:
-        """It is open, or reserves again."""
+        """The demand is open, or reserves again."""
         self._without_node.pop(demand, None)
         self._exceeding_total.pop(demand, None)
 
@@ -138,11 +141,12 @@ class ReservingDemands:
         self._deferred.pop(demand, None)
 
     def node_gained_room(self, capacity: Vector) -> None:
-        """Some of those that found no node may reserve this one."""
+        """A node of this capacity gained room: demands that found no node may reserve it."""
         for demand in list(islice(self._without_node, RESERVATION_WAKES)):
             if covers(capacity, demand.need):
                 self.start_reserving(demand)
 
     def total_gained_room(self) -> None:
+        """The partition as a whole has more room: demands that it was too full for may reserve nodes."""
         for demand in list(islice(self._exceeding_total, RESERVATION_WAKES)):
             self.start_reserving(demand)
