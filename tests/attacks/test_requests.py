@@ -57,6 +57,26 @@ async def test_a_resource_name_of_its_own_for_each_node(ground: Ground) -> None:
         await rm.asks(*(ask("app", f"k{number}", resources={f"r{number}": 1}) for number in range(1_000)))
 
 
+async def test_nodes_that_all_differ_in_many_resources(ground: Ground) -> None:
+    """To build their index takes long, and to look through them: each new name, and each size of an ask that fits
+    nowhere."""
+
+    def wide(number: int) -> si.NodeInfo:
+        amounts = {f"r{place}": 1_000 + (number * (place + 7)) % 977 for place in range(29)}
+        return node(f"n{number:05}", resources={**amounts, "own": number})
+
+    async with ground.attack() as rm:
+        await rm.register()
+        await rm.submit(application("app", queue="root.a", user="ann"))
+        for first in range(0, 20_000, 500):
+            await rm.nodes(*(wide(number) for number in range(first, first + 500)))
+        await rm.asks(*(ask("app", f"k{number}", resources={"r1": 10_000 + number}) for number in range(1_000)))
+        for number in range(3):
+            await rm.nodes(node(f"late-{number}", resources={f"late-{number}": 1}))
+            await asyncio.sleep(1)
+        await asyncio.sleep(3)
+
+
 async def test_releases_without_an_application(ground: Ground) -> None:
     async with ground.attack() as rm:
         await rm.register()

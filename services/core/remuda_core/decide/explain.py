@@ -13,6 +13,7 @@ from ..index.partition import PartitionIndex
 from ..limits import (
     EXPLAIN_AFTER_MS,
     EXPLAIN_AGAIN_MS,
+    EXPLAIN_AMOUNTS_PER_TICK,
     EXPLAIN_LINES_PER_TICK,
     EXPLAIN_NODES_PER_TICK,
     OUTSTANDING_LOOKS,
@@ -27,6 +28,8 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
     untold, full = OUTSTANDING_PER_TICK, room_constraints(state)
     # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
+    amounts = len(partition.nodes) * len(index.names)
+    looks = max(1, min(EXPLAIN_NODES_PER_TICK, EXPLAIN_AMOUNTS_PER_TICK // max(1, amounts)))
     for line in index.next_to_explain(EXPLAIN_LINES_PER_TICK):
         ask = line.first_ask()
         if ask is None:
@@ -50,7 +53,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
             like = ask if ask.reservations else demand
             of_nodes_now = looked.get(like)
             if of_nodes_now is None:
-                if len(looked) >= EXPLAIN_NODES_PER_TICK and not demand.required_node:
+                if len(looked) >= looks and not demand.required_node:
                     continue  # in another tick
                 of_nodes_now = node_constraints(partition, ask, index)
                 if not demand.required_node:

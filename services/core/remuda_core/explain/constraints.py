@@ -244,10 +244,20 @@ def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
 def missing(need: Resource, node: Node) -> float:
     """The sum over resources of the part of the need that is not available on the node. 0: the ask fits. A
     resource that is overbooked and not needed adds 1, because nothing fits on that node."""
-    available = node.available()
-    asked = ((amount, available.get(name, 0)) for name, amount in need.items() if amount > 0)
-    lacking = sum((amount - max(have, 0)) / amount for amount, have in asked if amount > have)
-    return lacking + sum(1.0 for name, have in available.items() if have < 0 and not need.get(name))
+    capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
+    lacking = 0.0
+    for name, amount in need.items():
+        if amount > 0:
+            have = capacity.get(name, 0) - occupied.get(name, 0) - allocated.get(name, 0)
+            if amount > have:
+                lacking += (amount - max(have, 0)) / amount
+    for name, used in allocated.items():
+        if used and used + occupied.get(name, 0) > capacity.get(name, 0) and not need.get(name):
+            lacking += 1.0
+    for name, used in occupied.items():
+        if used > capacity.get(name, 0) and not allocated.get(name) and not need.get(name):
+            lacking += 1.0
+    return lacking
 
 
 def _lack(need: Resource, node: Node, *, bound: bool) -> Constraint:
