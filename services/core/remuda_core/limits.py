@@ -109,8 +109,8 @@ STANDBYS: Final = 1
 # A core begins to follow an RM that it has not followed so far when the rule has said so for this long: a process that
 # crashes is started again within it.
 FOLLOWS_AFTER_S: Final = 2.0
-# A core that need not follow an RM any more goes on for this long: the core in its place restores the state meanwhile,
-# and one that flaps makes nobody restore anything.
+# A core follows an RM for so long after another was assigned: the other restores the state meanwhile, and a flapping
+# core causes no restores.
 FOLLOWS_ON_S: Final = 15.0
 # A lease's entry names at most so many RMs that its process could lead from now on: some 10 kB.
 AWAITED_AT_ONCE: Final = 64
@@ -204,7 +204,7 @@ SORTED_IN_SINGLY: Final = 100
 SORTED_ANEW: Final = 100
 # Listings of one RM: of its dictionaries, and of those of so many applications, queues and nodes that were asked about.
 LISTINGS: Final = 64
-# What is only good for answers goes after so long without a question, and sums are made anew once a second.
+# Indexes and listings for answers are dropped after so long without a query; sums are computed again after SUMS_KEPT_S.
 ANSWERS_KEPT_S: Final = 60.0
 SUMS_KEPT_S: Final = 1.0
 # A question may wait so long for a commit that it wants to see.

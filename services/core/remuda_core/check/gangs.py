@@ -24,9 +24,9 @@ def check_gangs(partition: Partition) -> None:
             assert application.allocations.get(placeholder.fact.uuid) is placeholder, f"{name}: {uuid} has no place"
             asked = replacement.question != 0
             assert not asked or partition.replacements_asked.get(replacement.question) is replacement, (
-                f"{name}: nobody knows of question {replacement.question}"
+                f"{name}: question {replacement.question} is unknown"
             )
-            assert asked or placeholder.releasing, f"{name}: {uuid} waits for a release nobody asked for"
+            assert asked or placeholder.releasing, f"{name}: {uuid} waits for a release that was not requested"
             assert partition.nodes.get(replacement.fact.node_id) is replacement.node, f"{name}: {uuid} has no node"
             assert not replacement.elsewhere or uuid in replacement.node.arriving, f"{name}: {uuid} has no room kept"
         for group in application.task_groups.values():

@@ -211,7 +211,7 @@ def kept_for_others(nodes: Sequence[Node]) -> list[Constraint]:
     if not nodes:
         return []
     node = min(nodes)
-    assert node.reservation is not None, "it is kept for somebody"
+    assert node.reservation is not None, "the node is reserved"
     ask = node.reservation.ask
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     reason = f"node {node.id}{more} is kept for {ask.application_id}/{ask.allocation_key}"

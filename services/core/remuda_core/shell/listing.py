@@ -1,8 +1,8 @@
-"""A dictionary in an order of its own, from any place on, in time that depends on the page and not on the dictionary.
+"""Sorted iteration over a dictionary from any place on, whose cost depends on the page, not on the dictionary.
 
-It is sorted when it is first used; from then on only what was added since is sorted in. What has gone stays in the list
-until there is as much of it as of the rest. A listing needs no word of changes: a dictionary keeps its entries in the
-order in which they were added, so what is new stands at the end.
+The dictionary is sorted at the first use; later uses sort in only the new entries. Removed entries stay in the list
+until they are as many as the others. A listing need not be notified of changes: a dictionary keeps its entries in the
+order of insertion, so new ones are at its end.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Generic, TypeVar
 from ..limits import SORTED_IN_SINGLY
 
 V = TypeVar("V")
-Place = Any  # what sorts; of one type in a listing
+Place = Any  # a sort key; all of a listing have one type
 
 
 class Listing(Generic[V]):
-    """`place` of an entry never changes, and no two entries have the same. A key that is written again goes first, as
-    `evolve` does it: it stands at the end then."""
+    """`place` of an entry must be unique and must never change. A key that is written again must be removed first, as
+    `evolve` does, so that it moves to the end."""
 
     def __init__(self, entries: dict[Any, V], place: Callable[[Any, V], Place]) -> None:
         self.entries = entries
@@ -28,7 +28,7 @@ class Listing(Generic[V]):
         self._places: list[tuple[Place, Any]] = []
 
     def after(self, place: Place | None) -> Iterator[tuple[Place, V]]:
-        """Nothing may change while this goes on."""
+        """Yield the entries behind `place` in order. The dictionary must not change meanwhile."""
         self._catch_up()
         begin = 0 if place is None else bisect_right(self._places, place, key=_at)
         for number in range(begin, len(self._places)):
@@ -45,7 +45,7 @@ class Listing(Generic[V]):
             entry = self.entries[key]
             before = self._known.get(key)
             if before is entry:
-                break  # it and all before it are known
+                break  # this entry and all before it are listed
             if before is not None:
                 del self._places[bisect_left(self._places, self._place(key, before), key=_at)]
             self._known[key] = entry

@@ -1,7 +1,7 @@
-"""Long answers in pages: rows in an order that lasts, each with the place at which the next page can go on.
+"""Pages of long answers: rows in a stable order, each with the place from which the next page continues.
 
-A page has at most `limit` rows of the request, and no more bytes than fit into one message. Where there is more, `next`
-is what the next request has to send as `after`.
+A page has at most `limit` rows of the request, and no more bytes than fit into one message. If there are more rows,
+`next` is the value that the next request sends as `after`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def page(
     head: Mapping[str, object],
     enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, object]:
-    """Rows are given in their order, from `after` or somewhat before it on; what one contains is computed when it is
-    taken. `enough` says when that has been too much work for one page."""
+    """Make a page. The rows come in order, starting at `after` or before; the content of a row is computed when it is
+    taken. `enough`: true when computing them has been too much work for one page."""
     limit, after, taken, size = limit_of(request), request.get("after"), list[msgspec.Raw](), 0
     last: Place = []
     for place, row in rows:
         if after is not None and not comes_after(place, after):
             continue
-        after = None  # so do all that follow
+        after = None  # all later rows are behind it, too
         if taken and (len(taken) >= limit or enough()):
             return {**head, name: taken, "next": last}
         encoded = msgspec.json.encode(row())

@@ -215,14 +215,14 @@ class Application:
     log: list[tuple[int, str]] = field(default_factory=list)
     states_left_out: int = 0
     asks: dict[str, PendingAsk] = field(default_factory=dict)
-    # Those for which nodes are reserved.
+    # Asks with reserved nodes, by allocation key.
     reserving: dict[str, PendingAsk] = field(default_factory=dict)
-    # What all of them want that is pending, from the first time that somebody wants to know.
+    # The sum of pending allocations. None until a query first needs it.
     pending_sum: PendingSum | None = None
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # The same by allocation key and UUID. None until `allocations_of` is first called.
     by_key: dict[str, dict[str, Allocation]] | None = None
-    # How many of them have `ask_over`.
+    # The number of allocations with `ask_over`.
     asks_over: int = 0
     # Resources of its real allocations, and of its placeholders.
     allocated: Sums = field(default_factory=sums)
