@@ -54,7 +54,7 @@ class Answering:
         return await self._answered(_ready(rm_id, replica), kind, request)
 
     async def _answered(self, replica: Replica, kind: str, request: dict[str, Any]) -> bytes:
-        """Raises Refused."""
+        """The encoded answer of the replica. Raises Refused."""
         await replica.reached(request)
         if kind == DIGEST:
             return await replica.digest()

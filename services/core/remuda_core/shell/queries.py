@@ -1,7 +1,7 @@
-"""Questions about one resource manager, answered in JSON out of a state at a durable commit.
+"""Queries about one RM, answered in JSON from the state at a durable commit.
 
-Long answers come in pages (`pages`). Times are milliseconds since 1970, partition names the RM's. Which process
-answers: `answering`.
+Long answers come in pages (`pages`). Times are in milliseconds since 1970, partition names are the RM's. `answering`
+decides which process answers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 class Queries:
-    """Keeps the order of what was asked for, and sums for a second: pages follow each other."""
+    """Keeps sorted listings, and sums for SUMS_KEPT_S, because queries for pages follow each other."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -59,7 +59,7 @@ class Queries:
         return {"rm": self._state.rm_id, "state": self._state.rm_state}
 
     def _partitions(self, request: Request) -> list[tuple[str, Partition, Any]]:
-        """By their plain names, which is the order of all rows; with what each page begins behind, if anything."""
+        """The partitions in the order of all rows, by plain name, each with the place behind which its rows begin."""
         after = request.get("after")
         begin = after[0] if isinstance(after, list) and after and isinstance(after[0], str) else ""
         named = sorted((plain(partition.name), partition) for partition in self._state.partitions.values())
@@ -68,11 +68,11 @@ class Queries:
     def _listed(
         self, entries: dict[Any, V], place: Callable[[Any, V], Any], after: Any, number: int = 1
     ) -> Iterator[V]:
-        """From behind the place that stands at `number` in `after`, or the last that is sure to be before it."""
+        """The entries behind the place at `number` in `after`; may include some before it."""
         found = self._listings.pop(id(entries), None)
         if found is None or found.entries is not entries:
             found = Listing(entries, place)
-        if len(entries) > SORTED_ANEW:  # the order of few is not worth keeping, and must not drive out that of many
+        if len(entries) > SORTED_ANEW:  # few are sorted quickly, and must not replace listings of many
             self._listings[id(entries)] = found
         if len(self._listings) > LISTINGS:
             self._listings.popitem(last=False)
@@ -84,7 +84,7 @@ class Queries:
             raise Refused(f"after is {after!r}, expected the `next` of the page before") from None
 
     def queues(self, request: Request) -> dict[str, object]:
-        """Every queue, parents before children."""
+        """All queues, parents before children."""
         rows = (
             ([name, queue.path], partial(views.queue, name, partition, queue))
             for name, partition, after in self._partitions(request)
@@ -103,7 +103,7 @@ class Queries:
         return page(request, "nodes", rows, self._head())
 
     def applications(self, request: Request) -> dict[str, object]:
-        """In the order in which they were submitted, those that have ended too; of a `queue`, or one `application`."""
+        """Applications in the order of submission, including ended ones; of a `queue`, or one `application`."""
         rows = (
             ([name, application.seq], partial(views.application, name, application))
             for name, _, application, _ in self._asked_for(request)
@@ -113,7 +113,7 @@ class Queries:
     def _asked_for(
         self, request: Request, inclusive: bool = False
     ) -> Iterator[tuple[str, Partition, Application, Any]]:
-        """`inclusive`: the application at which the last page has ended, too."""
+        """Applications behind `after`; `inclusive`: also the one with which the last page has ended."""
         wanted, path, found = _text(request, "application"), _text(request, "queue"), False
         for name, partition, after in self._partitions(request):
             if wanted is not None:
@@ -135,7 +135,7 @@ class Queries:
             raise Refused(f"application {wanted[:64]!r} does not exist", NOT_FOUND)
 
     def rejections(self, request: Request) -> dict[str, object]:
-        """Records of applications that were rejected, the latest of each ID. There are few."""
+        """Records of rejected applications, the latest of each ID. There are few."""
         rows = (
             ([name, rejected.at_ms, rejected.fact.application_id], partial(views.rejection, name, rejected))
             for name, partition, _ in self._partitions(request)
@@ -144,7 +144,7 @@ class Queries:
         return page(request, "rejections", rows, self._head())
 
     def allocations(self, request: Request) -> dict[str, object]:
-        """By UUID; of an `application`, of a `node`."""
+        """Allocations sorted by UUID; of an `application` or a `node`, or all."""
         wanted, node_id = _text(request, "application"), _text(request, "node")
 
         def among(partition: Partition) -> dict[str, Any]:
@@ -163,8 +163,8 @@ class Queries:
         return page(request, "allocations", rows, self._head())
 
     def usage(self, request: Request) -> dict[str, object]:
-        """What each user has in each queue, and each group where a limit counts for it; of one `user`, one `group`.
-        Added up at most once a second."""
+        """Usage of each user, and of each group with a limit, in each queue; of one `user` or `group`, or all. At most
+        SUMS_KEPT_S old."""
         wanted = [(kind, _text(request, kind)) for kind in ("user", "group")]
         asked_for = {(kind, name) for kind, name in wanted if name is not None}
         if time.monotonic() - self._usage[0] >= SUMS_KEPT_S:
@@ -178,8 +178,8 @@ class Queries:
         return page(request, "usage", rows, self._head())
 
     def explain(self, request: Request) -> dict[str, object]:
-        """Of all pending asks, of those of a `queue` or an `application`, or of one (`key`): everything that is in the
-        way now, and the place in the order, which is counted at most once a second."""
+        """The constraints and queue positions of pending asks: all, those of a `queue` or an `application`, or one
+        (`key`). Positions are at most SUMS_KEPT_S old."""
         key, explanations, positions = (
             _text(request, "key"),
             Explanations(self._state, self._core.index),
@@ -210,7 +210,7 @@ class Queries:
         return self._positions[1]
 
     def _index(self) -> None:
-        """A follower has no index until somebody asks why asks wait."""
+        """Build the index of a follower, which only explanations need."""
         if self._state.rm_state == RUNNING:
             for partition in self._state.partitions.values():
                 self._core.index.of(self._state, partition)
@@ -232,7 +232,7 @@ class Queries:
 
 
 def _text(request: Request, name: str) -> str | None:
-    """What is asked for by that name; None: nothing. Raises Refused."""
+    """The text in the field `name`; None: the field is missing. Raises Refused when it is no text."""
     value = request.get(name)
     if value is not None and not isinstance(value, str):
         raise Refused(f"{name} is {shown(value)}, expected a text")

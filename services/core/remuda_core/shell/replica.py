@@ -1,4 +1,4 @@
-"""The state of one resource manager to read from: at a durable commit, whether this process follows or leads it."""
+"""The state of one RM at a durable commit, for queries, whether this process follows or leads the RM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Request = dict[str, Any]
 
 
 class Replica:
-    """`position`: the last commit that is durable and known here. `leader`: while this process leads."""
+    """`position`: the last durable commit that this process knows. `leader`: set while this process leads."""
 
     def __init__(self, core: Core, position: Callable[[], Position]) -> None:
         self._core = core
@@ -34,17 +34,17 @@ class Replica:
         self.leader: Leader | None = None
         self._queries: Queries | None = None
         self._asked_at = 0.0
-        self._waiting: set[asyncio.Future[None]] = set()  # for a commit
+        self._waiting: set[asyncio.Future[None]] = set()  # queries that wait for a commit
 
     async def digest(self) -> bytes:
-        """Of the next commit. Raises Refused."""
+        """The digest of the state at the next commit, as JSON. Raises Refused."""
         if self.leader is None:
             raise Refused("this core does not lead any more, try again", UNAVAILABLE)
         seq, digest = await self.leader.snapshots.digest()
         return msgspec.json.encode({"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest})
 
     async def answer(self, kind: str, request: Request, pace: AnswerPace) -> bytes:
-        """JSON that names the commit at which it is true. Raises Refused."""
+        """Answer a query with JSON, which names the commit of the state. Raises Refused."""
         self._asked_at = _now()
         if self._queries is None:
             self._queries = Queries(self._core)
@@ -54,18 +54,18 @@ class Replica:
         return b'%b,"log_seq":%d}' % (answer[:-1], position.seq)
 
     def moved(self) -> None:
-        """The position is another one."""
+        """To be called when `position` has changed."""
         for moved in self._waiting:
             if not moved.done():
                 moved.set_result(None)
 
     def _ask(self, question: Callable[[Request], dict[str, object]], request: Request, pace: AnswerPace) -> bytes:
-        """Encoded at once: the leader goes on deciding until the commit is durable."""
+        """Answer and encode at once, because a leader changes the state before the commit is durable."""
         with pace.spending():
             return msgspec.json.encode({**question(request), "at_ms": self._core.state.now_ms})
 
     async def reached(self, request: Request) -> None:
-        """Waits for the commit that the request names, if it names one. Raises Refused when it does not come."""
+        """Wait for the commit that the request names, if any. Raises Refused after LOG_SEQ_WITHIN_S."""
         log_seq = request.get("min_log_seq", 0)
         if type(log_seq) is not int or log_seq < 0:
             raise Refused(f"min_log_seq is {str(log_seq)[:64]!r}, expected the log_seq of a commit")
@@ -86,7 +86,7 @@ class Replica:
         asyncio.get_running_loop().call_later(limits.ANSWERS_KEPT_S, self._forget)
 
     def _forget(self) -> None:
-        """What is only good for answers goes when there are no questions."""
+        """Drop listings and indexes for answers when there were no queries for ANSWERS_KEPT_S."""
         if _now() - self._asked_at < limits.ANSWERS_KEPT_S:
             self._forget_later()
             return

@@ -1,4 +1,4 @@
-"""What an answer shows of each thing: its row. Amounts in base units, without zeros."""
+"""Rows of answers: one function for each kind of object. Amounts are in base units, without zeros."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
 
 
 def tracker(tracker: Tracker) -> View:
-    """What a user or group uses of a queue where a limit applies to it."""
+    """The usage of a user or group in a queue with a limit for it."""
     return {
         tracker.kind: tracker.name,
         "used": amounts(tracker.used),
@@ -80,7 +80,7 @@ def usage(name: str, usage: Usage) -> View:
 
 
 def max_in_force(partition: Partition, queue: Queue) -> dict[str, int]:
-    """Per resource the smallest maximum from here up, and never more than there is."""
+    """For each resource the smallest maximum on the path to root, at most the total of the partition."""
     least = dict(partition.total)
     for above in queue.path_to_root:
         for name, maximum in above.settings.max.items():
@@ -150,7 +150,7 @@ def ask_of(ask: PendingAsk) -> View:
 
 
 def ends_ms(application: Application) -> int:
-    """When all it has will be released with TIMEOUT; 0: never, or not yet known."""
+    """When all its allocations time out, in ms; 0: never, or not known yet."""
     if application.state != lifecycle.RUNNING or not application.execution_limit_ms:
         return 0
     return application.state_at_ms + application.execution_limit_ms
@@ -210,7 +210,7 @@ def explained(name: str, ask: PendingAsk, constraints: Sequence[Constraint], pos
                 "need": c.need,
                 "have": c.have,
                 "reason": c.reason,
-                # Since when that is known; 0: it was not yet told of.
+                # Since when, in ms; 0: not explained yet.
                 "since_ms": since.get(c.key, 0),
             }
             for c in constraints
