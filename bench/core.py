@@ -298,7 +298,7 @@ def timed_passes(core: Core) -> list[float]:
     """Seconds of each pass, until there is nothing left to do."""
     passes = []
     facts: list[Fact] | None = None
-    while facts is None or facts:
+    while facts is None or facts or core.index.unfinished:
         started = time.perf_counter()
         facts = core.handle(Schedule(ALLOCATIONS_PER_PASS), 0)
         passes.append(time.perf_counter() - started)
@@ -342,7 +342,7 @@ def handle(core: Core, commands: Iterable[Command]) -> None:
 def schedule(core: Core) -> int:
     """Until there is nothing left to do. Returns the number of allocations."""
     before = core.state.next_allocation
-    while core.handle(Schedule(ALLOCATIONS_PER_PASS), 0):
+    while core.handle(Schedule(ALLOCATIONS_PER_PASS), 0) or core.index.unfinished:
         pass
     return core.state.next_allocation - before
 

@@ -8,6 +8,13 @@ from typing import Final
 # small enough that a new ask waits 20 ms for a pass under full load.
 ALLOCATIONS_PER_PASS: Final = 2_000
 
+# Steps of work (`index.work`) of one pass in all partitions (50 ms): searches take longer where nodes and asks differ.
+# Where they are alike a pass reaches ALLOCATIONS_PER_PASS first.
+STEPS_PER_PASS: Final = 9_000
+STEPS_PER_PLACEMENT: Final = 4
+STEPS_PER_CLOSED_ASK_CLASS: Final = 2
+STEPS_PER_LEAF: Final = 2
+
 # Node groups that a pass checks for reservations (10 ms); the rest waits for the next pass.
 # Demands without a node to reserve that one freed node wakes.
 RESERVATION_WORK_PER_PASS: Final = 20_000

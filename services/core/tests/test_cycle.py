@@ -16,6 +16,7 @@ from remuda_core.index.fit_tree import FitTree
 from remuda_core.index.lazy_ranking import Entry, LazyRanking
 from remuda_core.index.node_groups import Demand, NodeEntry, NodeGroup
 from remuda_core.index.nodes import NodeIndex
+from remuda_core.index.work import Work
 from remuda_core.rules.resource import items_of
 from remuda_core.settings import PartitionSettings, QueueSettings
 from remuda_core.state import Node, Partition, Queue
@@ -108,7 +109,7 @@ def test_a_fit_tree_with_few_bits_finds_what_looking_everywhere_finds(seed: int,
 def search_everywhere(seed: int, steps: int, most: int, width: int) -> None:
     """Comings, goings, hidings and new ranks, and needs."""
     random = Random(seed)
-    order: FitTree[Item] = FitTree(width)
+    order: FitTree[Item] = FitTree(width, Work())
     items = [Item((0.5, -n), tuple(random.randint(-1, most) for _ in range(width))) for n in range(steps // 3)]
     for _ in order.fill([(item.wanted, item) for item in sorted(items, key=lambda item: item.wanted)]):
         pass
@@ -235,7 +236,7 @@ class Park:
         self.partition = Partition("default", settings, queue, {"root": queue})
         for node_id, capacity in nodes:
             self.partition.nodes[node_id] = Node(node_id, {}, capacity, {})
-        self.index = NodeIndex(self.partition, {"memory": 0, "vcore": 1})
+        self.index = NodeIndex(self.partition, {"memory": 0, "vcore": 1}, Work())
         for node in self.partition.nodes.values():
             self.index.place(node)
         self.sign = -1.0 if node_sort == "binpacking" else 1.0

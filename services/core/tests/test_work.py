@@ -20,6 +20,7 @@ from remuda_core.commands import (
     UpdateNode,
 )
 from remuda_core.core import Core
+from remuda_core.cycle import schedule
 from remuda_core.decide import allocation
 from remuda_core.explain import constraints as explain
 from remuda_core.facts import Allocated, Ask, AskReleased, AskWaiting, NodeRejected
@@ -169,3 +170,33 @@ def test_an_rm_has_so_many_allocations_and_the_rest_waits_explained(monkeypatch:
     core.handle(ReleaseAllocation(PARTITION, "app-0", one.uuid), 11_000)
     assert sum(isinstance(fact, Allocated) for fact in core.handle(Schedule(100), 11_000)) == 1
     check(core.state, core.index)
+
+
+def many_shapes(steps: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, str]], int]:
+    """Which ask is placed on which node, one after the other, and in how many passes."""
+    monkeypatch.setattr(schedule, "STEPS_PER_PASS", steps)
+    core = Core("rm-1")
+    core.handle(Register("rm-1", built_in()), 1_000)
+    for n in range(30):
+        core.handle(UpdateNode(PARTITION, f"n{n}", "CREATE", capacity={"vcore": 10 + n % 7, "memory": 90 - n}), 1_000)
+    for n in range(20):
+        core.handle(SubmitApplication(PARTITION, f"app-{n}", "", "u", tags={"namespace": f"q{n % 5}"}), 1_000)
+        for m in range(10):
+            ask = Ask(PARTITION, f"app-{n}", f"key-{m}", {"vcore": 1 + (n * m) % 6, "memory": 3 + (n + m) % 11}, 2)
+            core.handle(SubmitAsk(ask), 1_000)
+    placed, passes = list[tuple[str, str]](), 0
+    core.index.unfinished = True
+    while core.index.unfinished:
+        facts = core.handle(Schedule(10_000), 1_000)
+        check(core.state, core.index)
+        placed += [(fact.allocation_key, fact.node_id) for fact in facts if isinstance(fact, Allocated)]
+        passes += 1
+    return placed, passes
+
+
+def test_a_pass_that_has_done_its_work_ends_and_the_next_one_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once, passes = many_shapes(10**9, monkeypatch)
+    assert passes == 1 and len(at_once) > 50
+    in_pieces, passes = many_shapes(200, monkeypatch)
+    assert in_pieces == at_once
+    assert passes > 5

@@ -23,7 +23,7 @@ from ..commands import Schedule
 from ..facts import Fact
 from ..index.index import Index
 from ..index.partition import PartitionIndex
-from ..limits import QUESTIONS_OPEN
+from ..limits import QUESTIONS_OPEN, STEPS_PER_PASS, STEPS_PER_PLACEMENT
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
@@ -39,24 +39,29 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
     `command.limit`: how many asks may be placed in all partitions together. The partitions share it evenly, and what
     one of them does not need goes to the others. Each may place at least one, so that none waits for the backlog of
     another."""
+    index.unfinished = False
     if state.rm_state != RUNNING:
         return
     partitions = list(state.partitions.values())
     for partition in partitions:
-        index.of(state, partition).begin_pass(now_ms, state.reservation_delay_ms)
+        steps = STEPS_PER_PASS // len(partitions)
+        index.of(state, partition).begin_pass(now_ms, state.reservation_delay_ms, steps)
     budget, unused = min(command.limit, state.room), dict[str, int]()
     busy = scheduled = partitions if budget > 0 else []
     while busy:
         share, still_busy = max(1, budget // len(busy)), []
         for partition in busy:
-            limit = min(share, questions_left(state, partition))
-            placed = yield from place_asks(state, partition, index.of(state, partition), limit, now_ms)
+            one, limit = index.of(state, partition), min(share, questions_left(state, partition))
+            placed = yield from place_asks(state, partition, one, limit, now_ms)
             budget -= placed
+            if one.work.over:
+                continue
             if placed < limit:
                 unused[partition.name] = limit - placed
             elif limit == share:
                 still_busy.append(partition)
         busy = still_busy[: max(0, budget)]
+    index.unfinished = any(index.of(state, partition).work.over for partition in scheduled)
     for partition in scheduled:
         one = index.of(state, partition)
         if one.preemptors is not None:
@@ -100,13 +105,15 @@ def place_pending(
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
     counts as one."""
     place, placed = placing(state), 0
-    while placed < limit:
+    work = index.work
+    while placed < limit and not work.over:
         if index.gangs_to_serve:
             placed += yield from replace(state, index, limit - placed, now_ms)
             continue
         ask_class = index.next_ask_class()
         if ask_class is None:
             break
+        work.left -= STEPS_PER_PLACEMENT
         pending, demand = ask_class.first(), ask_class.demand
         node = index.nodes.best(demand) if demand.open or index.freed_nodes.nodes else None
         if node is not None:

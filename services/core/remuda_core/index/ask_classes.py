@@ -61,6 +61,7 @@ class AskClass:
     __slots__ = (
         "admission",
         "aged",
+        "aging_since_ms",
         "demand",
         "dirty",
         "leaf",
@@ -89,6 +90,7 @@ class AskClass:
         # The time of its oldest ask, as far as it is known, and whether that ask is old enough to reserve a node.
         self.since_ms: float = float("inf")
         self.aged = False
+        self.aging_since_ms: int | None = None  # where it stands among those that wait to be old enough
         self.rank: Rank | None = None
         self.room: Vector = demand.negated if self.open else HIDDEN
 

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from ..limits import NEEDS_KEPT
 from .fit_list import HIDDEN, Rank, T, Vector, covers
 from .needs import Needs
+from .work import Work
 
 C = TypeVar("C")
 MOST_CHILDREN = 32
@@ -69,14 +70,15 @@ Path = list[tuple[_Branch, int]]
 
 
 class FitTree(Generic[T]):
-    __slots__ = ("_bits", "_found", "_misled", "_root", "needs", "size", "steps")
+    __slots__ = ("_bits", "_found", "_misled", "_root", "_work", "needs", "size")
 
-    def __init__(self, width: int) -> None:
-        """`width`: length of the vectors."""
+    def __init__(self, width: int, work: Work) -> None:
+        """`width`: length of the vectors. `work`: of which searches take a step for each branch and each item that
+        they look into."""
         self.needs = Needs(width)
         self._bits: dict[Vector, int] = {}  # of needs that were searched for
         self.size = 0
-        self.steps = 0  # how many branches and items searches have looked into
+        self._work = work
         self._misled = 0  # by how many items since bits were given to other needs
         self._root = _Branch(True, [], [], [])
         self._found: tuple[Path, _Branch, int] = ([], self._root, 0)
@@ -147,9 +149,10 @@ class FitTree(Generic[T]):
         bits = self._bits.get(need)
         if bits is None or self._misled > WORTH_RENEWING * (self.size + NEEDS_KEPT):
             bits = self._describe(need)
+        work = self._work
         path, branch, at, whole_from = self._from(start) if start else ([], self._root, 0, 0)
         while True:
-            self.steps += 1
+            work.left -= 1
             covered = branch.covered
             for place in range(at, len(covered)):
                 if covered[place] & bits == bits:

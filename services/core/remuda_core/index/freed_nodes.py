@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ..limits import FREED_NODES
+from ..limits import FREED_NODES, STEPS_PER_LEAF
 from ..state import Node, PendingAsk
 from .ask_classes import AskClass
 from .fit_list import Rank, Vector, covers
 from .leaf_order import LeafOrder
 from .node_groups import Demand
 from .nodes import NodeIndex
+from .work import Work
 
 
 class Index(Protocol):
@@ -25,6 +26,8 @@ class Index(Protocol):
 
     @property
     def nodes(self) -> NodeIndex: ...
+    @property
+    def work(self) -> Work: ...
     @property
     def leaves(self) -> Mapping[LeafOrder, None]: ...
     def ask_rank(self, ask: PendingAsk) -> Rank: ...
@@ -55,6 +58,7 @@ class FreedNodes:
             if group is None or not self._index.closed_that_fit(group.available, 1):
                 del self.nodes[node]
                 continue
+            self._index.work.left -= STEPS_PER_LEAF * len(self._index.leaves)
             for leaf in self._index.leaves:
                 ask_class = leaf.first_closed(group.available)
                 if ask_class is not None:

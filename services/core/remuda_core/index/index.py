@@ -29,6 +29,7 @@ class Index:
         self.partitions: dict[str, PartitionIndex] = {}
         # For how many new names of resources the next index of a partition has places, where one had too few.
         self._spare: dict[str, int] = {}
+        self.unfinished = False  # the last pass ended before it had looked at all asks
 
     def of(self, state: State, partition: Partition) -> PartitionIndex:
         """Built if there is none."""

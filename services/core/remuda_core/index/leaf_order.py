@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from operator import neg
 from typing import Any, Protocol
 
-from ..limits import LEFTOVERS
+from ..limits import LEFTOVERS, STEPS_PER_CLOSED_ASK_CLASS
 from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import raw_shares, share_list, weight
 from ..state import Application, PendingAsk, Queue, Tracker
@@ -132,9 +132,11 @@ class LeafOrder(QueueOrder):
         return self._first_open(negated_headroom, lambda: self.order.first(negated_headroom))
 
     def _first_open(self, negated_headroom: Vector, search: Callable[[], AskClass | None]) -> AskClass | None:
-        while (ask_class := search()) is not None:
+        work = self.index.work
+        while not work.over and (ask_class := search()) is not None:
             if not ask_class.demand.schedulable:
                 ask_class.close()
+                work.left -= STEPS_PER_CLOSED_ASK_CLASS
             elif not ask_class.limited or self._passes(ask_class):
                 self.found, self.found_under = ask_class, negated_headroom
                 return ask_class

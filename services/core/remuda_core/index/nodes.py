@@ -21,13 +21,14 @@ from .fit_list import Rank, Vector, covers
 from .fit_tree import FitTree
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .scores import score_of
+from .work import Work
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
 
 
 class NodeIndex:
-    def __init__(self, partition: Partition, names: dict[str, int], spare: int = 0) -> None:
+    def __init__(self, partition: Partition, names: dict[str, int], work: Work, spare: int = 0) -> None:
         """Empty. `names`: place of each resource in vectors, which have so many `spare` places behind these."""
         self._nodes = partition.nodes
         self._entries: dict[str, NodeEntry] = {}
@@ -41,7 +42,7 @@ class NodeIndex:
         self._groups: dict[tuple[Vector, Vector], NodeGroup] = {}
         self._numbers = 0
         self._remembered = 0  # from a group to another
-        self._order: FitTree[NodeGroup] = FitTree(self.width)
+        self._order: FitTree[NodeGroup] = FitTree(self.width, work)
         self._filled_ever = 1  # how often a group was filled, or got another first node
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:

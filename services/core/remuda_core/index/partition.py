@@ -32,6 +32,7 @@ from .preemptors import Preemptors
 from .queue_order import UNLIMITED, ParentOrder
 from .reservations import Reservations
 from .reserving_demands import ReservingDemands
+from .work import Work
 
 
 class PartitionIndex:
@@ -52,7 +53,8 @@ class PartitionIndex:
         self.running_slots: dict[Application, tuple[Queue | Tracker, ...]] = {}
         self.preempting: dict[PendingAsk, bool] = {}
         self.names = {name: place for place, name in enumerate(names)}
-        self.nodes = NodeIndex(partition, self.names, spare)
+        self.work = Work()  # of a pass
+        self.nodes = NodeIndex(partition, self.names, self.work, spare)
         # So many places for new names the next index is to have, should one not find a place here.
         self.spare = spare
         self.demands = Demands(self.nodes, self.names, partition.total)
@@ -90,8 +92,9 @@ class PartitionIndex:
 
     # What the cycle asks
 
-    def begin_pass(self, now_ms: int, delay_ms: int) -> None:
-        """`delay_ms`: age at which an ask may reserve a node."""
+    def begin_pass(self, now_ms: int, delay_ms: int, steps: int) -> None:
+        """`delay_ms`: age at which an ask may reserve a node. `steps`: how much work the pass may do here."""
+        self.work.left = steps
         self.reservations.begin_pass()
         self.bound.begin_pass(now_ms)
         if self.preemptors is not None:
@@ -99,13 +102,14 @@ class PartitionIndex:
         self.reserving.begin_pass(now_ms, delay_ms)
 
     def next_ask_class(self) -> AskClass | None:
-        """Whose first ask is next, of those that fit under every maximum and that some node may fit."""
+        """Whose first ask is next, of those that fit under every maximum and that some node may fit. None also where
+        the work of the pass is over."""
         if not self.demands.schedulable_ask_classes and not self.freed_nodes.nodes:
             return None
         if self.shares_are_stale:
             self.measure()
         found = self.root.first(None)
-        return self._next_beside_freed_nodes(found) if self.freed_nodes.nodes else found
+        return self._next_beside_freed_nodes(found) if self.freed_nodes.nodes and not self.work.over else found
 
     def _next_beside_freed_nodes(self, found: AskClass | None) -> AskClass | None:
         if found is None and (found := self.freed_nodes.next_ask_class()) is not None:
@@ -286,7 +290,7 @@ class PartitionIndex:
         demand.closed_ask_classes.pop(ask_class, None)
         demand.aged -= ask_class.aged
         self.demands.uncount_ask_class(demand)
-        self.reserving.tidy()
+        self.reserving.age_no_more(ask_class)
         if not demand.aged:
             self.demands.end_reserving(demand)
         self.forget_if_unused(demand)

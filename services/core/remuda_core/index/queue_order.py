@@ -20,6 +20,7 @@ from .ask_classes import AskClass
 from .fit_list import Rank, Vector
 from .lazy_ranking import Entry, LazyRanking
 from .reservations import Reservations
+from .work import Work
 
 # More than any sum of amounts, and yet less than FitList's infinities.
 UNLIMITED = 2.0**200
@@ -41,6 +42,8 @@ class QueueIndex(Protocol):
     @property
     def reservations(self) -> Reservations: ...
     def order_of(self, queue: Queue) -> QueueOrder | None: ...
+    @property
+    def work(self) -> Work: ...
     def anything_fits(self, negated_headroom: Vector) -> bool: ...
 
 
@@ -248,6 +251,8 @@ class ParentOrder(QueueOrder):
             found = child.first(inner)
             if found is not None:
                 return found
+            if self.index.work.over:
+                return None
             ranking.leave(child)
             if inner is not None:
                 child.park()

@@ -27,9 +27,9 @@ class ReservingDemands:
         self._nodes = nodes
         self._demands = demands
         self._now_ms = self._delay_ms = 0
-        # Ask classes that are not old enough: a heap of (time of the first ask in ms, number, ask class).
-        self._aging: list[tuple[int, int, AskClass]] = []
-        self._number = 0
+        # Ask classes that are not old enough, by the time of their first ask in ms; and a heap of these times.
+        self._aging: dict[int, dict[AskClass, None]] = {}
+        self._times_ms: list[int] = []
         # Closed demands that may not reserve: no node is large enough and free of reservations; the partition as a
         # whole has too little left; the pass had done the work it may do.
         self._without_node: dict[Demand, None] = {}
@@ -40,10 +40,11 @@ class ReservingDemands:
     def begin_pass(self, now_ms: int, delay_ms: int) -> None:
         """`delay_ms`: age at which an ask may reserve a node."""
         self._now_ms, self._delay_ms, self._work_left = now_ms, delay_ms, RESERVATION_WORK_PER_PASS
-        while self._aging and self._aging[0][0] + delay_ms <= now_ms:
-            ask_class = heappop(self._aging)[-1]
-            if ask_class.ranking.members:
-                self._has_aged(ask_class)
+        while self._times_ms and self._times_ms[0] + delay_ms <= now_ms:
+            for ask_class in self._aging.pop(heappop(self._times_ms), ()):
+                ask_class.aging_since_ms = None
+                if ask_class.ranking.members:
+                    self._has_aged(ask_class)
         deferred, self._deferred = self._deferred, {}
         for demand in deferred:
             self.start_reserving(demand)
@@ -68,20 +69,30 @@ class ReservingDemands:
             self._wait(ask_class, ask)
 
     def _wait(self, ask_class: AskClass, ask: PendingAsk) -> None:
-        self._number += 1
-        heappush(self._aging, (ask.at_ms, self._number, ask_class))
-        self.tidy()
-
-    def tidy(self) -> None:
-        """Keep the earliest entry of each ask class where entries are many: if the first ask is too young then, the
-        ask class waits again."""
-        if len(self._aging) <= 2 * self._demands.ask_classes + LEFTOVERS:
+        """Nothing if the ask class is looked at earlier: if its first ask is too young then, it waits again."""
+        since_ms, at_ms = ask_class.aging_since_ms, ask.at_ms
+        if since_ms is not None and since_ms <= at_ms:
             return
-        earliest = {
-            ask_class: (at_ms, number, ask_class) for at_ms, number, ask_class in sorted(self._aging, reverse=True)
-        }
-        self._aging = [entry for ask_class, entry in earliest.items() if ask_class.ranking.members]
-        heapify(self._aging)
+        self.age_no_more(ask_class)
+        ask_class.aging_since_ms = at_ms
+        if at_ms not in self._aging:
+            self._aging[at_ms] = {}
+            heappush(self._times_ms, at_ms)
+        self._aging[at_ms][ask_class] = None
+
+    def age_no_more(self, ask_class: AskClass) -> None:
+        """Nothing if the ask class does not wait for its first ask to be old enough."""
+        since_ms = ask_class.aging_since_ms
+        if since_ms is None:
+            return
+        ask_class.aging_since_ms = None
+        others = self._aging[since_ms]
+        del others[ask_class]
+        if not others:
+            del self._aging[since_ms]
+            if len(self._times_ms) > 2 * len(self._aging) + LEFTOVERS:
+                self._times_ms = list(self._aging)
+                heapify(self._times_ms)
 
     def _has_aged(self, ask_class: AskClass) -> None:
         if not ask_class.aged:

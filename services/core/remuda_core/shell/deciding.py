@@ -76,7 +76,7 @@ class Deciding:
             self._next_clean_ms = None
             await deciding.own(commands.CleanQueues())
         facts = await deciding.own(commands.Schedule(limits.ALLOCATIONS_PER_PASS), deciding.trace)
-        self.more_to_schedule = facts >= limits.ALLOCATIONS_PER_PASS
+        self.more_to_schedule = facts >= limits.ALLOCATIONS_PER_PASS or self._core.index.unfinished
         if deciding.facts and self._next_clean_ms is None:
             self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
         state = self._core.state

@@ -1,0 +1,21 @@
+"""What a pass may still do in a partition, in steps.
+
+A step is a node group or a branch that a node search looks into, a leaf queue that is searched for the asks of a freed
+node, and so on: each takes some microseconds. What takes more counts for several. The core has no clock, so a pass is
+bounded by these counts; it ends between two placements, and the next pass continues there.
+"""
+
+from __future__ import annotations
+
+from ..limits import STEPS_PER_PASS
+
+
+class Work:
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = STEPS_PER_PASS
+
+    @property
+    def over(self) -> bool:
+        return self.left <= 0
