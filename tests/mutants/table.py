@@ -1,4 +1,4 @@
-"""README.md: which rules are broken, and who notices each."""
+"""README.md: the mutants, and the test that kills each."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ UNBROKEN: Final = "unbroken"
 HEAD: Final = """\
 # Mutants
 
-Each is a rule of scheduling, broken on purpose: `mutants.py` has the text of the code and what stands in its place.
-`make mutants` puts one after the other into the code (nothing is written to disk), plays the golden scenarios, those of
-the rule's section of [the semantics](../../docs/semantics.md) first, and then tests the laws, until one notices. A
-mutant that nobody notices survives: what should have noticed it cannot fail. A new rule comes with its mutants, and
-each is to be noticed by a golden scenario.
+A mutant is a rule of scheduling that is broken on purpose: `mutants.py` has the text of the code and its replacement.
+`make mutants` applies one mutant after the other in memory, and runs tests until one fails: first the golden scenarios,
+those of the rule's section of [the semantics](../../docs/semantics.md) before the others, then the laws. A mutant with
+which no test fails survives: the rule is not tested. A new rule comes with its mutants, and a golden scenario has to
+kill each.
 
 ```
 make mutants                       all of them; SAMPLE=12 some, ONLY=fence those with this in their name
 make mutants ARGS=--write          and writes this table
-make mutants ARGS='--tell NAME'    what the scenario that notices shows
+make mutants ARGS='--tell NAME'    what the scenario that kills it shows
 ```
 
-| mutant | the rule that is broken | who notices it first |
+| mutant | the rule that is broken | the test that kills it |
 |---|---|---|
 """
 
 
 class Fate(NamedTuple):
-    """Who noticed; both empty: nobody did."""
+    """The test that failed; both empty: none did."""
 
     by: str
     test: str
