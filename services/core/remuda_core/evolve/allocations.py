@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from .. import facts, timeouts
-from ..limits import NAMES_KEPT
-from ..rules.resource import forget_zeros
 from ..state import (
     Allocation,
     Partition,
     PendingAsk,
     State,
 )
-from .booking import allocation_comes, book_allocated, book_preempting
-from .pending import book_pending_sum, prioritise
+from .booking import allocation_comes, book_allocated, book_pending_as_allocated, book_preempting
+from .pending import prioritise
 from .preemption import allocated_by_preemption
 from .questions import replacement_question_over
 from .refusals import forget_if_served, refusals_over
 from .task_groups import placeholder_comes, placeholder_goes
-from .tracking import book, count_claims, count_running
+from .tracking import count_claims, count_running
 
 
 def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
@@ -32,37 +30,16 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
     pending.pending -= 1
     pending.free -= 1
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
-    uuid, queue = fact.uuid, application.queue
-    partition.allocations[uuid] = application.allocations[uuid] = node.allocations[uuid] = allocation
-    if application.by_key is not None:
-        application.by_key.setdefault(fact.allocation_key, {})[uuid] = allocation
-    asked, ancestors_usage = queue.asked, queue.ancestors_usage
-    held, on_node = application.allocated, node.allocated
+    book_pending_as_allocated(partition, allocation)
     if fact.placeholder:
-        held = application.allocated_placeholder
         application.task_groups[fact.task_group].coming -= 1
         placeholder_comes(state, partition, allocation)
-    for name, amount in fact.resource.items():
-        asked[name] -= amount
-        held[name] += amount
-        on_node[name] += amount
-        for queue_allocated in ancestors_usage:
-            queue_allocated[name] += amount
-    if len(asked) > NAMES_KEPT:
-        forget_zeros(asked, fact.resource)
-    if application.pending_sum is not None:
-        book_pending_sum(application.pending_sum, fact.resource, -1)
-    if application.trackers:
-        book(application, fact.resource, 1)
     if not pending.pending:
         if not pending.asked:
             del application.asks[fact.allocation_key]
             if partition.refused:
                 refusals_over(state, partition, pending)
-        if fact.priority == application.priority and application.foremost > 1:  # prioritise(), without the call
-            application.foremost -= 1
-        else:
-            prioritise(application, fact.priority, -1)
+        prioritise(application, fact.priority, -1)
     if pending.preemption is not None:
         allocated_by_preemption(state, partition, pending, allocation)
     if fact.execution_timeout_ms > 0:

@@ -120,7 +120,7 @@ class NodeIndex:
         group, node = entry.group, entry.node
         if group is None:
             return
-        if len(node.allocations) >= node.most_allocations:  # node.full, without the call
+        if node.full:
             self._move(entry, None)
             return
         after = group.next_groups.get(demand)
@@ -135,18 +135,13 @@ class NodeIndex:
                 self._remembered += 1
                 if self._remembered > 8 * len(self._nodes) + NEXT_GROUPS_KEPT:
                     self._forget_next_groups()
-        group.size -= 1  # move(), without the call
-        if not group.size:
-            group.hide()
-        entry.group = after
-        if after.add(entry):
-            up_to_date = demand.changes_seen == self._filled_ever
-            self._begun(after, entry)
-            if up_to_date:
-                demand.changes_seen = self._filled_ever
-                demand.joined(after)
+        up_to_date = demand.changes_seen == self._filled_ever
+        if self._move(entry, after) and up_to_date:
+            demand.changes_seen = self._filled_ever
+            demand.joined(after)
 
-    def _move(self, entry: NodeEntry, group: NodeGroup | None) -> None:
+    def _move(self, entry: NodeEntry, group: NodeGroup | None) -> bool:
+        """Put the node into the group (None: into none). Returns whether it is the group's first node now."""
         left = entry.group
         if left is not None:
             left.size -= 1
@@ -155,6 +150,8 @@ class NodeIndex:
         entry.group = group
         if group is not None and group.add(entry):
             self._begun(group, entry)
+            return True
+        return False
 
     def _begun(self, group: NodeGroup, node: NodeEntry) -> None:
         """The group has another first node."""
