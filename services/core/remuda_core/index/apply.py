@@ -1,8 +1,8 @@
 """What each fact changes in the index of its partition, once it has been written into the state.
 
-A function is given the fact, and what `evolve` returned for it: what the fact has taken out of the state, or has
-changed without naming it. It returns True if nearly all of the index would change: then it is thrown away, to be built
-anew. Facts that are not in the table change nothing here.
+Each function gets the fact, and what `evolve` returned for it: objects that the fact removed from the state, or changed
+without naming them. It returns True if nearly all of the index would change: then the index is dropped, and built again
+when it is next needed. Facts that are not in the table BY_FACT change nothing here.
 """
 
 from __future__ import annotations

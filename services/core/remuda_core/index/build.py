@@ -80,7 +80,7 @@ def _queues(index: PartitionIndex) -> Iterator[None]:
 
 
 def fill(index: PartitionIndex, applications: Iterable[Application]) -> None:
-    """Add applications with what they ask for. It stands in no line, or in one that is gone."""
+    """Add applications with their asks, which are in no line, or in one that was dropped."""
     deque(_fill(index, applications), maxlen=0)
 
 
@@ -104,7 +104,7 @@ def _fill(index: PartitionIndex, applications: Iterable[Application]) -> Iterato
 
 
 def empty(index: PartitionIndex, leaf: LeafOrder) -> None:
-    """Nothing stands in its ask classes any more; it is about to be replaced."""
+    """Remove all asks of a leaf queue whose order is about to be replaced."""
     ask_classes, leaf.ask_classes = leaf.ask_classes, {}
     for lines in leaf.lines.values():
         for line in lines.values():

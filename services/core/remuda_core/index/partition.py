@@ -36,50 +36,52 @@ from .work import Work
 
 
 class PartitionIndex:
+    """The index of one partition. `build` makes one."""
+
     def __init__(self, partition: Partition, timing: Timing, names: Iterable[str], spare: int) -> None:
         """Empty but for root: `build` adds nodes, queues and asks. `names`: every resource that a node has, the places
         of a vector in this order. An ask for anything else fits no node, and of anything else nothing is used."""
         self.partition = partition
-        # What it was built for. When these change, it is built anew.
+        # What the index was built for. It is built anew when these change.
         self.timing, self.settings, self.raw_shares = timing, partition.settings, partition.yunikorn_1_4
-        # The place of each queue that takes part; where each ask stands that is to be allocated; which demand asks have
-        # for which nodes are reserved; and what of an application waits for places of placeholders.
+        # The order of each queue; the line of each ask with free repeats; the demand of each ask with reservations; the
+        # gang of each application whose real asks wait for placeholders.
         self.orders: dict[Queue, ParentOrder | LeafOrder] = {}
         self.lines: dict[PendingAsk, ApplicationAsks | Awaiting] = {}
         self.demand_of_reserved: dict[PendingAsk, Demand] = {}
         self.gangs: dict[Application, Gang] = {}
-        # The limits in which an application counts as running, for those that have any; and asks for which a preemption
-        # is under way, and whether their place is kept.
+        # The limits in which an application counts as running; and the asks for which preemption is under way, and
+        # whether their place under quotas is held.
         self.running_slots: dict[Application, tuple[Queue | Tracker, ...]] = {}
         self.preempting: dict[PendingAsk, bool] = {}
         self.names = {name: place for place, name in enumerate(names)}
         self.work = Work()  # of a pass
         self.nodes = NodeIndex(partition, self.names, self.work, spare)
-        # So many places for new names the next index is to have, should one not find a place here.
+        # How many places for new names the next index gets, if a name finds no place in this one.
         self.spare = spare
         self.demands = Demands(self.nodes, self.names, partition.total)
-        # The negated headroom of a queue under no maximum.
+        # The negated headroom where no maximum applies.
         self.no_limits: Vector = (-UNLIMITED,) * self.nodes.width
-        # Ask classes, and reserved nodes, that wait for room or a slot, by what has none.
+        # Ask classes and reserved nodes that are blocked by a limit.
         self.parked: BlockedBy[AskClass] = BlockedBy()
         self.stalled: BlockedBy[Node] = BlockedBy()
         self.freed_nodes = FreedNodes(self)
-        self.leaves: dict[LeafOrder, None] = {}  # with ask classes
+        self.leaves: dict[LeafOrder, None] = {}  # those with ask classes
         self.reservations = Reservations(self)
         self.reserving = ReservingDemands(partition, self.nodes, self.demands)
-        # The partition's total has changed, and no share by it has been put right.
+        # The partition's total has changed since shares and weights were measured.
         self.shares_are_stale = False
-        # Lines whose waiting may have to be explained, the longest untold first.
+        # Asks of applications, in the order in which to explain why they wait: those not explained for longest first.
         self.unexplained: dict[ApplicationAsks, None] = {}
         self.preemptors = Preemptors(self) if partition.settings.preemption_enabled else None
         self.bound = BoundPreemptors(self)
-        # Gangs for which there was no place on any node, until one may have some.
+        # Ready gangs for which no node had a place, until a node changes.
         self.blocked: dict[Gang, None] = {}
         self.root = self.add_one_queue(partition.root, None)
         self.gangs_to_serve = self.root.gangs.members
 
     def add_queue(self, queue: Queue, above: ParentOrder | None) -> ParentOrder | LeafOrder:
-        """With all queues below it, and without asks."""
+        """Make the orders of the queue and of all queues below it, without asks."""
         order = self.add_one_queue(queue, above)
         if isinstance(order, ParentOrder):
             for child in queue.children.values():
@@ -93,7 +95,8 @@ class PartitionIndex:
     # What the cycle asks
 
     def begin_pass(self, now_ms: int, delay_ms: int, steps: int) -> None:
-        """`delay_ms`: age at which an ask may reserve a node. `steps`: how much work the pass may do here."""
+        """A pass begins. `delay_ms`: age at which an ask may reserve a node. `steps`: how much work the pass may do
+        here."""
         self.work.left = steps
         self.reservations.begin_pass()
         self.bound.begin_pass(now_ms)
@@ -102,8 +105,9 @@ class PartitionIndex:
         self.reserving.begin_pass(now_ms, delay_ms)
 
     def next_ask_class(self) -> AskClass | None:
-        """Whose first ask is next, of those that fit under every maximum and that some node may fit. None also where
-        the work of the pass is over."""
+        """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is
+        schedulable or fits a freed node. None if there is none, or if the pass has done its work. O(depth * log n),
+        amortised."""
         if not self.demands.schedulable_ask_classes and not self.freed_nodes.nodes:
             return None
         if self.shares_are_stale:
@@ -118,17 +122,17 @@ class PartitionIndex:
         return self.root.first(None)
 
     def next_gang(self) -> Gang | None:
-        """Whose turn it is to replace a placeholder."""
+        """The ready gang that is next, in the order of queues and applications."""
         self.measure()
         return gangs.first(self.root)
 
     def block(self, gang: Gang) -> None:
-        """No node has a place for it now."""
+        """Set the gang aside until a node changes: no ask of it finds a place."""
         self.blocked[gang] = None
         gangs.leave(gang)
 
     def best_node(self, ask: PendingAsk) -> Node | None:
-        """For one that stands in no ask class."""
+        """The best node for an ask that is in no ask class. O(log n)."""
         resource = ask.ask.resource
         items = items_of(resource)
         if any(name not in self.names for name, _ in items):
@@ -138,17 +142,17 @@ class PartitionIndex:
         )
 
     def next_to_explain(self, most: int) -> list[ApplicationAsks]:
-        """Those that were not looked at for longest; from now on they are the last."""
+        """The next asks of applications to explain, at most `most`. They move to the end of the order."""
         lines = list(islice(self.unexplained, most))
         for line in lines:
             del self.unexplained[line]
             self.unexplained[line] = None
         return lines
 
-    # Where things stand
+    # Entries
 
     def order_of(self, queue: Queue) -> ParentOrder | LeafOrder | None:
-        """None of a queue that stands below a leaf: it is draining and has no part in scheduling."""
+        """None if the queue is below a leaf: then it is draining and has no part in scheduling."""
         return self.orders.get(queue)
 
     def leaf_of(self, application: Application) -> LeafOrder:
@@ -157,16 +161,16 @@ class PartitionIndex:
         return leaf
 
     def gang_of(self, ask: PendingAsk) -> Gang | None:
-        """The gang in which it waits for the place of a placeholder; None if it does not."""
+        """The gang in which the ask waits for a placeholder; None if it does not."""
         gang = self.gangs.get(ask.application)
         return gang if gang is not None and gang.waits(ask) else None
 
     def awaits_place(self, ask: PendingAsk) -> bool:
-        """That of a placeholder: it preempts nothing. (It may preempt again when it waits for a node.)"""
+        """Whether the ask waits for a placeholder. Such an ask does not preempt."""
         return bool(self.gangs) and self.gang_of(ask) is not None
 
     def holds_back(self, application: Application) -> bool:
-        """It is another's turn to start in its queue."""
+        """Whether it is another application's turn to start in its queue."""
         return self.leaf_of(application).holds_back(application)
 
     def demand_of(self, ask: PendingAsk) -> Demand:
@@ -175,14 +179,16 @@ class PartitionIndex:
         return demand
 
     def find_demand(self, ask: PendingAsk) -> Demand | None:
-        """None: nothing of it is to be placed on a node, now that its last piece is, or waits for a placeholder's."""
+        """The demand of the ask. None if it has neither free repeats nor reservations, or if it waits for a
+        placeholder."""
         line = self.lines.get(ask)
         return line.ask_class.demand if type(line) is ApplicationAsks else self.demand_of_reserved.get(ask)
 
     # Ranks and shares
 
     def ask_rank(self, ask: PendingAsk) -> Rank:
-        """Depth first: the ranks of the queues from the top down, then of the application, then of the ask."""
+        """The rank of the ask among all asks: the ranks of its queues from root down, then of its application, then its
+        own. O(depth)."""
         application = ask.application
         orders = map(self.orders.get, reversed(application.queue.path_to_root))
         queues = [order.rank() for order in orders if order is not None]
@@ -190,28 +196,28 @@ class PartitionIndex:
 
     @property
     def scales(self) -> dict[str, int]:
-        """By which amounts are weighed against each other: of the partition's total."""
+        """By which amounts of different resources are compared: from the partition's total."""
         return self.demands.scales
 
     def weight_of(self, ask: PendingAsk) -> int:
-        """Of one repeat."""
+        """The weight of one repeat of the ask."""
         return weight(ask.ask.resource, self.scales)
 
     def total_changed(self) -> None:
-        """Nodes came, went or changed in size: every share is another. Put right once, before the next ask is looked
-        for."""
+        """Nodes were added, removed or resized, so every share changes. They are measured again before the next ask is
+        searched."""
         self.shares_are_stale = True
         self.reserving.total_gained_room()
 
     def measure(self) -> None:
-        """Put all shares right, if the partition's total has changed. O(queues + demands)."""
+        """Measure all shares and weights again, if the partition's total has changed. O(queues + demands)."""
         if self.shares_are_stale:
             self.shares_are_stale = False
             self.demands.measure(self.partition.total)
             self.root.total_changed()
 
     def knows(self, resource: Resource) -> bool:
-        """Whether all of a node's resources have a place in vectors; if not, the index has to be built anew."""
+        """Whether all of a node's resources have a place in vectors."""
         return self.names.keys() >= resource.keys()
 
     def learn(self, *resources: Resource) -> bool:
@@ -239,13 +245,13 @@ class PartitionIndex:
         return self.demands.any_fits(negated_headroom)
 
     def close(self, demand: Demand) -> None:
-        """No node fits it now. Its asks may still reserve nodes."""
+        """No node fits the demand now. Its asks may still reserve nodes."""
         self.demands.close(demand)
         if demand.aged:
             self.reserving.start_reserving(demand)
 
     def open(self, demand: Demand) -> None:
-        """Some node may fit it."""
+        """Some node may fit the demand."""
         self.reserving.wait_no_more(demand)
         self.demands.open(demand)
         if demand.reserved:
@@ -258,11 +264,11 @@ class PartitionIndex:
         return fitting(self.demands.closed_singly, room)
 
     def worth_opening(self) -> int:
-        """So many demands are opened sooner than every leaf is searched."""
+        """How many demands a freed node may open: to open so many costs less than to search every leaf queue."""
         return max(len(self.leaves), OPEN_AT_ONCE)
 
     def keep_for(self, demand: Demand, node: Node) -> None:
-        """The node is reserved for an ask of this demand, which freed nodes do not serve any more."""
+        """The node is reserved for an ask of this demand. From now on the demand opens whenever a node fits."""
         demand.reserved[node] = None
         if demand.closed_list is self.demands.closed:
             if self.freed_nodes.any_fits(demand):
@@ -271,11 +277,11 @@ class PartitionIndex:
                 self.demands.open_singly(demand)
 
     def reserve_again(self, demand: Demand) -> None:
-        """What kept its asks from reserving, or from preempting where they want to be, may be over."""
+        """What kept the demand from reserving nodes, or its asks from preempting, may be over."""
         self.reserving.start_reserving(demand)
 
     def reserved_node_changed(self, node: Node) -> None:
-        """The ask it is reserved for may preempt there by now."""
+        """The ask that the node is reserved for may be able to preempt there now."""
         self.bound.node_changed(node)
 
     def ask_class_opened(self, leaf: LeafOrder, ask_class: AskClass) -> None:
@@ -296,7 +302,7 @@ class PartitionIndex:
         self.forget_if_unused(demand)
 
     def forget_if_unused(self, demand: Demand) -> None:
-        """Nothing if an ask class or a reservation has it."""
+        """Remove the demand, unless an ask class or a reservation has it."""
         if not demand.ask_classes and not demand.reserved and self.demands.by_key.get(key_of(demand)) is demand:
             self.demands.remove(demand)
             self.reserving.remove(demand)
@@ -309,7 +315,7 @@ class PartitionIndex:
         self.reserving.look_again(ask_class)
 
     def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None:
-        """The limit has no room or slot for it now."""
+        """Close the ask class until the limit, which has no room or slot for it, has."""
         ask_class.wait_no_more()
         ask_class.open = False
         ask_class.room = HIDDEN

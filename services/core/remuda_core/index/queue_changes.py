@@ -1,9 +1,9 @@
-"""What a change of a queue's settings changes in the index: only what the change can affect is ranked or opened anew.
+"""What changes in the index when queues come, go or get other settings. Only what a setting can affect is updated.
 
-max, guaranteed     its headroom and what it is due, and what the queues below are due; who gave up under it looks again
-policies            a leaf queue is filled anew; children of a parent are ranked anew
-limits, gates       the applications below stand behind other limits
-kind                what becomes a leaf or a parent has no applications: its place is made anew
+max, guaranteed            the headroom and the due share of the queue, and the due shares of all queues below
+policies                   the asks of a leaf queue, or the ranks of a parent's children
+limits, max_applications   the limits that apply to the applications below
+kind (leaf or parent)      the order of the queue is made anew; a queue that changes its kind has no applications
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
 
 
 def add_queue(index: PartitionIndex, queue: Queue) -> None:
+    """The queue was added, without applications."""
     above = index.orders.get(queue.parent) if queue.parent is not None else None
     assert isinstance(above, ParentOrder), "queues stand below parents"
     index.add_queue(queue, above)
 
 
 def remove_queue(index: PartitionIndex, queue: Queue) -> None:
+    """The queue was removed, after its last application."""
     order = index.orders.pop(queue, None)
     if order is None or order.above is None:
         return
@@ -50,10 +52,10 @@ def remove_queue(index: PartitionIndex, queue: Queue) -> None:
 
 
 def queue_reordered(index: PartitionIndex, queue: Queue) -> None:
-    """Its applications count in the trackers of the new settings already."""
+    """The queue has other settings. Its applications count in the trackers of the new settings already."""
     order, now = index.order_of(queue), queue.settings
     if order is None:
-        return  # it stands below a leaf
+        return  # it is below a leaf, and has no part in scheduling
     was, order.settings = order.settings, now
     if isinstance(order, LeafOrder) != queue.leaf:
         order = _replace(index, queue, order)
@@ -69,7 +71,7 @@ def queue_reordered(index: PartitionIndex, queue: Queue) -> None:
         for leaf in _leaves(index, queue):
             add_preemptors_again(index, leaf)
     order.enter()
-    order.changed()  # alone in a ranking it is not ranked, but those above may not be alone
+    order.changed()  # an only child has no rank, but its parents may have siblings
 
 
 def _is_sorted_otherwise(was: QueueSettings, now: QueueSettings) -> bool:
@@ -78,7 +80,7 @@ def _is_sorted_otherwise(was: QueueSettings, now: QueueSettings) -> bool:
 
 
 def _claims_otherwise(was: QueueSettings, now: QueueSettings) -> bool:
-    """Other asks may preempt, at other times, or are like others."""
+    """Whether other asks may preempt, or at other times, or form other groups."""
     return (
         bool(was.guaranteed) != bool(now.guaranteed)
         or preemption_delay_ms(was.properties) != preemption_delay_ms(now.properties)
@@ -87,7 +89,7 @@ def _claims_otherwise(was: QueueSettings, now: QueueSettings) -> bool:
 
 
 def _orders(index: PartitionIndex, queue: Queue) -> Iterator[ParentOrder | LeafOrder]:
-    """Of the queue and those below it."""
+    """The orders of the queue and of all queues below it."""
     for below in queue.below():
         if (order := index.order_of(below)) is not None:
             yield order
@@ -132,7 +134,7 @@ def _sort_otherwise(index: PartitionIndex, queue: Queue, order: ParentOrder | Le
 
 
 def _replace(index: PartitionIndex, queue: Queue, old: ParentOrder | LeafOrder) -> ParentOrder | LeafOrder:
-    """Another place for the queue, and for all below it; everything in it is added anew."""
+    """Make the orders of the queue and of all queues below it anew, with all asks. O(applications + asks)."""
     above = old.above
     assert above is not None, "root is always a parent, and is not replaced"
     stalled = list(old.stalled)
@@ -149,7 +151,7 @@ def _replace(index: PartitionIndex, queue: Queue, old: ParentOrder | LeafOrder) 
 
 
 def _leave(index: PartitionIndex, order: ParentOrder | LeafOrder) -> None:
-    """Nothing above knows it any more."""
+    """Remove the order from the rankings of its parents."""
     del index.orders[order.queue]
     if order.above is not None:
         order.above.ranking.leave(order)
