@@ -190,7 +190,16 @@ PASS: Final = (
         ("weights_ignored", "10: the score is a weighted mean", "used += weight * (1.0 - available[place] / capacity[place])\n            total += weight", "used += 1.0 - available[place] / capacity[place]\n            total += 1.0"),
     ),
     *_of(
+        "index.nodes",
+        ("full_node_takes_more_in_a_pass", "10: a node takes only so many allocations", "if len(node.allocations) >= node.most_allocations:", "if False:"),
+    ),
+    *_of(
+        "decide.allocation",
+        ("full_node_takes_what_is_reported", "10: a node takes only so many allocations, reported ones included", "    if node is not None and node.full:", "    if False:"),
+    ),
+    *_of(
         "state.application",
+        ("full_node_is_served", "10: a node takes only so many allocations", "return self.reservation is None and self.schedulable and not self.full", "return self.reservation is None and self.schedulable"),
         ("not_ready_takes", "10: nothing new on a node that is not ready", 'self.attributes.get("ready", "true").lower() != "false"', "True"),
         ("not_ready_takes_bound_asks", "10: nothing new on a node that is not ready, whether bound to it or not", "        return self.ready and (bound_to == self.id or", "        return (bound_to == self.id or"),
         ("draining_takes_no_bound_asks", "10: a draining node takes asks that are bound to it", "        return self.ready and (bound_to == self.id or (not self.draining and not bound_to))", '        return self.schedulable and bound_to in ("", self.id)'),
