@@ -322,7 +322,7 @@ NODE_SCORE = (
         "remuda_core.index.scores:SCORES",
         "add the name, and a function of a node's capacity, its available amounts and the weights. The lowest score is best",
     ),
-    Hop("tests.property.oracle:score", "compute the same score slowly; the storms compare the two"),
+    Hop("tests.property.node_oracle:score", "compute the same score slowly; the storms compare the two"),
     Hop("tests.property.storm:Storm", "let storms draw the new policy, where they draw `fair` or `binpacking`"),
     Hop("docs/semantics.md", "section 10: define which node is best"),
     Hop("docs/configuration.md", "add the name to the values of `nodesortpolicy.type`"),

@@ -16,7 +16,7 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue
 
-from . import bounds
+from .node_oracle import has_room, is_full, score
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -328,12 +328,6 @@ def candidates(partition: Partition, ask: PendingAsk) -> list[Node]:
     return [node for node in nodes if takes(node, ask) and node.reservation is None and not is_full(partition, node)]
 
 
-def is_full(partition: Partition, node: Node) -> bool:
-    """It has as many allocations as one node may have, with those that are to come."""
-    asked = sum(question.node is node for question in partition.questions.values())
-    return len(node.allocations) + len(node.arriving) + asked >= bounds.most_on_a_node()
-
-
 def takes(node: Node, ask: PendingAsk) -> bool:
     """A node that is not ready takes nothing, a draining one only asks that are bound to it."""
     ready = node.attributes.get("ready", "true").lower() != "false"
@@ -389,21 +383,3 @@ def closest(partition: Partition, ask: PendingAsk) -> set[str]:
             ) + sum(1 for name, have in available.items() if have < 0 and not need.get(name))
     least = min(lacking.values(), default=0.0)
     return {node_id for node_id, lack in lacking.items() if lack <= least + CLOSE}
-
-
-def has_room(node: Node, need: Resource) -> bool:
-    available = node.available()
-    return all(need.get(name, 0) <= available.get(name, 0) for name in {*need, *available})
-
-
-def score(partition: Partition, node: Node) -> float:
-    """Weighted mean of the used shares, best is least."""
-    used = total = 0.0
-    available = node.available()
-    for name, how_much in partition.settings.resource_weights.items():
-        capacity = node.capacity.get(name, 0)
-        if capacity:
-            used += how_much * (capacity - available[name]) / capacity
-            total += how_much
-    mean = used / total if total else 0.0
-    return -mean if partition.settings.node_sort == "binpacking" else mean

@@ -1,0 +1,32 @@
+"""The part of the oracle that is about single nodes: their room and their score (semantics section 10)."""
+
+from __future__ import annotations
+
+from remuda_core.rules.resource import Resource
+from remuda_core.state import Node, Partition
+
+from . import bounds
+
+
+def has_room(node: Node, need: Resource) -> bool:
+    available = node.available()
+    return all(need.get(name, 0) <= available.get(name, 0) for name in {*need, *available})
+
+
+def is_full(partition: Partition, node: Node) -> bool:
+    """It has as many allocations as one node may have, with those that are to come."""
+    asked = sum(question.node is node for question in partition.questions.values())
+    return len(node.allocations) + len(node.arriving) + asked >= bounds.most_on_a_node()
+
+
+def score(partition: Partition, node: Node) -> float:
+    """Weighted mean of the used shares, best is least."""
+    used = total = 0.0
+    available = node.available()
+    for name, how_much in partition.settings.resource_weights.items():
+        capacity = node.capacity.get(name, 0)
+        if capacity:
+            used += how_much * (capacity - available[name]) / capacity
+            total += how_much
+    mean = used / total if total else 0.0
+    return -mean if partition.settings.node_sort == "binpacking" else mean
