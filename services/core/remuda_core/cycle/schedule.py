@@ -12,7 +12,8 @@
 3. Preemption, for asks that still wait and whose queues guarantee them what they need.
 
 A pass yields facts. The caller writes each fact into state and index before the pass continues, so every line here sees
-all earlier decisions. Asks that cannot be placed are set aside in the index and cost nothing until that may change.
+all earlier decisions. Asks that cannot be placed are set aside in the index and cost nothing until that may change. A
+pass is bounded in what it places and in what it looks at.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
 
     `command.limit`: how many asks may be placed in all partitions together. The partitions share it evenly, and what
     one of them does not need goes to the others. Each may place at least one, so that none waits for the backlog of
-    another."""
+    another. A partition whose work in this pass is over (STEPS_PER_PASS) places no more; `index.unfinished` says that
+    the next pass has to go on there."""
     index.unfinished = False
     if state.rm_state != RUNNING:
         return
     partitions = list(state.partitions.values())
     for partition in partitions:
-        steps = STEPS_PER_PASS // len(partitions)
-        index.of(state, partition).begin_pass(now_ms, state.reservation_delay_ms, steps)
+        work = STEPS_PER_PASS // len(partitions)
+        index.of(state, partition).begin_pass(now_ms, state.reservation_delay_ms, work)
     budget, unused = min(command.limit, state.room), dict[str, int]()
     busy = scheduled = partitions if budget > 0 else []
     while busy:
@@ -103,9 +105,8 @@ def place_pending(
     state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
 ) -> Generator[Fact, None, int]:
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
-    counts as one."""
-    place, placed = placing(state), 0
-    work = index.work
+    counts as one. Ends early when the work of the pass is over."""
+    place, placed, work = placing(state), 0, index.work
     while placed < limit and not work.over:
         if index.gangs_to_serve:
             placed += yield from replace(state, index, limit - placed, now_ms)
