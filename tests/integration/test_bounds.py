@@ -38,7 +38,7 @@ NUMBERS = {
     "sdk/status_codes.py": {"REFUSED", "INTERNAL", "OUTAGE"},
     # How far structures of the index grow before they are put in order: any number would do.
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
-    "core/index/nodes.py": {"WORTH_LOOKING_BACK"},
+    "core/index/fit_tree.py": {"MOST_CHILDREN", "WORTH_RENEWING"},
     "core/index/queue_order.py": {"UNLIMITED"},
     "core/facts/allocations.py": {"STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"},
     "core/rules/properties.py": {"PREEMPTION_DELAY_MS"},  # what a queue has that says nothing: a setting
