@@ -1,13 +1,14 @@
 """Measures the whole system: a real nats-server that syncs every append to disk, every service a process, one RM
 through the SDK.
 
-    python bench/e2e.py [--json] [--nodes N] [--asks N] [--singles N] [--predicates]
+    python bench/e2e.py [--json] [--nodes N] [--asks N] [--singles N] [--predicates] [--mix TIMES]
 
 First the latency of a single ask on an idle system, from before its publish to its callback, one ask after the other.
 Then throughput: from the first publish to the last allocation callback of all asks, published as fast as the SDK does
 it. CPU seconds are those of the throughput part, by process; the RM is this process. Events are narrated at a lower
 priority and may still be on their way when the last allocation has come; `events_behind_s` says how much longer they
-took.
+took. --mix takes nodes and asks of the production trace, so many times (`bench/mix.py`), instead of equal ones;
+then only the first 95 % of the callbacks are waited for, because some asks have no room in the end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import asyncio
 import gc
 import json
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -31,6 +33,9 @@ from remuda_bus.nats import connect
 from remuda_bus.process import GC_THRESHOLDS
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
+
+sys.path.append(str(Path(__file__).parents[1]))
+from bench.mix import Mix, production
 
 QUEUES = """
 partitions:
@@ -71,9 +76,9 @@ class Run:
         if self._nodes <= 0:
             self._all_nodes.set()
 
-    async def cluster(self, nodes: int, slots: int) -> None:
-        self._nodes = nodes
-        await self.rm.report_nodes(node(f"node-{i:05}", memory=10 * slots, vcore=slots) for i in range(nodes))
+    async def cluster(self, capacities: list[dict[str, int]]) -> None:
+        self._nodes = len(capacities)
+        await self.rm.report_nodes(node(f"node-{i:05}", resources=capacity) for i, capacity in enumerate(capacities))
         await asyncio.wait_for(self._all_nodes.wait(), 60)
         await self.rm.submit(
             *(application(name, queue=f"root.{name[-1]}", user="bench") for name in ("app-a", "app-b"))
@@ -91,11 +96,11 @@ class Run:
             await asyncio.sleep(0.005)  # idle again
         return latencies
 
-    async def all_at_once(self, count: int) -> float:
-        """Seconds from the first publish to the last callback."""
+    async def all_at_once(self, needs: list[dict[str, int]], count: int) -> float:
+        """Seconds from the first publish to the callback of the last of so many allocations."""
         self._expect(count)
         started = time.perf_counter()
-        await self.rm.ask(ask(f"app-{'ab'[i % 2]}", f"ask-{i:06}", resources=SLOT) for i in range(count))
+        await self.rm.ask(ask(f"app-{'ab'[i % 2]}", f"ask-{i:06}", resources=need) for i, need in enumerate(needs))
         await asyncio.wait_for(self._there.wait(), 300)
         return time.perf_counter() - started
 
@@ -128,31 +133,38 @@ async def events_are_through(url: str) -> None:
         await bus.close()
 
 
-async def measure(nodes: int, asks: int, singles: int, declared: dict[str, str]) -> dict[str, Any]:
+async def measure(mix: Mix, wait_for: int, singles: int, declared: dict[str, str]) -> dict[str, Any]:
     gc.set_threshold(*GC_THRESHOLDS)
     with tempfile.TemporaryDirectory(prefix="remuda-bench-") as data:
         async with System(Layout(Path(data), log_level="warning")) as system:
             await system.ready()
             async with ResourceManager.connect(system.url, RM, config=QUEUES, extra_config=declared) as rm:
                 run = Run(rm)
-                await run.cluster(nodes, -(-(asks + singles) // nodes))
+                await run.cluster(mix.nodes)
                 await run.singles(20)  # warm
                 latencies = await run.singles(singles)
                 before = cpu_s(system)
-                seconds = await run.all_at_once(asks)
+                seconds = await run.all_at_once(mix.asks, wait_for)
                 after = cpu_s(system)
                 started = time.perf_counter()
                 await events_are_through(system.url)
                 behind = time.perf_counter() - started
     cuts = statistics.quantiles(latencies, n=100)
     return {
-        "allocations_per_s": round(asks / seconds),
+        "allocations_per_s": round(wait_for / seconds),
         "idle_latency_ms": {"p50": round(cuts[49], 2), "p99": round(cuts[98], 2)},
         "cpu_s": {name: round(after[name] - before[name], 2) for name in after},
         "events_behind_s": round(behind, 2),
-        "nodes": nodes,
-        "asks": asks,
+        "nodes": len(mix.nodes),
+        "asks": len(mix.asks),
+        "mix": mix.source,
     }
+
+
+def equal(nodes: int, asks: int, singles: int) -> Mix:
+    """Nodes that are just large enough for all asks together."""
+    slots = -(-(asks + singles) // nodes)
+    return Mix("equal", [{"memory": 10 * slots, "vcore": slots}] * nodes, [SLOT] * asks)
 
 
 def main() -> None:
@@ -162,14 +174,18 @@ def main() -> None:
     parser.add_argument("--asks", type=int, default=50_000)
     parser.add_argument("--singles", type=int, default=500, help="asks for the idle latency")
     parser.add_argument("--predicates", action="store_true", help="the RM is asked about every node, and agrees")
+    parser.add_argument("--mix", type=int, metavar="TIMES", help="the production trace so many times")
     arguments = parser.parse_args()
+    mix = production(arguments.mix) if arguments.mix else equal(arguments.nodes, arguments.asks, arguments.singles)
+    wait_for = len(mix.asks) * 95 // 100 if arguments.mix else len(mix.asks)
     declared = {"predicates": "true"} if arguments.predicates else {}
-    result = uvloop.run(measure(arguments.nodes, arguments.asks, arguments.singles, declared))
+    result = uvloop.run(measure(mix, wait_for, arguments.singles, declared))
     if arguments.json:
         print(json.dumps(result))
         return
     latency = result["idle_latency_ms"]
-    print(f"{arguments.asks} asks on {arguments.nodes} nodes: {result['allocations_per_s']:,} allocations/s")
+    cluster = f"{result['asks']:,} asks on {result['nodes']:,} nodes ({result['mix']})"
+    print(f"{cluster}: {result['allocations_per_s']:,} allocations/s")
     print(f"events {result['events_behind_s']} s behind")
     print(f"a single ask on an idle system: p50 {latency['p50']} ms, p99 {latency['p99']} ms")
     print("cpu seconds: " + ", ".join(f"{name} {seconds}" for name, seconds in result["cpu_s"].items()))
