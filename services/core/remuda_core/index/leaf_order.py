@@ -171,6 +171,7 @@ class LeafOrder(QueueOrder):
         return limit is None
 
     def _settle(self) -> None:
+        self.index.work.left -= len(self.dirty_ask_classes)
         for ask_class in self.dirty_ask_classes:
             ask_class.dirty = False
             if ask_class.ranking.members and (ask_class.open or ask_class.waits) and ask_class is not self.only:
