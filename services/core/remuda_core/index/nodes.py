@@ -4,7 +4,7 @@
 Nodes that are the same to the rules, of one capacity and with the same available, form a **node group**: one score, one
 answer to "does it fit". An allocation moves a node from one group to the next, and a group remembers where a demand
 leads, so thousands of like nodes cost little more than one. A **demand** is what asks want of a node, the same for
-thousands of asks. The groups stand in a FitList by score; the best for a demand is the first that has room for it.
+thousands of asks. The groups stand in a FitTree by score; the best for a demand is the first that has room for it.
 """
 
 from __future__ import annotations
