@@ -31,7 +31,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[GuardedCluster]:
                 return False
             return True
 
-        await until(declared)
+        await until(declared, within_s=60.0)  # an election may take nine seconds, and the next one as many
         await admin.close()
         yield running
 
