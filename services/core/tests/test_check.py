@@ -280,6 +280,13 @@ def test_an_index_made_anew_knows_nothing_of_the_one_before(core: Core) -> None:
     check(core.state, core.index)
 
 
+def test_an_index_of_a_hundred_demands_is_no_larger_than_it_may_be(core: Core) -> None:
+    for number in range(100):
+        core.handle(commands.SubmitAsk(Ask(PARTITION, "app-1", f"s{number}", {"vcore": 1, "memory": number})), NOW_MS)
+    core.handle(commands.Schedule(1), NOW_MS)
+    check(core.state, core.index)
+
+
 # Dump and digest
 
 

@@ -61,7 +61,6 @@ EACH: Final = {
     "PendingAsk.waiting": 32,
     "ApplicationAsks.told": 32,
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
-    "Demands._by_spelling": limits.LEFTOVERS,
     "Demand.spellings": limits.SPELLINGS,
     "FitTree._bits": 4 * limits.NEEDS_KEPT + 1,
     "Needs._bits": limits.NEEDS_KEPT,
@@ -79,6 +78,8 @@ PER_NODE: Final = {
     "NodeGroup.next_groups": limits.NEXT_GROUPS_KEPT,
     "Demand.remembering_groups": limits.NEXT_GROUPS_KEPT,
 }
+# Containers with so many entries for each object of a class.
+PER_OBJECT: Final = {"Demands._by_spelling": ("Demand", limits.SPELLINGS)}
 
 Containers = (dict, list, deque, set, frozenset, tuple)
 
@@ -177,6 +178,9 @@ def check_sizes(state: State, index: Index | None = None) -> None:
             most += limits.NAMES_KEPT * owners
         elif name in PER_NODE:
             most += 8 * nodes + PER_NODE[name]
+        elif name in PER_OBJECT:
+            kind, entries_each = PER_OBJECT[name]
+            most += entries_each * found[kind]
         elif name in EACH:
             each = EACH[name]
             assert largest[name] <= each, f"{name}: {largest[name]} entries in one, expected {each} at most"
