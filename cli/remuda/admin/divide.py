@@ -57,7 +57,7 @@ To go back before step 6: have {new} deregister and end. Start {rm} as it was: i
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What becomes a resource manager of its own."""
+    """The partitions that become a resource manager of their own."""
 
     rm_id: str
     partitions: tuple[str, ...]

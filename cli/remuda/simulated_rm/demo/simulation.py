@@ -32,7 +32,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Tally:
-    """What a tenant got. `used` adds up amounts times seconds, but only while all tenants compete."""
+    """The share that a tenant got. `used` adds up amounts times seconds, but only while all tenants compete."""
 
     queue: str
     placed: int = 0

@@ -19,7 +19,7 @@ from .simulation import Simulation
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one tenant got of its RM's scarcest `resource`, on average while all tenants competed."""
+    """The share that one tenant got of its RM's scarcest `resource`, on average while all tenants competed."""
 
     rm: str
     name: str

@@ -52,7 +52,7 @@ class Pod:
 
     @property
     def resource(self) -> dict[str, int]:
-        """What it asks for; nothing is asked of what it needs nothing of."""
+        """The resources that the pod asks for, without those of which it needs nothing."""
         return _without_zeros(vcore=self.cpu_milli, memory=self.memory, gpu=self.gpu_milli)
 
 

@@ -123,7 +123,7 @@ class Replay:
         return rm_state.running[uuid] if uuid is not None else None
 
     async def _settle(self) -> None:
-        """What stayed is answered, what was released is acknowledged."""
+        """Every pod that stays was answered, and every release was acknowledged."""
         rm_state, stays = self._driver.rm_state, set(self._application_of)
         await self._driver.until(lambda: not any(key in rm_state.waiting for key in stays), 2 * ANSWERED_WITHIN_S)
         if not await self._driver.until(lambda: all(key in stays for key in rm_state.uuid_of), PATIENCE_S):

@@ -108,7 +108,7 @@ def workload(
     nodes: int, apps: int, asks: int, rate: float | None, duration_s: float | None,
     trace: tuple[str, Path, Path] | None, speed: float | None,
 ) -> Workload:  # fmt: skip
-    """What the options ask for."""
+    """The workload that the options describe."""
     if trace is None:
         if speed is not None:
             raise UserError("--speed belongs to --trace")

@@ -83,9 +83,9 @@ def under_preemption(partition: Partition, queue: Queue) -> list[PendingAsk]:
 
 
 def queue_shortfalls(partition: Partition, pending: PendingAsk) -> dict[int, Shortfall] | str:
-    """What victims have to free in each queue of the ask's path, so that no queue exceeds its maximum or its guaranteed
-    with the ask allocated: place in `path_to_root` -> amounts. Or the reason why that is impossible. Allocations that
-    are being preempted count as released, and the asks they are preempted for as allocated."""
+    """The resources that victims have to free in each queue of the ask's path, so that no queue exceeds its maximum or
+    its guaranteed with the ask allocated: place in `path_to_root` -> amounts. Or the reason why that is impossible.
+    Allocations that are being preempted count as released, and the asks they are preempted for as allocated."""
     own = pending.application.queue
     need = [(name, amount) for name, amount in pending.ask.resource.items() if amount]
     claimed: list[dict[str, int]] = [{} for _ in own.path_to_root]

@@ -107,9 +107,9 @@ def cheapness_by_priority(victim: Allocation) -> tuple[bool, bool, int, int, int
 
 
 def shortfall_of(need: Resource, node: Node) -> Shortfall | None:
-    """What victims have to free on the node for the ask: empty if it fits, None if the node is too small. Resources
-    that are overcommitted on the node count, too, as nothing fits there until they are not. Releases under way count as
-    free."""
+    """The resources that victims have to free on the node for the ask: empty if it fits, None if the node is too small.
+    Resources that are overcommitted on the node count, too, as nothing fits there until they are not. Releases under
+    way count as free."""
     capacity, occupied, allocated = node.capacity, node.occupied, node.allocated
     shortfall: Shortfall = {}
     for name, amount in need.items():

@@ -70,7 +70,7 @@ def after_release(partition: Partition, application: Application, placeholder: b
 
 
 def holds_only_placeholders(application: Application) -> bool:
-    """It holds no real allocation and asks for nothing."""
+    """Whether the application has no real allocations and no pending asks."""
     return (
         not application.asks
         and not application.replacements

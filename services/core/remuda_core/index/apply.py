@@ -1,4 +1,4 @@
-"""What each fact changes in the index of its partition, once it has been written into the state.
+"""Change the index of a partition for each kind of fact, after the fact was written into the state.
 
 Each function gets the fact, and what `evolve` returned for it: objects that the fact removed from the state, or changed
 without naming them. It returns True if nearly all of the index would change: then the index is dropped, and built again
@@ -277,7 +277,7 @@ def predicate_withdrawn(index: PartitionIndex, fact: facts.PredicateWithdrawn, q
 
 
 def _answered(index: PartitionIndex, ask: PendingAsk, question: Question) -> None:
-    """Nothing is held on the node any more."""
+    """The reservation on the node ended."""
     released(index, question.node, question.application)
     settle_slots(index, question.application)
     _pending_again(index, ask)

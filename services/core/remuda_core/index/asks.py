@@ -1,4 +1,4 @@
-"""What changes in the index when asks come, change or go, and when their applications change state.
+"""Change the index when asks come, change or go, and when their applications change state.
 
 An ask with free repeats waits in a line (`AsksByTurn`): in an ask class, or in a gang if it has to wait for a
 placeholder.

@@ -1,4 +1,4 @@
-"""What is blocked by which limit, so that a limit that gains room or a slot finds all that it blocked."""
+"""Record which limit blocks what, so that a limit that gains room or a slot finds all that it blocked."""
 
 from __future__ import annotations
 

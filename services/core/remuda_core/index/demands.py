@@ -128,7 +128,7 @@ class Demands:
         self._reopen_ask_classes(demand)
 
     def begin_reserving(self, demand: Demand) -> None:
-        """It is closed, and its asks may reserve nodes."""
+        """Let the asks of a closed demand reserve nodes."""
         demand.reserving = demand.schedulable = True
         self.schedulable_ask_classes += demand.ask_classes
         self._reopen_ask_classes(demand)

@@ -95,7 +95,7 @@ class FitList(Generic[T]):
             self._split(at)
 
     def remove(self, item: T) -> None:
-        """Nothing if it is not listed."""
+        """Remove the item; does nothing if it is not listed."""
         rank = item.rank
         if rank is None:
             return

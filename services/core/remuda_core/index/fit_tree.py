@@ -121,7 +121,7 @@ class FitTree(Generic[T]):
             self._split(path, branch)
 
     def remove(self, item: T) -> None:
-        """Nothing if it is not listed."""
+        """Remove the item; does nothing if it is not listed."""
         rank = item.rank
         if rank is None:
             return
@@ -221,7 +221,8 @@ class FitTree(Generic[T]):
     # The tree
 
     def _from(self, start: Rank) -> tuple[Path, _Branch, int, int]:
-        """Where a search begins, and the depth from which on it searches branches from their first child."""
+        """The place at which a search begins, and the depth from which on branches are searched from their first
+        child."""
         path, branch = self._down_to(start)
         return path, branch, bisect_left(branch.ranks, start), len(path) + 1
 

@@ -1,4 +1,4 @@
-"""What changes in the index when task groups gain or lose placeholders (semantics section 12)."""
+"""Change the index when task groups gain or lose placeholders (semantics section 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes in the index when limits gain room or running slots (semantics sections 5 and 9)."""
+"""Change the index when limits gain room or running slots (semantics sections 5 and 9)."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Needs:
         return found
 
     def bits(self, need: Vector) -> int:
-        """What `covered` says of every room that covers the need. The need gets a bit if one is free."""
+        """The bits that `covered` returns for every room that covers the need. The need gets a bit if one is free."""
         bit = self._bits.get(need)
         if bit is None and len(self._bits) < NEEDS_KEPT:
             bit = self._bits[need] = self._free.pop() if self._free else 1 << len(self._bits)

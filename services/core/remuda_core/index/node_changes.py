@@ -1,4 +1,4 @@
-"""What changes in the index when nodes gain or lose room."""
+"""Change the index when nodes gain or lose room."""
 
 from __future__ import annotations
 

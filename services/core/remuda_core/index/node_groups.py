@@ -125,7 +125,7 @@ _BY_ID = attrgetter("id")
 
 
 class NodeEntry:
-    """What the index keeps of a node: the group it is in; None: nothing may be placed on it."""
+    """The entry of a node in the index. `group`: the group it is in; None: it takes no asks."""
 
     __slots__ = ("group", "id", "node")
 

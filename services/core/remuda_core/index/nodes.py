@@ -1,5 +1,5 @@
-"""Where is best: the schedulable nodes of a partition, by their score under the node sort policy (semantics section
-10).
+"""Find the best node for an ask: the schedulable nodes of a partition, by their score under the node sort policy
+(semantics section 10).
 
 Nodes that are the same to the rules, of one capacity and with the same available, form a **node group**: one score, one
 answer to "does it fit". An allocation moves a node from one group to the next, and a group remembers where a demand
@@ -89,16 +89,16 @@ class NodeIndex:
         return group
 
     def _group_for(self, entry: NodeEntry) -> NodeGroup:
-        """Where its capacity and available say."""
+        """The group of its capacity and available resources."""
         capacity = self.vector(entry.node.capacity)
         return self._group(entry, capacity, self._less_taken(capacity, entry.node))
 
     def withdraw(self, node: Node) -> None:
-        """Nothing is placed on it any more."""
+        """Offer the node to no ask any more."""
         self._move(self._entry(node), None)
 
     def remove(self, node: Node) -> None:
-        """It is not there any more."""
+        """Remove the node."""
         entry = self._entries.pop(node.id, None)
         if entry is not None:
             self._move(entry, None)
@@ -162,7 +162,7 @@ class NodeIndex:
             self._order.remove(group)
             self._order.put(group, (group.score, node.id, group.number))
 
-    # Where a demand goes
+    # The best node of a demand
 
     def best(self, demand: Demand) -> Node | None:
         """The node on which the demand is placed: the best score, then the smallest ID, of those it fits."""
@@ -190,7 +190,7 @@ class NodeIndex:
         return None
 
     def _best_but_refused(self, demand: Demand) -> Node | None:
-        """Of a demand that wants one node, or does not want some."""
+        """As `best`, for a demand that requires one node or refuses some."""
         if demand.required_node:
             node = self._nodes.get(demand.required_node)
             if node is None or node.reservation is not None or node.full or not node.takes(node.id):
@@ -250,14 +250,14 @@ class NodeIndex:
     # Keeping it small
 
     def forget(self, demand: Demand) -> None:
-        """Nobody wants that any more."""
+        """Forget a demand that no ask has any more."""
         for group in demand.remembering_groups:
             group.next_groups.pop(demand, None)
         self._remembered -= len(demand.remembering_groups)
         demand.remembering_groups.clear()
 
     def _trim(self) -> None:
-        """Forget groups that are empty, and the ways to them."""
+        """Forget empty groups, and which allocations lead to them."""
         self._forget_next_groups()
         for group in self._groups.values():
             if not group.size:
@@ -292,7 +292,7 @@ class NodeIndex:
         return group
 
     def groups(self) -> dict[tuple[Vector, Vector], set[str]]:
-        """Which nodes are the same, for `check`."""
+        """The IDs of the nodes of each group, for `check`."""
         return {
             key: {n.id for n in (*group.line, *group.others) if n.group is group}
             for key, group in self._groups.items()

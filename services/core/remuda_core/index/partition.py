@@ -277,7 +277,7 @@ class PartitionIndex:
                 self.demands.open_singly(demand)
 
     def reserve_again(self, demand: Demand) -> None:
-        """What kept the demand from reserving nodes, or its asks from preempting, may be over."""
+        """Let the demand reserve nodes, and its asks preempt, if nothing prevents it any more."""
         self.reserving.start_reserving(demand)
 
     def reserved_node_changed(self, node: Node) -> None:

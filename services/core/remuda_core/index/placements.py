@@ -1,4 +1,4 @@
-"""What changes in the index when an ask is allocated, or the RM is asked whether it may be."""
+"""Change the index when an ask is allocated, or the RM is asked whether it may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes in the index when asks may preempt others, and when preemptions begin and end."""
+"""Change the index when asks may preempt others, and when preemptions begin and end."""
 
 from __future__ import annotations
 

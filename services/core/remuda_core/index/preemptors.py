@@ -27,7 +27,7 @@ class Index(Protocol):
 
 
 class PreemptorKind(NamedTuple):
-    """What asks of a group have in common. Kinds sort in the order of their turns."""
+    """The properties that the asks of a group share. Kinds sort in the order of their turns."""
 
     negated_priority: int
     path: str

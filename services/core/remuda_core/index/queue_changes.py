@@ -1,4 +1,4 @@
-"""What changes in the index when queues come, go or get other settings. Only what a setting can affect is updated.
+"""Change the index when queues come, go or get other settings. Only what a setting can affect is updated.
 
 max, guaranteed            the headroom and the due share of the queue, and the due shares of all queues below
 policies                   the asks of a leaf queue, or the ranks of a parent's children

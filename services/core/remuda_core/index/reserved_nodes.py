@@ -1,4 +1,4 @@
-"""What changes in the index when reservations come and go (semantics section 11)."""
+"""Change the index when reservations come and go (semantics section 11)."""
 
 from __future__ import annotations
 

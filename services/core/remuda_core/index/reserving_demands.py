@@ -69,7 +69,7 @@ class ReservingDemands:
             self._wait(ask_class, ask)
 
     def _wait(self, ask_class: AskClass, ask: PendingAsk) -> None:
-        """Nothing if the ask class is looked at earlier: if its first ask is too young then, it waits again."""
+        """Does nothing if the ask class is looked at earlier: if its first ask is too young then, it waits again."""
         since_ms, at_ms = ask_class.aging_since_ms, ask.at_ms
         if since_ms is not None and since_ms <= at_ms:
             return
@@ -81,7 +81,7 @@ class ReservingDemands:
         self._aging[at_ms][ask_class] = None
 
     def age_no_more(self, ask_class: AskClass) -> None:
-        """Nothing if the ask class does not wait for its first ask to be old enough."""
+        """Does nothing if the ask class does not wait for its first ask to be old enough."""
         since_ms = ask_class.aging_since_ms
         if since_ms is None:
             return
@@ -110,7 +110,7 @@ class ReservingDemands:
     # Reserving, or waiting to
 
     def start_reserving(self, demand: Demand) -> None:
-        """What kept the demand from reserving may be over. Does nothing if the demand is open, reserves already or is
+        """Let the demand reserve nodes. Does nothing if the demand is open, reserves already or is
         not possible, or if none of its asks is old enough."""
         if demand.open or demand.reserving or not demand.possible or not demand.aged:
             return

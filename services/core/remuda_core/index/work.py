@@ -1,4 +1,4 @@
-"""What a pass may still do in a partition, in steps.
+"""Bound the work of a pass in a partition, in steps.
 
 A step is a node group or a branch that a node search looks into, a leaf queue that is searched for the asks of a freed
 node, and so on: each takes some microseconds. What takes more counts for several. The core has no clock, so a pass is

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What the lease of a core process says. `ready`: it has caught up with what it follows since its start. `token`
+    """The value of the lease of a core process. `ready`: it has caught up with what it follows since its start. `token`
     tells a process from another of the same name. `standbys`: its setting. `awaits`: RMs that it should lead, and could
     at once. `revision`: of the lease's entry, another one with every renewal."""
 

@@ -1,4 +1,4 @@
-"""What this process has to do with one RM: whether it follows it, waits to lead it, leads it."""
+"""The part of this process for one RM: it follows the RM, waits to lead it, or leads it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What all rooms of rmproxy share: the records of RMs and small values. Imports no other room."""
+"""The records of RMs, and small values that all rooms of rmproxy share. Imports no other room."""
