@@ -76,7 +76,7 @@ class Members:
         self._news.set()
 
     def forget(self, rm_id: str) -> None:
-        """It is halted or gone."""
+        """The RM is halted or gone: this process forgets it."""
         self._seats.pop(rm_id, None)
         self._changed()
 
@@ -102,12 +102,12 @@ class Members:
         return self._leads(rm_id) and (not self._settled() or self._successor(rm_id) is None)
 
     async def hand_over(self, rm_id: str) -> None:
-        """It is not led any more: its successor leads it from now on. If this fails, a take-over waits for the end of
+        """Hand the RM over: its successor leads it from now on. If this fails, a take-over waits for the end of
         the lease."""
         await self._give_up(rm_id, self._successor(rm_id))
 
     async def release(self, rm_id: str) -> None:
-        """It is not led any more, by nobody. If this fails, a take-over waits for the end of the lease."""
+        """Stop leading the RM, without a successor. If this fails, a take-over waits for the end of the lease."""
         await self._give_up(rm_id, None)
 
     async def _give_up(self, rm_id: str, successor: Ownership | None) -> None:
@@ -296,13 +296,13 @@ class Members:
                 elif self._seats.get(rm_id) is not seat:
                     await self.release(rm_id)
         except Refused:
-            pass  # another process was first; the watch tells
+            pass  # another process was first; the watch tells, and may have told already
         except BusError as error:
             log.warning("not taken yet", rm=rm_id, error=str(error))
             await pause(RetryPolicy(limits.TAKE_RETRY_S))
-            self._news.set()
         finally:
             seat.taking = False
+            self._news.set()  # this seat was not looked at meanwhile
 
     async def _take_from(self, rm_id: str, before: Ownership | None) -> Ownership:
         made = Ownership(self.name, self.lease.token, before.revision if before is not None else 0)
