@@ -41,12 +41,12 @@ class NumberedFuture(asyncio.Future[Any]):
 
 
 class _Gate:
-    """What is due of a process that is stopped waits until it goes on."""
+    """What is due of a process that is stopped waits until it goes on, or until the loop ends."""
 
     __slots__ = ("args", "callback", "context", "handle", "loop")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, callback: Callable[..., object], args: tuple[Any, ...], context: Context
+        self, loop: VirtualLoop, callback: Callable[..., object], args: tuple[Any, ...], context: Context
     ) -> None:
         self.loop = loop
         self.callback = callback
@@ -56,12 +56,16 @@ class _Gate:
 
     def __call__(self) -> None:
         process = CURRENT.get()
-        if process is None or process.stopped is None:
+        if process is None or process.stopped is None or self.loop.ends:
             self.callback(*self.args)
         else:
             process.stopped.append(self.go_on)
+            self.loop.held[self] = None
 
     def go_on(self) -> None:
+        if self not in self.loop.held:
+            return  # the loop ended meanwhile
+        del self.loop.held[self]
         if not self.handle.cancelled():
             self.handle = self.loop.call_soon(self.callback, *self.args, context=self.context)
 
@@ -76,6 +80,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._selector = self
         self._steps = 0
         self._on_task = on_task
+        self.held: dict[_Gate, None] = {}  # of processes that are stopped
+        self.ends = False
         self.set_task_factory(self._make_task)
 
     def time(self) -> float:
@@ -109,8 +115,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def clear(self) -> None:
-        """Ends every task, and the loop; also one that was stuck."""
-        self._steps = 0
+        """Ends every task, and the loop; also one that was stuck, and those of processes that are stopped."""
+        self._steps, self.ends = 0, True
+        for gate in list(self.held):
+            gate.go_on()
         for _ in range(100):
             tasks = [task for task in sorted(asyncio.all_tasks(self), key=hash) if not task.done()]
             if not tasks:
