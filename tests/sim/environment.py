@@ -8,20 +8,27 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from random import Random
 from typing import Any
 
 from remuda_core.core import Core
+from remuda_core.shell.answer_pace import AnswerPace
 from remuda_events.shell import LagWarning
 
 from .story import CURRENT
 
 BORN_S = 1_700_000_000
+ANSWER_S = 0.002  # of processor time, for each answer
+
+
+def loop_time_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def wall_clock_s() -> float:
     process = CURRENT.get()
-    return BORN_S + asyncio.get_running_loop().time() + (process.clock_s if process is not None else 0.0)
+    return BORN_S + loop_time_s() + (process.clock_s if process is not None else 0.0)
 
 
 @contextmanager
@@ -40,10 +47,11 @@ def environment(random: Random) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (time, "time", wall_clock_s),
         (time, "time_ns", lambda: int(wall_clock_s() * 1_000_000_000)),
-        (time, "monotonic", lambda: asyncio.get_running_loop().time()),
-        (time, "perf_counter", lambda: asyncio.get_running_loop().time()),
+        (time, "monotonic", loop_time_s),
+        (time, "perf_counter", loop_time_s),
         (secrets, "token_hex", token_hex),
         (LagWarning.__init__, "__defaults__", (wall_clock_s,)),
+        (AnswerPace.__init__, "__defaults__", (loop_time_s, count(0.0, ANSWER_S).__next__)),
         (Core, "__init__", init),
     ]
     before = [(of, name, getattr(of, name)) for of, name, _ in replaced]
