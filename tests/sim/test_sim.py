@@ -25,10 +25,11 @@ def test_nothing_is_lost_or_doubled(first: int) -> None:
         assert not story.violations, f"{said}\nall of it: python -m tests.sim --seed {seed}"
 
 
-def test_a_seed_tells_the_same_story_in_every_process() -> None:
+@pytest.mark.parametrize("options", [(), ("--tenants",)], ids=["default", "tenants"])
+def test_a_seed_tells_the_same_story_in_every_process(options: tuple[str, ...]) -> None:
     told = set()
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "tests.sim", "--seed", "7"]
+        command = [sys.executable, "-m", "tests.sim", *options, "--seed", "7"]
         environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(sys.path)}
         told.add(subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True).stdout)
     assert len(told) == 1

@@ -92,7 +92,7 @@ class CallbackPublishers:
         while True:
             await asyncio.sleep(limits.TRIM_CALLBACKS_INTERVAL_S)
             rm_ids, self._untrimmed = self._untrimmed, set()
-            await asyncio.gather(*(self._trim(rm_id, slots) for rm_id in rm_ids))
+            await asyncio.gather(*(self._trim(rm_id, slots) for rm_id in sorted(rm_ids)))
 
     async def _trim(self, rm_id: str, slots: asyncio.Semaphore) -> None:
         async with slots:
