@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.bus import Handler, Refused, Serving, Unanswered
+from remuda_bus.bus import Handler, Serving, Unanswered
 from remuda_bus.lease.leaders import Ownership, leader_of
 from remuda_bus.memory import MemoryBus
 from remuda_core import limits
@@ -292,32 +292,6 @@ async def test_after_any_kills_each_rm_has_a_leader_and_its_standbys(standbys: i
             await until(lambda: cores.settled)
             for name in set(names) - cores.alive.keys():
                 await cores.start(name, chance.choice((0.0, 0.05)))
-
-
-class Beaten(Mortal):
-    """The bus of a core that takes an RM when another core has just taken it. It is refused after it was told."""
-
-    def __init__(self, server: MemoryBus, faster: Members) -> None:
-        super().__init__(server)
-        self._faster = faster
-
-    async def put(self, bucket: str, key: str, *args, **options) -> int:
-        if bucket == subjects.LEADERS.name:
-            self._faster.know("a")
-            won = Ownership(self._faster.name, self._faster.lease.token, 0)
-            await super().put(bucket, key, won.encode())
-            await asyncio.sleep(0.05)
-            raise Refused("another revision")
-        return await super().put(bucket, key, *args, **options)
-
-
-async def test_a_core_that_was_beaten_to_an_rm_stops_following_it() -> None:
-    server = MemoryBus()
-    async with running(server, "two", (), standbys=0) as faster:
-        await until(lambda: faster.members.lease.held)
-        async with running(Beaten(server, faster.members), "one", ("a",), standbys=0) as beaten:
-            await until(lambda: beaten.members.leader_of("a") == "two")
-            await until(lambda: not beaten.follows and not beaten.members.should_follow("a"))
 
 
 async def test_a_standby_takes_over_without_restoring_anything() -> None:
