@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from .actions import Action
 from .facts import Allocated, Ask, Tags
 from .rules.resource import Resource
 from .settings import Configuration
@@ -108,6 +109,21 @@ class AnswerPredicate(Command):
     question: int
     success: bool
     reason: str = ""
+
+
+class Administer(Command):
+    """An operator acts. The sender has verified `operator`, `groups` and `scheduler_administrator` (the scheduler's ACL
+    allows the operator). `reason`: in the operator's words. `action_id`: a repeated one changes nothing. `force`: act
+    although a soft rule would refuse it. `action` is None if the message had none that this version knows."""
+
+    operator: str
+    groups: tuple[str, ...]
+    scheduler_administrator: bool
+    reason: str
+    action_id: str
+    force: bool
+    partition: str
+    action: Action | None
 
 
 class Schedule(Command):

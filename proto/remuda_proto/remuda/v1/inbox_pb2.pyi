@@ -30,6 +30,7 @@ class Command(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     CONFIGURE_FIELD_NUMBER: _builtins.int
     RM_CONNECTION_FIELD_NUMBER: _builtins.int
+    ADMINISTER_FIELD_NUMBER: _builtins.int
     PREDICATE_ANSWERS_FIELD_NUMBER: _builtins.int
     REQUEST_SEQ_FIELD_NUMBER: _builtins.int
     REQUEST_PART_FIELD_NUMBER: _builtins.int
@@ -54,6 +55,8 @@ class Command(_message.Message):
     @_builtins.property
     def rm_connection(self) -> Global___RmConnection: ...
     @_builtins.property
+    def administer(self) -> Global___Administer: ...
+    @_builtins.property
     def predicate_answers(self) -> Global___PredicateAnswers: ...
     def __init__(
         self,
@@ -64,16 +67,17 @@ class Command(_message.Message):
         node: _si_pb2.NodeRequest | None = ...,
         configure: Global___Configure | None = ...,
         rm_connection: Global___RmConnection | None = ...,
+        administer: Global___Administer | None = ...,
         predicate_answers: Global___PredicateAnswers | None = ...,
         request_seq: _builtins.int = ...,
         request_part: _builtins.int = ...,
         correlation_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "rm_connection", b"rm_connection"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "rm_connection", b"rm_connection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq", "rm_connection", b"rm_connection"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq", "rm_connection", b"rm_connection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure", "rm_connection", "predicate_answers"]  # noqa: Y015
+    _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure", "rm_connection", "administer", "predicate_answers"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_command) -> _WhichOneofReturnType_command | None: ...
 
@@ -273,3 +277,262 @@ class Configure(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Configure: _TypeAlias = Configure  # noqa: Y015
+
+@_typing.final
+class Administer(_message.Message):
+    """An operator acts on what the scheduler runs. The sender has verified `operator`, `groups` and `scheduler_administrator`; the
+    core decides from the queues' adminacl whether the operator may. The first fact of the decision is ActionTaken or
+    ActionRefused.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    SCHEDULER_ADMINISTRATOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    ACTION_ID_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    KILL_APPLICATION_FIELD_NUMBER: _builtins.int
+    MOVE_APPLICATION_FIELD_NUMBER: _builtins.int
+    HOLD_QUEUE_FIELD_NUMBER: _builtins.int
+    RESUME_QUEUE_FIELD_NUMBER: _builtins.int
+    DRAIN_NODE_FIELD_NUMBER: _builtins.int
+    UNDRAIN_NODE_FIELD_NUMBER: _builtins.int
+    CHANGE_ASK_PRIORITY_FIELD_NUMBER: _builtins.int
+    RELEASE_ONE_ALLOCATION_FIELD_NUMBER: _builtins.int
+    operator: _builtins.str
+    """The operator's name and groups, as the server knows them."""
+    scheduler_administrator: _builtins.bool
+    """The scheduler's ACL allows this operator. That permits actions on nodes; actions on queues, applications, asks and
+    allocations need the adminacl of a queue.
+    """
+    reason: _builtins.str
+    """Why, in the operator's words."""
+    action_id: _builtins.str
+    """Not empty. The core remembers the outcome of recent actions; a repeated action_id gets the same outcome (`repeated` is set
+    in it) and changes nothing.
+    """
+    force: _builtins.bool
+    """Act although a soft rule would refuse it: docs/semantics.md lists them."""
+    partition: _builtins.str
+    """The scheduler's name of the partition: "[rm-1]default"."""
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def kill_application(self) -> Global___KillApplication: ...
+    @_builtins.property
+    def move_application(self) -> Global___MoveApplication: ...
+    @_builtins.property
+    def hold_queue(self) -> Global___HoldQueue: ...
+    @_builtins.property
+    def resume_queue(self) -> Global___ResumeQueue: ...
+    @_builtins.property
+    def drain_node(self) -> Global___DrainNode: ...
+    @_builtins.property
+    def undrain_node(self) -> Global___UndrainNode: ...
+    @_builtins.property
+    def change_ask_priority(self) -> Global___ChangeAskPriority: ...
+    @_builtins.property
+    def release_one_allocation(self) -> Global___ReleaseOneAllocation: ...
+    def __init__(
+        self,
+        *,
+        operator: _builtins.str = ...,
+        groups: _abc.Iterable[_builtins.str] | None = ...,
+        scheduler_administrator: _builtins.bool = ...,
+        reason: _builtins.str = ...,
+        action_id: _builtins.str = ...,
+        force: _builtins.bool = ...,
+        partition: _builtins.str = ...,
+        kill_application: Global___KillApplication | None = ...,
+        move_application: Global___MoveApplication | None = ...,
+        hold_queue: Global___HoldQueue | None = ...,
+        resume_queue: Global___ResumeQueue | None = ...,
+        drain_node: Global___DrainNode | None = ...,
+        undrain_node: Global___UndrainNode | None = ...,
+        change_ask_priority: Global___ChangeAskPriority | None = ...,
+        release_one_allocation: Global___ReleaseOneAllocation | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "change_ask_priority", b"change_ask_priority", "drain_node", b"drain_node", "hold_queue", b"hold_queue", "kill_application", b"kill_application", "move_application", b"move_application", "release_one_allocation", b"release_one_allocation", "resume_queue", b"resume_queue", "undrain_node", b"undrain_node"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "action_id", b"action_id", "change_ask_priority", b"change_ask_priority", "drain_node", b"drain_node", "force", b"force", "groups", b"groups", "hold_queue", b"hold_queue", "kill_application", b"kill_application", "move_application", b"move_application", "operator", b"operator", "partition", b"partition", "reason", b"reason", "release_one_allocation", b"release_one_allocation", "resume_queue", b"resume_queue", "scheduler_administrator", b"scheduler_administrator", "undrain_node", b"undrain_node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["kill_application", "move_application", "hold_queue", "resume_queue", "drain_node", "undrain_node", "change_ask_priority", "release_one_allocation"]  # noqa: Y015
+    _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
+
+Global___Administer: _TypeAlias = Administer  # noqa: Y015
+
+@_typing.final
+class KillApplication(_message.Message):
+    """Withdraw the application's asks and have the RM release its allocations. The application fails."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KillApplication: _TypeAlias = KillApplication  # noqa: Y015
+
+@_typing.final
+class MoveApplication(_message.Message):
+    """The application moves to another leaf queue, with its asks, allocations, reservations and preemptions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    queue: _builtins.str
+    """The full path of the queue."""
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        queue: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MoveApplication: _TypeAlias = MoveApplication  # noqa: Y015
+
+@_typing.final
+class HoldQueue(_message.Message):
+    """Nothing new is allocated or started in the queue and below it until it is resumed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldQueue: _TypeAlias = HoldQueue  # noqa: Y015
+
+@_typing.final
+class ResumeQueue(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeQueue: _TypeAlias = ResumeQueue  # noqa: Y015
+
+@_typing.final
+class DrainNode(_message.Message):
+    """As DRAIN_NODE of the RM. The node is schedulable again once neither the RM nor an operator drains it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNode: _TypeAlias = DrainNode  # noqa: Y015
+
+@_typing.final
+class UndrainNode(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndrainNode: _TypeAlias = UndrainNode  # noqa: Y015
+
+@_typing.final
+class ChangeAskPriority(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    priority: _builtins.int
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        priority: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "priority", b"priority"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangeAskPriority: _TypeAlias = ChangeAskPriority  # noqa: Y015
+
+@_typing.final
+class ReleaseOneAllocation(_message.Message):
+    """Have the RM release one allocation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UUID_FIELD_NUMBER: _builtins.int
+    uuid: _builtins.str
+    def __init__(
+        self,
+        *,
+        uuid: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["uuid", b"uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseOneAllocation: _TypeAlias = ReleaseOneAllocation  # noqa: Y015

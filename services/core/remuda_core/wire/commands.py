@@ -12,7 +12,7 @@ from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
-from .. import commands
+from .. import actions, commands
 from .allocations import read_ask, read_reported
 from .configuration import read_configuration
 from .resources import read_resource, read_tags
@@ -91,6 +91,31 @@ def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[comm
         yield commands.AnswerPredicate(answer.partition, answer.question, answer.success, answer.reason)
 
 
+ACTIONS: Final[dict[str, type[actions.Action]]] = {
+    "kill_application": actions.KillApplication,
+    "move_application": actions.MoveApplication,
+    "hold_queue": actions.HoldQueue,
+    "resume_queue": actions.ResumeQueue,
+    "drain_node": actions.DrainNode,
+    "undrain_node": actions.UndrainNode,
+    "change_ask_priority": actions.ChangeAskPriority,
+    "release_one_allocation": actions.ReleaseOneAllocation,
+}
+
+
+def read_administer(message: inbox_pb2.Administer) -> Iterable[commands.Command]:
+    """An action has the fields of its message, by name."""
+    name = message.WhichOneof("action")
+    action = None
+    if name is not None:
+        fields, kind = getattr(message, name), ACTIONS[name]
+        action = kind(**{field: getattr(fields, field) for field in kind.__struct_fields__})
+    yield commands.Administer(
+        message.operator, tuple(message.groups), message.scheduler_administrator, message.reason, message.action_id,
+        message.force, message.partition, action,
+    )  # fmt: skip
+
+
 READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]]] = {
     "register": ("Register", read_register),
     "configure": ("Configure", read_configure),
@@ -98,5 +123,6 @@ READERS: Final[dict[str, tuple[str, Callable[[Any], Iterable[commands.Command]]]
     "node": ("UpdateNode", read_node_request),
     "application": ("UpdateApplication", read_application_request),
     "allocation": ("UpdateAllocation", read_allocation_request),
+    "administer": ("Administer", read_administer),
     "predicate_answers": ("AnswerPredicates", read_predicate_answers),
 }
