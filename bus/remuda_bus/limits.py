@@ -159,3 +159,11 @@ TRACE_EXPORT_TIMEOUT_S = 1.0
 PROBE_TIMEOUT_S = 2.0
 HEALTH_REQUEST_TIMEOUT_S = 5.0
 HEALTH_REQUEST_BYTES = 8 * 1024
+
+# Operators
+
+# Names of operators and of their groups: as long as an address of a person may be.
+OPERATOR_NAME_CHARACTERS = 254
+# Groups of an operator. They are part of the subject of each request, and nats-server takes 4,096 bytes of it.
+OPERATOR_GROUPS = 64
+OPERATOR_GROUPS_CHARACTERS = 2_000

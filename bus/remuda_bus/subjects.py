@@ -124,6 +124,18 @@ def core_process(instance: str) -> str:
     return f"remuda.api.cores.{token(instance)}"
 
 
+def administration(operator: str, groups: str, rm_id: str, action: str) -> str:
+    """Requests of operators to rmproxy: kill an application, drain a node and so on. `operator`, `groups`: as
+    `operators` encodes them. Without keys a client states both. With keys the server does (`own_administration`)."""
+    return f"remuda.admin.{operator}.{groups}.{rm_id}.{action}"
+
+
+def own_administration(rm_id: str, action: str) -> str:
+    """The same requests in the account of an operator. The NATS server maps the subject to `administration` with the
+    operator's name and groups."""
+    return f"remuda.administer.{rm_id}.{action}"
+
+
 STORAGE = "remuda.api.storage"  # disk space of the machine of `remuda up`: JSON {"free", "total", "level", "failed"}
 STORAGE_CHANGED = "remuda.event.storage"  # the same JSON, published when `level` or `failed` changes
 

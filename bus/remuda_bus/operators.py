@@ -1,0 +1,81 @@
+"""Operators: their names and groups as parts of subjects. Pure.
+
+A name such as alice@example.com holds characters that a token of a subject cannot hold. Each character other than
+A-Z a-z 0-9 _ - becomes `=` and two hexadecimal digits: `alice=40example=2Ecom`. A list of groups is joined with `+`;
+an empty list is `-`, with which no group begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from remuda_bus import subjects
+from remuda_bus.limits import OPERATOR_GROUPS, OPERATOR_GROUPS_CHARACTERS, OPERATOR_NAME_CHARACTERS
+from remuda_proto.names import GROUP, USER, NamePattern
+
+NO_GROUPS = "-"
+_SEPARATOR = "+"
+_ENCODED = re.compile(r"[^A-Za-z0-9_-]")
+_DECODED = re.compile(r"=([0-9A-F]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Raises ValueError, on creation, for a name or a group that is not allowed, and for too many groups."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check("operator", self.name, USER)
+        for group in self.groups:
+            _check("group", group, GROUP)
+        if len(self.groups) > OPERATOR_GROUPS:
+            raise ValueError(f"groups of {self.name}: {len(self.groups)}, expected at most {OPERATOR_GROUPS}")
+        if (size := len(self.groups_token)) > OPERATOR_GROUPS_CHARACTERS:
+            expected = f"expected at most {OPERATOR_GROUPS_CHARACTERS:,}"
+            raise ValueError(f"groups of {self.name}: {size:,} characters in a subject, {expected}")
+
+    @property
+    def token(self) -> str:
+        """The name as a token of a subject and as a part of a file name."""
+        return encode(self.name)
+
+    @property
+    def groups_token(self) -> str:
+        """The groups as a token of a subject."""
+        return _SEPARATOR.join(encode(group) for group in self.groups) or NO_GROUPS
+
+
+def operator_with(name: str, groups: Iterable[str]) -> Operator:
+    """The operator, with each group once. Raises ValueError."""
+    return Operator(name, tuple(dict.fromkeys(groups)))
+
+
+def encode(name: str) -> str:
+    return _ENCODED.sub(lambda found: f"={ord(found[0]):02X}", name)
+
+
+def decode(token: str) -> str:
+    """The inverse of `encode`. Raises ValueError for a token that `encode` does not make."""
+    name = _DECODED.sub(lambda found: chr(int(found[1], 16)), token)
+    if encode(name) != token:
+        raise ValueError(f"{token[:200]!r}: expected A-Z a-z 0-9 _ - and =XX for other characters")
+    return name
+
+
+def request_of(subject: str) -> tuple[Operator, str, str]:
+    """The operator, the rmID and the action in a subject of `subjects.administration`. Raises ValueError."""
+    _, _, name, groups, rm_id, action = subject.split(".")
+    listed = () if groups == NO_GROUPS else tuple(decode(group) for group in groups.split(_SEPARATOR))
+    return Operator(decode(name), listed), subjects.check_rm_id(rm_id), action
+
+
+def _check(kind: str, name: str, pattern: NamePattern) -> None:
+    if len(name) > OPERATOR_NAME_CHARACTERS:
+        size = f"{len(name):,} characters"
+        raise ValueError(f"{kind} {name[:60]!r}...: {size}, expected at most {OPERATOR_NAME_CHARACTERS}")
+    if not pattern.matches(name):
+        raise ValueError(f"{kind} {name!r}: expected {pattern.expected}")
