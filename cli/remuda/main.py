@@ -13,6 +13,7 @@ from .terminal import exit_status
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
 config_commands = typer.Typer(help="Check queue configurations.", no_args_is_help=True)
 rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
+operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
 # By the heading in the help.
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
@@ -33,8 +34,13 @@ rm_commands.command("add")(keys.add)
 rm_commands.command("remove")(keys.remove)
 rm_commands.command("forget")(administer.forget)
 rm_commands.command("divide")(administer.divide)
+operator_commands.command("add")(keys.add_operator)
+operator_commands.command("list")(keys.list_operators)
+operator_commands.command("groups")(keys.set_groups)
+operator_commands.command("remove")(keys.remove_operator)
 cli.add_typer(config_commands, name="config", rich_help_panel="Administer")
 cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
+cli.add_typer(operator_commands, name="operator", rich_help_panel="Administer")
 
 
 def app() -> None:

@@ -22,7 +22,7 @@ NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n"
 # What only acts: everything else lists or shows, and has --json.
 ACTS = {
     "up", "run", "demo", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add", "rm remove", "rm forget",
-    "rm divide",
+    "rm divide", "operator add", "operator groups", "operator remove",
 }  # fmt: skip
 # Each with one place for a name.
 NAMED = (
@@ -32,6 +32,8 @@ NAMED = (
     ["story", "x", "--rm", "{}"], ["load", "--rm", "{}"], ["dead-letters", "{}"],
     ["dead-letters", "{}", "--forget", "--yes"],
     ["rm", "add", "{}"], ["rm", "remove", "{}"],
+    ["operator", "add", "{}"], ["operator", "add", "bob", "--groups", "x,{}"], ["operator", "groups", "{}", "ops"],
+    ["operator", "groups", "bob", "x,{}"], ["operator", "remove", "{}"],
     ["rm", "divide", "{}", "--config", "q", "--into", "a=x", "--into", "b=y", "--directory", "d"],
     ["rm", "divide", "rm", "--config", "q", "--into", "{}", "--into", "b=y", "--directory", "d"],
     ["status", "--nats", "{}"], ["queues", "rm", "--nats", "http://{}"], ["run", "core", "--nats", "nats://{}:x"],

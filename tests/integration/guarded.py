@@ -18,6 +18,7 @@ import pytest
 from remuda.access.keys import ACCOUNTS, Keys
 from remuda.embedded import NatsServer, free_port
 from remuda_bus.nats import Access, NatsBus, connect
+from remuda_bus.operators import Operator, encode
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VALID_DAYS, EXPIRED = 2, 0
@@ -37,6 +38,7 @@ class GuardedServer(NatsServer):
         days: int = VALID_DAYS,
         name: str = "remuda",
         like: GuardedServer | None = None,
+        operators: Sequence[Operator] = (Operator("alice@example.com", ("ops",)),),
     ) -> None:
         super().__init__(data_dir, name=name)
         if like is not None:
@@ -48,9 +50,14 @@ class GuardedServer(NatsServer):
         self.keys.ensure_roles()
         for rm_id in rms:
             self.keys.add_rm(rm_id)
+        for operator in operators:
+            self.keys.add_operator(operator)
 
     def access(self, role: str) -> Access:
-        """Of a role; of an RM, when it has a key."""
+        """Of a role; of an RM or an operator, when it has a key."""
+        operator_seed = self.keys.operators_directory / f"{encode(role)}.seed"
+        if operator_seed.exists():
+            return Access(ca=self.ca, seed=operator_seed)
         rm_seed = self.keys.rms_directory / f"{role}.seed"
         if rm_seed.exists():
             return Access(ca=self.ca, seed=rm_seed, domain="remuda")

@@ -31,6 +31,8 @@ from tests.integration.running import until
 
 REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
 
+ALICE = "alice@example.com"  # an operator with a key of her own, in the group ops
+
 # What anybody could want to publish, and who may. Services that answer requests of other services and of RMs are not
 # listed for the answers.
 MAY_PUBLISH = {
@@ -56,11 +58,16 @@ MAY_PUBLISH = {
     "remuda.log.rm-1": {"core"},
     "remuda.dead.rm-1": {"rmproxy"},
     "remuda.api.config.resolve": {"rmproxy", "operator"},
-    "remuda.api.core.rm-1.queues": {"operator", "rm-1"},
-    "remuda.api.core.rm-2.queues": {"operator"},
+    "remuda.api.core.rm-1.queues": {"operator", ALICE, "rm-1"},
+    "remuda.api.core.rm-2.queues": {"operator", ALICE},
     "remuda.api.lease.member.core-1": {"core", "operator"},
     "remuda.api.lease.rmproxy": {"rmproxy", "operator"},
     "remuda.api.lease.events": {"events", "operator"},
+    "remuda.administer.rm-1.kill_application": {ALICE},
+    "remuda.administer.rm-2.drain_node": {ALICE},
+    "remuda.admin.alice=40example=2Ecom.ops.rm-1.kill_application": set(),
+    "remuda.admin.alice=40example=2Ecom.root.rm-1.kill_application": set(),
+    "remuda.admin.bob.-.rm-1.drain_node": set(),
     "$KV.remuda_rms.rm-1": {"rmproxy"},
     "$KV.remuda_leaders.rm-1": {"core", "rmproxy"},
     "$KV.remuda_leases.member.a": {"core"},
@@ -120,6 +127,9 @@ MAY_SUBSCRIBE = {
     "_R_.>": set(),
     "remuda.>": set(),
     "remuda.inbox.*": set(),
+    "remuda.admin.*.*.*.kill_application": {"rmproxy"},
+    "remuda.admin.*.*.*.forget_rm": {"rmproxy"},
+    "remuda.administer.*.*": set(),
     "remuda.log.*": set(),
     "remuda.api.core.*.*": {"core"},
     "remuda.api.config.*": {"config"},
@@ -133,7 +143,7 @@ MAY_SUBSCRIBE = {
     "si.v1.rm.rm-2.predicates": set(),
     "si.v1.rm.rm-2.callback.allocation": set(),
 }
-WHO = (*(role for role in ROLES if role != "admin"), "rm-1")
+WHO = (*(role for role in ROLES if role != "admin"), "rm-1", ALICE)
 
 
 @pytest.fixture

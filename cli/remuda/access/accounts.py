@@ -5,9 +5,10 @@ It contains no secret: servers authenticate clients by their public keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from remuda_bus import subjects
+from remuda_bus.operators import Operator
 
 from . import permissions
 
@@ -19,14 +20,23 @@ def rm_account(rm_id: str) -> str:
     return f"RM-{subjects.key_of(rm_id)}"
 
 
-def accounts(roles: Mapping[str, str], rms: Mapping[str, str]) -> dict[str, object]:
-    """`roles`: role -> public key, `rms`: rmID -> public key. To be included at the top of a server's configuration."""
+def operator_account(operator: Operator) -> str:
+    return f"OPERATOR-{operator.token}"
+
+
+def accounts(
+    roles: Mapping[str, str], rms: Mapping[str, str], operators: Mapping[Operator, str] | None = None
+) -> dict[str, object]:
+    """`roles`: role -> public key, `rms`: rmID -> public key, `operators`: operator -> public key. To be included at
+    the top of a server's configuration."""
+    operators = operators or {}
     users = [{"nkey": roles[role], "permissions": permissions.of_role(role).as_nats()} for role in permissions.ROLES]
     exports = [
         _service(kind, subject, [rm_account(rm)])
         for rm in sorted(rms)
         for kind, _, subject in permissions.rm_imports(rm)
     ]
+    exports += _exports_to(operators)
     imports = [_imported(rm_account(rm), subject) for rm in sorted(rms) for _, subject in permissions.rm_exports(rm)]
     everything: dict[str, object] = {
         SERVICES_ACCOUNT: {"jetstream": "enabled", "users": users, "exports": exports, "imports": imports},
@@ -41,7 +51,24 @@ def accounts(roles: Mapping[str, str], rms: Mapping[str, str]) -> dict[str, obje
             ],
             "exports": [_service(kind, subject, [SERVICES_ACCOUNT]) for kind, subject in permissions.rm_exports(rm)],
         }
+    for operator, key in operators.items():
+        everything[operator_account(operator)] = {
+            "users": [{"nkey": key, "permissions": permissions.of_operator(operator).as_nats()}],
+            "imports": [
+                {**_imported(SERVICES_ACCOUNT, subject), "to": local}
+                for local, subject in permissions.operator_imports(operator)
+            ],
+        }
     return {"system_account": SYSTEM_ACCOUNT, "accounts": everything}
+
+
+def _exports_to(operators: Iterable[Operator]) -> list[dict[str, object]]:
+    """One export for each subject, with all accounts that may import it."""
+    importers: dict[str, list[str]] = {}
+    for operator in operators:
+        for _, subject in permissions.operator_imports(operator):
+            importers.setdefault(subject, []).append(operator_account(operator))
+    return [_service("singleton", subject, importing) for subject, importing in importers.items()]
 
 
 def _service(answer: str, subject: str, to: list[str]) -> dict[str, object]:

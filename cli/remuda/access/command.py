@@ -1,14 +1,20 @@
-"""`remuda keys`, `remuda rm add`, `remuda rm remove`: the commands' output."""
+"""`remuda keys`, `remuda rm add` and `remove`, `remuda operator`: the commands' output."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
+
+from remuda_bus.operators import Operator, operator_with
 
 from ..errors import UserError
 from .keys import ACCOUNTS, Keys
 from .permissions import RM_DOMAIN
 
 # nats-server 2.15 imports into a new account only on the second reload.
+RELOAD_ONCE = "Send SIGHUP to each NATS server to apply this."
 RELOAD = "Reload the NATS servers twice to apply this: send SIGHUP to each, and again one second later."
 
 
@@ -34,3 +40,47 @@ def remove_rm(directory: Path, rm_id: str) -> None:
     except ValueError as error:
         raise UserError(str(error)) from None
     print(f"{rm_id}: key deleted. Send SIGHUP to each NATS server to close its connections.")
+
+
+def add_operator(directory: Path, name: str, groups: str) -> None:
+    operator = _operator(name, groups)
+    seed = Keys(directory).add_operator(operator)
+    print(f"Key of {operator.name} in {_listed(operator.groups)}: {seed} (secret; give it to its owner only)")
+    print(f"Connect with:  REMUDA_NATS_SEED={seed.name} REMUDA_NATS_CA=ca.pem")
+    print(RELOAD)
+
+
+def set_groups(directory: Path, name: str, groups: str) -> None:
+    operator = _operator(name, groups)
+    Keys(directory).set_groups(operator)
+    print(f"{operator.name} is in {_listed(operator.groups)}. {RELOAD_ONCE}")
+
+
+def remove_operator(directory: Path, name: str) -> None:
+    operator = _operator(name, "")
+    Keys(directory).remove_operator(operator)
+    print(f"{operator.name}: key deleted. Send SIGHUP to each NATS server to close its connections.")
+
+
+def list_operators(directory: Path, as_json: bool) -> None:
+    found = Keys(directory).operators()
+    if as_json:
+        rows = [{"operator": one.name, "groups": one.groups, "key": key} for one, key in found.items()]
+        print(msgspec.json.encode(rows).decode())
+        return
+    for operator in found:
+        print(f"{operator.name}  {_listed(operator.groups)}")
+    if not found:
+        print(f"no operator has a key in {directory}; `remuda operator add NAME` creates one")
+
+
+def _operator(name: str, groups: str) -> Operator:
+    """`groups`: separated by commas. Raises UserError."""
+    try:
+        return operator_with(name, (group.strip() for group in groups.split(",") if group.strip()))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _listed(groups: Sequence[str]) -> str:
+    return f"groups {', '.join(groups)}" if groups else "no group"

@@ -1,4 +1,4 @@
-"""A directory of keys: a secret seed and a public key for each role and each RM.
+"""A directory of keys: a secret seed and a public key for each role, each RM and each operator.
 
 `server/accounts.conf` is generated from the public keys only, so seeds can be moved to their owners."""
 
@@ -12,21 +12,24 @@ from pathlib import Path
 import nkeys
 
 from remuda_bus import subjects
+from remuda_bus.operators import Operator, decode
 
 from ..errors import UserError
 from .accounts import accounts
 from .permissions import MONITOR, ROLES
 
 ACCOUNTS = Path("server", "accounts.conf")  # in a directory of its own, so that servers can mount only this file
-SEED, PUBLIC = ".seed", ".pub"
+SEED, PUBLIC, GROUPS = ".seed", ".pub", ".groups"
 
 
 class Keys:
-    """`directory`/<role>.{seed,pub} and `directory`/rms/<key of the rmID>.{seed,pub}."""
+    """`directory`/<role>.{seed,pub}, `directory`/rms/<key of the rmID>.{seed,pub} and
+    `directory`/operators/<token of the name>.{seed,pub,groups}."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.rms_directory = directory / "rms"
+        self.operators_directory = directory / "operators"
 
     def ensure_roles(self) -> list[str]:
         """Create missing keys of roles. Returns their names."""
@@ -41,8 +44,7 @@ class Keys:
     def add_rm(self, rm_id: str) -> Path:
         """Create the key of an RM. Returns the path of its seed. Raises UserError if the RM has a key."""
         subjects.check_rm_id(rm_id)
-        if not _public(self.directory / ROLES[0]).exists():
-            raise UserError(f"{self.directory}: no service keys; `remuda keys {self.directory}` creates them")
+        self._check_roles()
         at = self.rms_directory / subjects.key_of(rm_id)
         if _public(at).exists():
             raise UserError(f"{rm_id} has a key already: {_public(at)}; `remuda rm remove {rm_id}` deletes it")
@@ -58,12 +60,60 @@ class Keys:
         at.with_name(at.name + SEED).unlink(missing_ok=True)
         self.render()
 
+    def add_operator(self, operator: Operator) -> Path:
+        """Create the key of an operator. Returns the path of its seed. Raises UserError if the operator has a key."""
+        self._check_roles()
+        at = self.operators_directory / operator.token
+        if _public(at).exists():
+            raise UserError(
+                f"{operator.name} has a key already: {_public(at)}; `remuda operator groups` changes the groups"
+            )
+        self.operators_directory.mkdir(exist_ok=True)
+        _write_groups(at, operator)
+        _make(at)
+        self.render()
+        return at.with_name(at.name + SEED)
+
+    def set_groups(self, operator: Operator) -> None:
+        """Replace the groups of an operator. Raises UserError if the operator has no key."""
+        _write_groups(self._operator_key(operator), operator)
+        self.render()
+
+    def remove_operator(self, operator: Operator) -> None:
+        """Raises UserError if the operator has no key."""
+        at = self._operator_key(operator)
+        for end in (PUBLIC, SEED, GROUPS):
+            at.with_name(at.name + end).unlink(missing_ok=True)
+        self.render()
+
+    def operators(self) -> dict[Operator, str]:
+        """Each operator, by name, with the public key. Raises UserError for a file of groups that cannot be read."""
+        found = {}
+        for public in sorted(self.operators_directory.glob(f"*{PUBLIC}")):
+            file = public.with_suffix(GROUPS)
+            try:
+                operator = Operator(decode(public.name.removesuffix(PUBLIC)), tuple(file.read_text().split()))
+            except (OSError, ValueError) as error:
+                raise UserError(f"{file}: {error}; `remuda operator groups` writes it") from None
+            found[operator] = public.read_text().strip()
+        return found
+
+    def _operator_key(self, operator: Operator) -> Path:
+        at = self.operators_directory / operator.token
+        if not _public(at).exists():
+            raise UserError(f"{operator.name} has no key in {self.operators_directory}; `remuda operator add` makes it")
+        return at
+
+    def _check_roles(self) -> None:
+        if not _public(self.directory / ROLES[0]).exists():
+            raise UserError(f"{self.directory}: no service keys; `remuda keys {self.directory}` creates them")
+
     def render(self) -> None:
         """Write the accounts file atomically, so that a server never reads a part of it."""
         roles = {role: _public(self.directory / role).read_text().strip() for role in (*ROLES, MONITOR)}
         found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
         rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
-        text = json.dumps(accounts(roles, rms), indent=1)
+        text = json.dumps(accounts(roles, rms, self.operators()), indent=1)
         accounts_file = self.directory / ACCOUNTS
         draft = accounts_file.with_suffix(".new")
         draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces, because the file is included
@@ -72,6 +122,14 @@ class Keys:
 
 def _public(at: Path) -> Path:
     return at.with_name(at.name + PUBLIC)
+
+
+def _write_groups(at: Path, operator: Operator) -> None:
+    """Atomically: the accounts file is made from it."""
+    file = at.with_name(at.name + GROUPS)
+    draft = at.with_name(at.name + ".new")
+    draft.write_text("".join(f"{group}\n" for group in operator.groups))
+    draft.replace(file)
 
 
 def _make(at: Path) -> None:

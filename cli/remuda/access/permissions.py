@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remuda_bus import subjects
+from remuda_bus.operators import Operator
 
 SERVICES = ("core", "rmproxy", "config", "events")
 ROLES = (*SERVICES, "operator", "admin")
@@ -56,6 +57,18 @@ def of_rm(rm_id: str) -> Permissions:
     )
 
 
+def of_operator(operator: Operator) -> Permissions:
+    """In the account of that operator."""
+    return Permissions(tuple(local for local, _ in operator_imports(operator)), ("_INBOX.remuda-cli.>",))
+
+
+def operator_imports(operator: Operator) -> list[tuple[str, str]]:
+    """(subject there, subject in the account of the services) of what the operator may send to the services. The
+    second one of an action contains the operator's name and groups; the operator does not send them."""
+    acts = subjects.administration(operator.token, operator.groups_token, "*", "*")
+    return [(subjects.own_administration("*", "*"), acts), (_ANY_QUERY, _ANY_QUERY)]
+
+
 def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
     """(kind of answer, subject there, subject in the account of the services) of what the RM may send to the services
     and to JetStream. Its API has another name there: under the usual one the server itself would answer first that the
@@ -86,6 +99,7 @@ def _durables(rm_id: str) -> list[tuple[str, str]]:
     ]
 
 
+_ANY_QUERY = subjects.core_query("*", "*")
 _RM_SENDS = ("register", *subjects.REQUEST_KINDS, "heartbeat", "deregister")
 _RM_ANSWERS = ("predicates", "preemption_predicates", "report_wanted")
 
@@ -199,6 +213,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (
             *(f"si.v1.rm.*.{kind}" for kind in ("register", "heartbeat", "deregister")),
+            *(subjects.administration("*", "*", "*", action) for action in subjects.ACTIONS),
             subjects.lease_holder(subjects.RMPROXY_LEASE),
         ),
     ),

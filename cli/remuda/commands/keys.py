@@ -8,7 +8,11 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import KEYS, KeyDirectory, Rm
+from .options import KEYS, AsJson, KeyDirectory, Rm
+
+OperatorName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the operator, as access lists name users: alice@example.com.")
+]
 
 
 def keys(
@@ -32,3 +36,39 @@ def remove(rm: Rm, keys: KeyDirectory = KEYS) -> None:
     from ..access.command import remove_rm
 
     remove_rm(keys, rm)
+
+
+def add_operator(
+    name: OperatorName,
+    groups: Annotated[str, typer.Option(help="The operator's groups, separated by commas.")] = "",
+    keys: KeyDirectory = KEYS,
+) -> None:
+    """Create the key of an operator, who acts in that name and those groups: kill, move, hold, drain and so on."""
+    from ..access.command import add_operator as make
+
+    make(keys, name, groups)
+
+
+def list_operators(keys: KeyDirectory = KEYS, json: AsJson = False) -> None:
+    """List the operators that have a key, with their groups."""
+    from ..access.command import list_operators as show
+
+    show(keys, json)
+
+
+def set_groups(
+    name: OperatorName,
+    groups: Annotated[str, typer.Argument(help='All groups, separated by commas; "": none.')],
+    keys: KeyDirectory = KEYS,
+) -> None:
+    """Replace the groups of an operator. The key stays."""
+    from ..access.command import set_groups as change
+
+    change(keys, name, groups)
+
+
+def remove_operator(name: OperatorName, keys: KeyDirectory = KEYS) -> None:
+    """Delete the key of an operator."""
+    from ..access.command import remove_operator as delete
+
+    delete(keys, name)
