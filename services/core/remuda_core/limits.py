@@ -258,6 +258,26 @@ DIGESTS_AT_ONCE: Final = 2
 # Processor time and memory of a child that tries a message: far more than the largest message takes.
 TRIAL_CPU_S: Final = 20
 TRIAL_BYTES: Final = 1024**3
+# A preview plays so many passes: an operator looks some seconds ahead, and a pass of a large backlog takes 50 ms.
+PREVIEW_PASSES: Final = 3
+PREVIEW_PASSES_MOST: Final = 20
+# Rows of each list of a preview, of which there are eight; all of them fit into a message.
+PREVIEW_ROWS: Final = 50
+PREVIEW_ROWS_MOST: Final = 500
+PREVIEW_BYTES_PER_LIST: Final = PAGE_BYTES // 8
+# A preview places so many applications under the new rules (1 s if all of them differ).
+PREVIEWED_APPLICATIONS: Final = 50_000
+# Bytes of a proposed configuration: far more than one that fits into a command.
+PREVIEW_CONFIGURATION_BYTES: Final = 8 * 1024**2
+# Processor time and memory of each of the two children that play a preview, and the time in which both end. One with
+# 50,000 allocations takes 2 s.
+PREVIEW_CPU_S: Final = 20
+PREVIEW_BYTES: Final = 1024**3
+PREVIEW_WITHIN_S: Final = 30
+# The lowest priority: whatever else runs on the machine comes first.
+PREVIEW_NICENESS: Final = 19
+# Previews take at most this share of time: the next one begins so much later.
+PREVIEW_SHARE: Final = 0.5
 # An RM is halted after so many children were killed at a message, because a child may be killed for other reasons.
 TRIALS: Final = 2
 # Bytes read from a child at a time; and its niceness, so that leaders come first.

@@ -7,6 +7,7 @@ loses its lease, and another answers. A core that does not follow the RM yet pas
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -19,7 +20,8 @@ from remuda_bus.rms.halts import Halts
 from .. import limits
 from .answer_pace import AnswerPace
 from .members import Members
-from .replica import DIGEST, KINDS, Replica
+from .previews import Previews
+from .replica import DIGEST, KINDS, PREVIEW, Replica
 from .standby import Standby
 from .status_codes import NOT_FOUND, UNAVAILABLE
 
@@ -34,9 +36,10 @@ class Answering:
         self._known = known
         self._standbys = standbys
         self._pace = AnswerPace()
+        self._previews = Previews(asyncio.get_running_loop().time)
 
     async def serve(self) -> None:
-        for kind in (*KINDS, DIGEST):
+        for kind in (*KINDS, DIGEST, PREVIEW):
             await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, self._may_answer)
         await self._bus.serve(subjects.leader_query("*", "*"), self._answer_as_leader, "leader", self._may_answer)
 
@@ -58,6 +61,8 @@ class Answering:
         await replica.reached(request)
         if kind == DIGEST:
             return await replica.digest()
+        if kind == PREVIEW:
+            return await replica.preview(request, self._previews)
         async with self._pace.turn():
             return await replica.answer(kind, request, self._pace)
 
@@ -72,10 +77,9 @@ class Answering:
     async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
         """Pass the query on to the leader, and return its answer. Raises Refused when the leader does not answer."""
         subject = subjects.leader_query(rm_id, kind)
+        within_s = 2 * limits.PREVIEW_WITHIN_S if kind == PREVIEW else limits.PASSED_ON_WITHIN_S
         try:
-            answer = await self._bus.request(
-                subject, message.payload, message.headers, timeout_s=limits.PASSED_ON_WITHIN_S
-            )
+            answer = await self._bus.request(subject, message.payload, message.headers, timeout_s=within_s)
         except Unanswered as error:
             raise Refused(f"the leader of {rm_id!r} does not answer, try again ({error})", UNAVAILABLE) from error
         return answer.payload

@@ -16,21 +16,28 @@ from .. import limits
 from ..core import Core
 from .answer_pace import AnswerPace
 from .leader import Leader
+from .previews import Previews, Source
 from .queries import Queries
 from .status_codes import UNAVAILABLE
 
 KINDS: Final = ("queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "stats")
 DIGEST: Final = "digest"
+PREVIEW: Final = "preview"
 
 Request = dict[str, Any]
 
 
 class Replica:
-    """`position`: the last durable commit that this process knows. `leader`: set while this process leads."""
+    """`position`: the last durable commit that this process knows. `leader`: set while this process leads. `in_child`:
+    previews are played in forked children; else in this process."""
 
-    def __init__(self, core: Core, position: Callable[[], Position]) -> None:
+    def __init__(
+        self, core: Core, position: Callable[[], Position], clock_ms: Callable[[], int], in_child: bool = True
+    ) -> None:
         self._core = core
         self._position = position
+        self._clock_ms = clock_ms
+        self._in_child = in_child
         self.leader: Leader | None = None
         self._queries: Queries | None = None
         self._asked_at = 0.0
@@ -42,6 +49,14 @@ class Replica:
             raise Refused("this core does not lead any more, try again", UNAVAILABLE)
         seq, digest = await self.leader.snapshots.digest()
         return msgspec.json.encode({"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest})
+
+    async def preview(self, request: Request, previews: Previews) -> bytes:
+        """What a proposed configuration would do, as JSON. Raises Refused."""
+
+        async def forked(fork: Callable[[], Source]) -> tuple[Position, Source]:
+            return await self.leader.ask(fork) if self.leader is not None else (self._position(), fork())
+
+        return await previews.answer(forked, self._core, request, self._clock_ms(), self._in_child)
 
     async def answer(self, kind: str, request: Request, pace: AnswerPace) -> bytes:
         """Answer a query with JSON, which names the commit of the state. Raises Refused."""

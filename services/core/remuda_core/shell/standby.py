@@ -48,7 +48,7 @@ class Standby:
         self._settings = settings
         self._follower = Follower(bus, self._core)
 
-        self.replica = Replica(self._core, lambda: self.position)
+        self.replica = Replica(self._core, lambda: self.position, clock_ms, settings.snapshot_in_child)
         self._follower.moved = self.replica.moved
         self.hot = False
 

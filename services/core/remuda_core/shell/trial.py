@@ -8,9 +8,6 @@ resume`. A message is the cause only if the child is killed while this process s
 
 from __future__ import annotations
 
-import os
-import resource
-import signal
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -24,7 +21,7 @@ from remuda_bus.rms.faults import KILLED, Fault
 
 from .. import limits
 from ..core import Core
-from .child import Child, ChildFailed
+from .child import Child, ChildFailed, confine
 from .clock import Clock
 from .deciding import Deciding
 
@@ -92,7 +89,7 @@ async def _begun(core: Core, messages: list[Message], limit: int) -> tuple[int, 
 
 def _handle(core: Core, messages: list[Message], limit: int) -> Iterator[bytes]:
     """Runs in the child: decide each message as the leader does, and write its sequence first."""
-    _confine()
+    confine(limits.TRIAL_CPU_S, limits.TRIAL_BYTES)
     clock = Clock(lambda: core.state.now_ms, lambda: 0.0, core.state.now_ms)
     deciding = Deciding(core, clock.now_ms)
     for message in messages:
@@ -102,20 +99,6 @@ def _handle(core: Core, messages: list[Message], limit: int) -> Iterator[bytes]:
     yield b"0 "
     commit, _ = _alone(deciding.commit(deque(), 0))
     list(split_commit(commit, limit))
-
-
-def _confine() -> None:
-    """Limit the memory and the processor time of the child, so that it is killed before its parent."""
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.TRIAL_CPU_S, limits.TRIAL_CPU_S))
-    try:
-        with open("/proc/self/statm") as file:
-            used = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + limits.TRIAL_BYTES, used + limits.TRIAL_BYTES))
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
-    except OSError as error:  # not on Linux
-        os.write(2, f"a trial is not confined: {error}\n".encode())
 
 
 def _alone(work: Coroutine[Any, Any, Any]) -> Any:

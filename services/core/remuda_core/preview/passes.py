@@ -1,0 +1,101 @@
+"""Plays the next scheduling passes of a copy of a core, as its leader would run them if nothing arrived meanwhile."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .. import facts
+from ..commands import Schedule, Tick
+from ..core import Core
+from ..facts import Fact
+from ..limits import ALLOCATIONS_PER_PASS, TICK_MS
+from ..next_tick import next_tick_ms
+from ..state import State
+
+
+class Placement(msgspec.Struct, frozen=True, gc=False):
+    """An ask that gets a node. `asks_rm`: the RM is asked first, and may refuse. `replaces`: the UUID of the
+    placeholder in whose place it comes once the RM has released that. `number`: of the pass, from 1."""
+
+    partition: str
+    queue: str
+    application: str
+    key: str
+    node: str
+    number: int
+    asks_rm: bool = False
+    replaces: str = ""
+
+
+class Victim(msgspec.Struct, frozen=True, gc=False):
+    """An allocation that is preempted for the ask `for_key` of `for_application`. `asks_rm`: the RM is asked first."""
+
+    partition: str
+    queue: str
+    application: str
+    key: str
+    uuid: str
+    node: str
+    for_queue: str
+    for_application: str
+    for_key: str
+    number: int
+    asks_rm: bool = False
+
+
+class Played(msgspec.Struct, frozen=True):
+    """In the order of the decisions."""
+
+    placements: list[Placement]
+    victims: list[Victim]
+
+
+def play(core: Core, passes: int, now_ms: int) -> Played:
+    """Run so many passes on the core, which changes. They are TICK_MS apart, as those of a leader are while asks wait:
+    what is due by time (reservations, preemption, time-outs) is due here, too. The RM answers and confirms nothing."""
+    played, ticked_ms = Played([], []), 0
+    for number in range(1, passes + 1):
+        at_ms = now_ms + (number - 1) * TICK_MS
+        due_ms = next_tick_ms(core.state, ticked_ms)
+        if due_ms is not None and due_ms <= at_ms:
+            ticked_ms = at_ms
+            _note(core, core.handle(Tick(), at_ms), number, played)
+        _note(core, core.handle(Schedule(ALLOCATIONS_PER_PASS), at_ms), number, played)
+    return played
+
+
+def _note(core: Core, decided: list[Fact], number: int, played: Played) -> None:
+    state = core.state
+    for fact in decided:
+        match fact:
+            case facts.Allocated() if not fact.question:
+                played.placements.append(_placement(state, fact, number))
+            case facts.PredicateAsked():
+                played.placements.append(_placement(state, fact, number, asks_rm=True))
+            case facts.ReplacementStarted():
+                placed = fact.allocation
+                played.placements.append(_placement(state, placed, number, replaces=fact.placeholder))
+            case facts.PreemptionStarted() | facts.PreemptionAsked():
+                asks_rm = isinstance(fact, facts.PreemptionAsked)
+                played.victims.extend(_victim(state, fact, uuid, number, asks_rm) for uuid in fact.uuids)
+
+
+def _placement(
+    state: State, fact: facts.Allocated | facts.PredicateAsked, number: int, asks_rm: bool = False, replaces: str = ""
+) -> Placement:
+    queue = state.partitions[fact.partition].applications[fact.application_id].queue.path
+    return Placement(
+        fact.partition, queue, fact.application_id, fact.allocation_key, fact.node_id, number, asks_rm, replaces
+    )
+
+
+def _victim(
+    state: State, fact: facts.PreemptionStarted | facts.PreemptionAsked, uuid: str, number: int, asks_rm: bool
+) -> Victim:
+    partition = state.partitions[fact.partition]
+    victim = partition.allocations[uuid]  # it stays until the RM confirms its release
+    return Victim(
+        fact.partition, victim.application.queue.path, victim.application.id, victim.fact.allocation_key, uuid,
+        victim.node.id, partition.applications[fact.application_id].queue.path, fact.application_id,
+        fact.allocation_key, number, asks_rm,
+    )  # fmt: skip
