@@ -114,8 +114,15 @@ RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
 CURRENT_CONFIGURATIONS = "remuda.api.config.current"  # for people: JSON of the active configurations of all RMs
 
 
+# Queries to the core about an RM that the RM itself may send, too: they read what there is.
+CORE_QUERIES = (
+    "queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "stats", "digest",
+)  # fmt: skip
+PREVIEW = "preview"  # for operators alone: it takes seconds of a processor, and one at a time is answered
+
+
 def core_query(rm_id: str, kind: str) -> str:
-    """Queries to the core that leads an RM: queues, nodes, applications, explain, stats. Request and reply are JSON."""
+    """Queries to a core about an RM: one of CORE_QUERIES, or PREVIEW. Request and reply are JSON."""
     return f"remuda.api.core.{rm_id}.{kind}"
 
 

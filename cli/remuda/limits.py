@@ -41,6 +41,11 @@ LOOK_EVERY_S = 0.25
 
 # A server on this machine or near it answers in milliseconds.
 CONNECT_WITHIN_S = 3.0
+ANSWER_WITHIN_S = 5.0
+# A core gives up a preview after a minute. One that plays another preview, or rests from one, is asked again.
+PREVIEW_WITHIN_S = 70.0
+PREVIEW_RETRIES_S = 60.0
+PREVIEW_RETRY_S = 0.5
 # A bucket does not say when its current entries are through.
 ENTRIES_WITHIN_S = 0.3
 # Of cores that are asked what they lead. Who is less behind has not yet read what was just written.

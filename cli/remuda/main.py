@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import administer, keys, show, start
+from .commands import administer, keys, preview, show, start
 from .terminal import exit_status
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
-config_commands = typer.Typer(help="Check queue configurations.", no_args_is_help=True)
+config_commands = typer.Typer(help="Check and preview queue configurations.", no_args_is_help=True)
 rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
 operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
@@ -30,6 +30,7 @@ for panel, functions in COMMANDS.items():
     for function in functions:
         cli.command(function.__name__.replace("_", "-"), rich_help_panel=panel)(function)
 config_commands.command("check")(show.check)
+config_commands.command("preview")(preview.preview)
 rm_commands.command("add")(keys.add)
 rm_commands.command("remove")(keys.remove)
 rm_commands.command("forget")(administer.forget)

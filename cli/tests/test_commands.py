@@ -93,7 +93,8 @@ def test_no_server(monkeypatch, capsys, arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["config", "check", "{}"], ["up", "--config", "{}"], ["run", "config", "--file", "{}"], ["restore", "{}"],
+        ["config", "check", "{}"], ["config", "preview", "a", "{}"],
+        ["up", "--config", "{}"], ["run", "config", "--file", "{}"], ["restore", "{}"],
         ["load", "--trace", "openb", "{}", "{}"],
     ],
 )  # fmt: skip

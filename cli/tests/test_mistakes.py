@@ -38,6 +38,7 @@ def command(
         (["load", "--plot", "x.gif"], "expected a name that ends in .png, .svg or .pdf"),
         (["load", "--plot", "/nowhere/x.png"], "no such directory"),
         (["load", "--record", "/nowhere/x"], "No such file or directory"),
+        (["config", "preview", "rm-1", "/nowhere.yaml"], "/nowhere.yaml cannot be read: No such file or directory"),
         (["config", "check", "/nowhere.yaml"], "/nowhere.yaml cannot be read: No such file or directory"),
     ],
 )

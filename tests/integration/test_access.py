@@ -60,6 +60,7 @@ MAY_PUBLISH = {
     "remuda.api.config.resolve": {"rmproxy", "operator"},
     "remuda.api.core.rm-1.queues": {"operator", ALICE, "rm-1"},
     "remuda.api.core.rm-2.queues": {"operator", ALICE},
+    "remuda.api.core.rm-1.preview": {"operator", ALICE},
     "remuda.api.lease.member.core-1": {"core", "operator"},
     "remuda.api.lease.rmproxy": {"rmproxy", "operator"},
     "remuda.api.lease.events": {"events", "operator"},

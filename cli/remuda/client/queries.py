@@ -15,6 +15,7 @@ import msgspec
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused, Unanswered
 
+from .. import limits
 from ..errors import NotFound, UserError
 
 Amounts = dict[str, int]
@@ -197,14 +198,21 @@ async def pages_of(bus: Bus, kind: str, shape: type[P], *, rm: str, **arguments:
 
 async def ask_core(bus: Bus, kind: str, shape: type[T], *, rm: str, **arguments: Any) -> T:
     """Raises UserError if no core answers or if the core refuses the query (no such RM, application ...)."""
-    subject = subjects.core_query(rm, kind)
     try:
-        reply = await bus.request(subject, json.dumps({"rm": rm, **arguments}).encode())
-    except Unanswered:
-        raise UserError(await _reason_for_no_answer(bus, rm)) from None
+        answer = await answer_of_core(bus, kind, rm, json.dumps({"rm": rm, **arguments}).encode())
     except Refused as refused:
         raise (NotFound if refused.code == NOT_FOUND else UserError)(f"{kind}: {refused.reason}") from None
-    return msgspec.json.decode(reply.payload, type=shape)
+    return msgspec.json.decode(answer, type=shape)
+
+
+async def answer_of_core(
+    bus: Bus, kind: str, rm: str, payload: bytes, within_s: float = limits.ANSWER_WITHIN_S
+) -> bytes:
+    """Raises Refused; UserError if no core answers."""
+    try:
+        return (await bus.request(subjects.core_query(rm, kind), payload, timeout_s=within_s)).payload
+    except Unanswered:
+        raise UserError(await _reason_for_no_answer(bus, rm)) from None
 
 
 async def _reason_for_no_answer(bus: Bus, rm: str) -> str:

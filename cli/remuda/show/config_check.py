@@ -23,13 +23,13 @@ def check(file: Path, as_json: bool) -> None:
     try:
         configuration = load_file(found, file, limits.MAX_PAYLOAD_BYTES)
     except Invalid as invalid:
-        _show_problems(file, invalid, as_json)
+        show_problems(file, invalid, as_json)
         count = len(invalid.problems)
         raise UserError(f"{file}: {count} problem{'s' if count != 1 else ''}; remuda would refuse this file") from None
     _show_valid(file, configuration, as_json)
 
 
-def _show_problems(file: Path, invalid: Invalid, as_json: bool) -> None:
+def show_problems(file: Path, invalid: Invalid, as_json: bool) -> None:
     if as_json:
         problems = [{"path": p.path, "line": p.line, "message": p.message} for p in invalid.problems]
         print(json.dumps({"file": str(file), "valid": False, "problems": problems}))

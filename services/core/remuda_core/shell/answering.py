@@ -21,7 +21,7 @@ from .. import limits
 from .answer_pace import AnswerPace
 from .members import Members
 from .previews import Previews
-from .replica import DIGEST, KINDS, PREVIEW, Replica
+from .replica import DIGEST, Replica
 from .standby import Standby
 from .status_codes import NOT_FOUND, UNAVAILABLE
 
@@ -39,7 +39,7 @@ class Answering:
         self._previews = Previews(asyncio.get_running_loop().time)
 
     async def serve(self) -> None:
-        for kind in (*KINDS, DIGEST, PREVIEW):
+        for kind in (*subjects.CORE_QUERIES, subjects.PREVIEW):
             await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, self._may_answer)
         await self._bus.serve(subjects.leader_query("*", "*"), self._answer_as_leader, "leader", self._may_answer)
 
@@ -61,7 +61,7 @@ class Answering:
         await replica.reached(request)
         if kind == DIGEST:
             return await replica.digest()
-        if kind == PREVIEW:
+        if kind == subjects.PREVIEW:
             return await replica.preview(request, self._previews)
         async with self._pace.turn():
             return await replica.answer(kind, request, self._pace)
@@ -77,7 +77,7 @@ class Answering:
     async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
         """Pass the query on to the leader, and return its answer. Raises Refused when the leader does not answer."""
         subject = subjects.leader_query(rm_id, kind)
-        within_s = 2 * limits.PREVIEW_WITHIN_S if kind == PREVIEW else limits.PASSED_ON_WITHIN_S
+        within_s = 2 * limits.PREVIEW_WITHIN_S if kind == subjects.PREVIEW else limits.PASSED_ON_WITHIN_S
         try:
             answer = await self._bus.request(subject, message.payload, message.headers, timeout_s=within_s)
         except Unanswered as error:

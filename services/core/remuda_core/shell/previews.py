@@ -29,7 +29,7 @@ from ..settings import Configuration
 from ..snapshot import restore, save
 from ..wire.configuration import read_configuration
 from .child import Child, ChildFailed, InProcess, beside, confine, end_within
-from .status_codes import UNAVAILABLE
+from .status_codes import BUSY, UNAVAILABLE
 
 Request = Mapping[str, Any]
 Source = Child | InProcess
@@ -77,9 +77,9 @@ class Previews:
     def _begin(self) -> float:
         now = self._clock()
         if self._busy:
-            raise Refused("this core plays another preview, try again", UNAVAILABLE)
+            raise Refused("this core plays another preview, try again", BUSY)
         if now < self._rests_until:
-            raise Refused(f"the next preview may begin in {self._rests_until - now:.1f} s, try again", UNAVAILABLE)
+            raise Refused(f"the next preview may begin in {self._rests_until - now:.1f} s, try again", BUSY)
         self._busy = True
         return now
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.log import Position
 
@@ -20,9 +21,8 @@ from .previews import Previews, Source
 from .queries import Queries
 from .status_codes import UNAVAILABLE
 
-KINDS: Final = ("queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "stats")
 DIGEST: Final = "digest"
-PREVIEW: Final = "preview"
+KINDS: Final = tuple(kind for kind in subjects.CORE_QUERIES if kind != DIGEST)
 
 Request = dict[str, Any]
 

@@ -6,4 +6,5 @@ from __future__ import annotations
 from typing import Final
 
 NOT_FOUND: Final = 404
+BUSY: Final = 429
 UNAVAILABLE: Final = 503
