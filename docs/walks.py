@@ -71,10 +71,10 @@ ASK: Walk = (
                 "remuda_core.cycle.schedule:schedule",
                 "begins a pass: `Schedule`, the core's own command, is the last one of each commit",
             ),
-            Hop("remuda_core.cycle.schedule:place_pending", "repeats: who is next, where is best?"),
+            Hop("remuda_core.cycle.schedule:place_pending", "repeats: which ask is next, which node is best?"),
             Hop(
                 "remuda_core.index.partition:PartitionIndex.next_ask_class",
-                "finds who is next: by the order of queues, then of applications, then of asks",
+                "finds the next ask: by the order of queues, then of applications, then of asks",
             ),
             Hop(
                 "remuda_core.index.nodes:NodeIndex.best", "finds where is best: the node with the best score that fits"
@@ -231,7 +231,7 @@ PREEMPTION: Walk = (
         (
             Hop("remuda_core.decide.release:release_allocation", "yields `AllocationReleased`"),
             Hop("remuda_core.evolve.allocations:allocation_released", "frees what the victim used"),
-            Hop("remuda_core.index.apply:allocation_released", "updates the node and whoever waits for it"),
+            Hop("remuda_core.index.apply:allocation_released", "updates the node and the asks that wait for it"),
             Hop(
                 "remuda_core.cycle.schedule:place_reserved",
                 "is the first step of the next pass: the reserved node has room",
