@@ -1,5 +1,5 @@
 """For all tests: a real nats-server of their own, up within a tenth of a second, and a connection to it with all
-streams declared. What a command has configured for its logs does not outlive the test. And what work costs."""
+streams declared. The logging configuration of a command ends with its test. And the cost of work, counted in calls."""
 
 from __future__ import annotations
 

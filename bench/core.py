@@ -1,4 +1,4 @@
-"""Measures the core alone: no bus, no disk, one thread. What the reference scheduler's own benchmark measures.
+"""Measures the core alone: no bus, no disk, one thread, as the reference scheduler's own benchmark does.
 
     python bench/core.py [--json] [--case NAME ...] [--kind uniform|mixed] [--repeat N]
 
@@ -127,13 +127,13 @@ MIXED = {
 
 KINDS = {"uniform": CASES, "mixed": MIXED}
 
-# What the i-th ask wants that is never placed: more than a node has, or more than its queue may have.
+# The need of the i-th ask that is never placed: more than a node has, or more than its queue may have.
 STUCK: dict[str, Callable[[Case, int], Need]] = {
     "too large": lambda case, i: {"memory": 10 * slots(case) + 1, "vcore": 1},
     "too large, all different": lambda case, i: {"memory": 10 * slots(case) + 1 + i, "vcore": 1},
     "over the maximum": lambda case, i: {"memory": 10, "vcore": case.asks + 1},
 }
-# What the i-th ask wants that waits for a release of NEED: all of that, or a little less, each something else.
+# The need of the i-th ask that waits for a release of NEED: all of that, or a little less, each ask another amount.
 WAITING: dict[str, Callable[[int], Need]] = {
     "all alike": lambda i: NEED,
     "all different": lambda i: {"memory": 10, "vcore": 1, "ephemeral-storage": 1 + i},
@@ -348,7 +348,7 @@ def schedule(core: Core) -> int:
 
 
 def settle_memory() -> None:
-    """What was made before the measured time is not looked at again in it."""
+    """Keep the garbage collector from examining earlier objects during the measured time."""
     gc.collect()
     gc.freeze()
 

@@ -52,7 +52,7 @@ RM = "bench"
 
 
 class Run:
-    """One RM; counts what it is told."""
+    """One RM; counts its callbacks."""
 
     def __init__(self, rm: ResourceManager) -> None:
         self.rm = rm

@@ -129,7 +129,7 @@ async def _questions(url: str, rate: float, limits: list[int], on: Event, result
 
 
 class Page(msgspec.Struct):
-    """What the benchmark reads of an answer: not the rows, which would cost it more than they cost the core."""
+    """The part of an answer that the benchmark parses. It skips the rows, which cost more to parse than to make."""
 
     next: list[Any] | None = None
 

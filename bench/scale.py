@@ -42,7 +42,7 @@ SETTLES_WITHIN_S = 60.0
 READY, GO = b"ready\n", b"go\n"
 
 
-# One RM, in a process of its own: says that it is ready, waits for the word, and says how long it took.
+# One RM, in a process of its own: reports that it is ready, waits for the signal to begin, and reports its duration.
 
 
 async def work(url: str, rm_id: str, nodes: int, asks: int) -> None:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Inside an image: install.sh SERVICE INTO. What the service needs and no more, from the wheels in /src/wheels if they came
-# along, else from the package index, exactly as locked.
+# Inside an image: install.sh SERVICE INTO. Installs the packages that the service needs, exactly as locked, from the wheels
+# in /src/wheels if there are any, else from the package index.
 set -eu
 service=$1 into=$2
 cd /src

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the stack of compose.yaml needs to trust each other, in deploy/secrets: a test CA, a certificate for the NATS
-# servers, a key for each role, one for the demo's resource manager and one for each that is named: secrets.sh [RM...].
-# What is there stays; run it as often as you like.
+# secrets.sh [RM...]: creates the keys and certificates of the stack of compose.yaml in deploy/secrets: a test CA, a
+# certificate for the NATS servers, a key for each role, for the demo's resource manager and for each RM named.
+# Existing files stay, so it can be run again.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -9,7 +9,7 @@ mkdir -p secrets saved
 ./tls/make-ca.sh secrets/tls
 user=${REMUDA_UID:-10001}:${REMUDA_GID:-10001}
 mkdir -p secrets/keys
-# The containers run as that user, and nobody else has a reason to read these files.
+# The containers run as that user; no other user needs to read these files.
 give() { [ "$(id -u)" != 0 ] || chown -R "$user" secrets saved; }
 give
 remuda() { docker run --rm --network none --user "$user" -v "$PWD/secrets:/secrets" "remuda/cli:${TAG:-latest}" "$@"; }

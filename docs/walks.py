@@ -100,7 +100,7 @@ ASK: Walk = (
             ),
             Hop(
                 "remuda_rmproxy.outbound.callback_publisher:CallbackPublisher._append",
-                "publishes the callbacks; their headers say where to resume",
+                "publishes the callbacks; their headers hold the position to resume at",
             ),
         ),
     ),
@@ -266,7 +266,8 @@ FAILOVER: Walk = (
                 "tries a message in a child process first, if it may have killed others",
             ),
             Hop(
-                "remuda_core.shell.follower:Follower.close", "stops reading, and makes a writer that goes on from there"
+                "remuda_core.shell.follower:Follower.close",
+                "stops reading, and makes a writer that continues from there",
             ),
             Hop(
                 "remuda_core.shell.leader:Leader.lead",

@@ -34,7 +34,7 @@ LONGEST_LINE_BYTES = 64 * 1024
 LARGEST_LOG_BYTES = 16 * 1024 * 1024
 # Until the services that have not answered are named.
 READY_WITHIN_S = 30.0
-# For a dead nats-server, and who answers while something is not ready yet.
+# Interval of checks for a dead nats-server, and for services that are not ready yet.
 LOOK_EVERY_S = 0.25
 
 # Questions
@@ -46,9 +46,10 @@ ANSWER_WITHIN_S = 5.0
 PREVIEW_WITHIN_S = 70.0
 PREVIEW_RETRIES_S = 60.0
 PREVIEW_RETRY_S = 0.5
-# A bucket does not say when its current entries are through.
+# A bucket does not report that all its current entries were delivered.
 ENTRIES_WITHIN_S = 0.3
-# Of cores that are asked what they lead. Who is less behind has not yet read what was just written.
+# Of requests to cores about the RMs that they lead. A follower that is less behind is not reported: it has not yet read
+# the newest commit.
 CORES_ANSWER_WITHIN_S = 2.0
 BEHIND_WORTH_A_WORD_S = 1.0
 # From a decision of the core to its callback.
@@ -66,8 +67,8 @@ REPORTS_WITHIN_S = 30.0
 
 # Resuming
 
-# A core goes on at once. One that hangs at the message loses its lease after six seconds, and its successor handles it
-# in a child process first.
+# A core resumes at once. One that hangs at the message loses its lease after six seconds, and its successor handles the
+# message in a child process first.
 RESUMES_WITHIN_S = 30.0
 
 # Names from people
@@ -80,7 +81,7 @@ LONGEST_QUEUE_CHARACTERS = 4_096
 # Part of a key and of a subject.
 LONGEST_INSTANCE_CHARACTERS = 128
 LONGEST_URL_CHARACTERS = 1_024
-# What Linux takes.
+# PATH_MAX of Linux, without the final zero byte.
 LONGEST_PATH_CHARACTERS = 4_095
 
 # Messages that end a command
@@ -108,7 +109,7 @@ FULL_SHARE = 0.02
 STORAGE_EVERY_S = 1.0
 # Of nats-server's log, at each look.
 LOG_LOOK_BYTES = 256 * 1024
-# A server that has failed to write may not end by itself. What it has acknowledged is synced.
+# A server that has failed to write may ignore SIGTERM; then it is killed. Acknowledged messages are on disk.
 JAMMED_SERVER_STOPS_WITHIN_S = 2.0
 # Of a stream's own limit: a warning.
 STREAM_LOW_SHARE = 0.8

@@ -1,13 +1,13 @@
 #!/bin/sh
-# A CA for tests, and a certificate for the NATS servers: make-ca.sh DIRECTORY [DAYS]. What is there already stays.
-# In production certificates come from the CA of the house; the files have the same names.
+# A CA for tests, and a certificate for the NATS servers: make-ca.sh DIRECTORY [DAYS]. Existing files stay.
+# In production, certificates come from your own CA; the files have the same names.
 set -eu
 umask 077
 directory=$1 days=${2:-365}
 mkdir -p "$directory"
 cd "$directory"
 key="ec -pkeyopt ec_paramgen_curve:prime256v1"
-# What each may be used for, and who signed it, is in it: clients in Python 3.13 refuse certificates that do not say so.
+# Each certificate has its key usage and its issuer's key: clients in Python 3.13 refuse certificates without them.
 [ -f ca.pem ] || openssl req -x509 -newkey $key -nodes -days 3650 -subj "/CN=remuda test CA" \
   -addext "keyUsage=critical,keyCertSign,cRLSign" -keyout ca.key -out ca.pem 2>/dev/null
 [ -f server.pem ] && exit 0

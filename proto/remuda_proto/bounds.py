@@ -99,7 +99,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A name of the enumeration; `unknown` says what happens to other numbers."""
+    """A name of the enumeration; `unknown`: the effect of other numbers."""
 
     unknown: str
 
@@ -213,7 +213,7 @@ FIELDS: Final[Mapping[str, Bound]] = {
     "PreemptionPredicatesResponse.index": Number(*INT32, "is not used"),
 }
 
-# What the scheduler sends; its texts are built out of bounded ones.
+# Messages that the scheduler sends; their texts are built out of bounded ones.
 SENT_BY_SCHEDULER: Final = frozenset({
     "RegisterResourceManagerResponse", "AllocationResponse", "ApplicationResponse", "NodeResponse",
     "AcceptedApplication", "RejectedApplication", "UpdatedApplication", "RejectedAllocationAsk", "RejectedAllocation",

@@ -35,7 +35,7 @@ class RequestsOfRm:
         return await self._send_nodes(nodes, si.NodeInfo.CREATE)
 
     async def update_nodes(self, nodes: Iterable[si.NodeInfo]) -> int:
-        """Update the capacity, the occupied amounts and the attributes of known nodes. What is absent stays
+        """Update the capacity, the occupied amounts and the attributes of known nodes. Absent fields stay
         unchanged."""
         return await self._send_nodes(nodes, si.NodeInfo.UPDATE)
 

@@ -6,11 +6,11 @@ is not the head of the chain is void. Every reader judges alike, so of two leade
 effect.
 
 A commit that is too large for one message is written in parts. It is in force when its last part is there. If the
-leader dies before that, the next commit has the last complete commit as its parent, and the parts are void.
+leader ends before that, the next commit has the last complete commit as its parent, and the parts are void.
 
 A leader that was too late explains a void message: its parent is an older commit of the same chain, or it is a further
 part of a commit that was given up. Any other void message comes from a writer with another history. The reader then
-raises HistoryChanged, and no service goes on with that RM (ADR 0003, ADR 0024).
+raises HistoryChanged, and every service stops working for that RM (ADR 0003, ADR 0024).
 """
 
 from remuda_bus.log.chain import START, Chain, LogEntry, Position

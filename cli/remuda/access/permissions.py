@@ -3,7 +3,7 @@
 A service gets what its code uses and nothing else. An RM lives in an account of its own, in which nothing exists but
 what is imported for it (`rm_imports`): so even a reply subject that it invents leads nowhere but to itself. In one
 account with the services it could have the server put the answer to a harmless request onto any subject, for JetStream
-does not look at who chose the reply subject. Pure: knows names, not keys or files.
+does not check which client chose the reply subject. Pure: knows names, not keys or files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANSWER_WITHIN = "15s"  # longer than the time-out of predicate requests to an RM
 class Permissions:
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
-    answers: bool = False  # may answer each message it gets, once, where that message says
+    answers: bool = False  # may answer each message that it receives once, on its reply subject
 
     def as_nats(self) -> dict[str, object]:
         """In the form of the server's configuration."""

@@ -31,8 +31,8 @@ STEPS = "steps.md"
 _STEPS = """\
 # Divide {rm} into {new}
 
-What runs goes on running: a resource manager that deregisters stops nothing, and the new ones report what runs.
-Nothing new is placed from step 3 to step 5.
+Running allocations continue: deregistration stops none, and the new resource managers report them. Nothing new is
+placed from step 3 to step 5.
 
 1. Where keys are in use: create one for each new resource manager, and reload the NATS servers twice.
 

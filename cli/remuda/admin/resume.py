@@ -77,7 +77,7 @@ async def _inspect(url: str, rm_id: str) -> Halted:
             raise UserError(f"{rm_id} is not halted; `remuda status` shows which RMs are")
         if halt.cause == OPERATOR:
             command = "rm forget" if halt.reason == BEING_FORGOTTEN else "rebuild"
-            raise UserError(f"{rm_id}: {halt.reason}; `remuda {command} {rm_id}` goes on with that")
+            raise UserError(f"{rm_id}: {halt.reason}; `remuda {command} {rm_id}` completes that")
         if halt.cause != FAULT:
             raise UserError(
                 f"{rm_id} is halted because its streams have lost or changed their past ({halt.reason}); only "
@@ -87,7 +87,8 @@ async def _inspect(url: str, rm_id: str) -> Halted:
 
 
 async def _resume(url: str, rm_id: str, found: Halted) -> tuple[str, bool]:
-    """Returns who leads the RM, once its inbox is handled; True: it is not handled yet, after a while."""
+    """Returns the core that leads the RM, once its inbox is handled; True: it is not handled within
+    RESUMES_WITHIN_S."""
     async with bus_at(url) as bus:
         try:
             await bus.delete(subjects.HALTS.name, subjects.key_of(rm_id), found.revision)

@@ -1,7 +1,7 @@
 """Queries to the core: queues, nodes, applications, reasons why asks are pending.
 
-Requests and replies are JSON on `remuda.api.core.<rm>.<kind>`. The structs say what the command line reads of them;
-what a newer core adds is ignored.
+Requests and replies are JSON on `remuda.api.core.<rm>.<kind>`. The structs have the fields that the command line reads;
+further fields of a newer core are ignored.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class NodesPage(msgspec.Struct):
 
 
 class Constraint(msgspec.Struct):
-    """What is in the way, at `where` (a queue path, a node); `reason` says it in words. Of `resource`, if it is one, it
-    needs `need` and finds `have`. `since_ms`: 0 where it is not known."""
+    """A constraint that blocks an ask, at `where` (a queue path, a node); `reason` is text for people. If it concerns a
+    `resource`, the ask needs `need` and `have` is left. `since_ms`: 0 if unknown."""
 
     constraint: str = ""
     where: str = ""

@@ -31,7 +31,7 @@ STOP_ORDER = (("rmproxy",), ("core",), ("events", "config"))
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What to start. `port` 0: any free one. `config`: the queues.yaml, None for the built-in default."""
+    """The parts of a local system. `port` 0: any free one. `config`: the queues.yaml, None for the built-in default."""
 
     data: Path
     port: int = 0

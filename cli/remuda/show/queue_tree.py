@@ -89,7 +89,7 @@ def scarcest(partition: Partition, queue: Queue, path: list[Queue]) -> str:
 
 
 def ceiling(partition: Partition, path: list[Queue], resource: str) -> int:
-    """What the queue may use at most: the smallest maximum up to root, and never more than there is."""
+    """The most that the queue may use: the smallest maximum up to root, at most the partition's total."""
     tops = [queue.max[resource] for queue in path if resource in queue.max]
     return min([*tops, partition.total.get(resource, 0)])
 

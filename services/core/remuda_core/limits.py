@@ -121,7 +121,7 @@ FOLLOWS_AFTER_S: Final = 2.0
 FOLLOWS_ON_S: Final = 15.0
 # A lease's entry names at most so many RMs that its process could lead from now on: some 10 kB.
 AWAITED_AT_ONCE: Final = 64
-# The parts of a discarded state that are freed before others of the process go on: less than 1 ms.
+# The parts of a discarded state that are freed before other tasks of the process continue: less than 1 ms.
 DISCARDED_AT_ONCE: Final = 1_000
 # A question that this core passes on to the leader is answered between two commits.
 PASSED_ON_WITHIN_S: Final = 4.0
@@ -131,9 +131,9 @@ LEFT_TO_OWNER_S: Final = 1.0
 # RMs are handed over when the same cores have been ready for so long: longer than a crashing process takes to start
 # again, and a new core need not help within seconds.
 SETTLED_S: Final = 5.0
-# So long after its start a core has heard of all RMs there are.
+# Time after its start in which a core learns of all RMs.
 READY_AFTER_S: Final = 0.5
-# After a look at who should lead what, the next comes no sooner than after so many times what it took.
+# The pause after an election, as a multiple of its duration.
 LOOKS_APART: Final = 4
 # RMs that a process takes at the same time: more only wait for each other.
 TAKES_AT_ONCE: Final = 64
@@ -141,7 +141,7 @@ TAKES_AT_ONCE: Final = 64
 TAKE_RETRY_S: Final = 0.2
 # RMs whose snapshot is read and whose log is caught up with at the same time, when a core starts.
 RESTORES_AT_ONCE: Final = 16
-# A process that was told to stop answers for so long; one that answers then is another of the same name.
+# A process that is being stopped answers for at most so long; one that answers later is another of the same name.
 NAMESAKE_ENDS_S: Final = 2.0
 
 # A leader whose append failed waits so long for the bus before it exits, to check that the log still holds the last
@@ -201,8 +201,8 @@ ENDED_APPLICATIONS: Final = 10_000
 # Allocations of one ask, so that pending sums stay readable.
 MAX_ALLOCATIONS: Final = 2**31 - 1
 
-# A page of an answer: far below the 1 MB that a NATS server takes unless it is told otherwise, and no more rows than
-# take the leader some 10 ms.
+# A page of an answer: far below the default payload limit of a NATS server (1 MB), and no more rows than the leader
+# writes in some 10 ms.
 PAGE_ROWS: Final = 1_000
 PAGE_BYTES: Final = 500_000
 # So many new entries are sorted into a listing one by one; more are sorted with the rest.
@@ -237,9 +237,9 @@ RECORDS_RESTORED_AT_ONCE: Final = 1_000  # 20 ms
 SNAPSHOT_FACTS: Final = 200_000
 SNAPSHOT_S: Final = 300.0
 SNAPSHOT_APART_S: Final = 20.0
-# Or after so many bytes of the inbox whatever came of them. INBOX holds what was read since the older of two snapshots:
+# Or after so many bytes of the inbox, even without facts. INBOX holds the messages since the older of two snapshots:
 # some 500 MB of its 8 GiB for an RM that sends as fast as it can. Such snapshots are written nearly at once. While one
-# is written, which may take long, the leader reads no more than so much.
+# is written, which may take long, the leader reads no more than so many bytes.
 SNAPSHOT_INBOX_BYTES: Final = 128_000_000
 SNAPSHOT_INBOX_APART_S: Final = 1.0
 READ_WHILE_WRITING_BYTES: Final = 512_000_000

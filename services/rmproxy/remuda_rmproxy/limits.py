@@ -64,7 +64,8 @@ ALL_QUEUES_BYTES: Final = 128_000_000
 WAITING_BYTES: Final = 256_000_000
 # Refused requests that become dead letters at a time: a part of an atomic batch.
 REFUSED_AT_ONCE: Final = 500
-# Senders without a record whose requests wait: as many as there may be RMs. Without accounts, names are anybody's.
+# Senders without a record whose requests wait: as many as there may be RMs. Without accounts, a client may use any
+# name.
 UNKNOWN_SENDERS_TRACKED: Final = 10_000
 # An RM without requests in memory may have one of up to this size, so that no RM waits for others with large requests.
 SMALL_REQUEST_BYTES: Final = 64_000

@@ -18,7 +18,7 @@ MILLI = 1000
 
 
 class BadTrace(UserError):
-    """The file is not what it should be; says where."""
+    """The file is invalid. The message has the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ POD_COLUMNS = (
 
 
 def read_pods(path: Path) -> list[Pod]:
-    """In the order of the file. `pod_phase` and `scheduled_time` tell what became of it there, and are not read."""
+    """In the order of the file. `pod_phase` and `scheduled_time` describe the recorded run, and are not read."""
     pods = []
     seen: set[str] = set()
     for row in _rows(path, POD_COLUMNS):

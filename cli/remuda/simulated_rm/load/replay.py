@@ -1,7 +1,7 @@
 """Replays a trace through the scheduler, in the trace's order.
 
-Arrivals are sent as they come. A departure waits for the answer to its arrival: the pod runs, then its allocation is
-released; or the scheduler says that it waits, then its ask is taken back. What has no room stays pending meanwhile.
+Arrivals are sent as they come. A departure waits for the answer to its arrival. If the pod runs, its allocation is
+released; if the scheduler reports that it waits, its ask is withdrawn. Until then the ask stays pending.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONFIG = configuration("trace")
 
 
 class NoAnswer(Exception):
-    """The scheduler neither placed an ask nor said that it waits."""
+    """The scheduler neither placed an ask nor reported that it waits."""
 
 
 class Replay:
@@ -136,7 +136,7 @@ class Replay:
 
 class Applications:
     """One application per group of pods, submitted when its first pod arrives and removed after its last has left. The
-    scheduler ends an application that is idle for 30 s, so a group that pauses for long goes on in a new one."""
+    scheduler ends an application that is idle for 30 s, so a group that pauses for long continues in a new one."""
 
     def __init__(self, driver: Driver, sizes: Counter[str]) -> None:
         self._driver = driver

@@ -67,7 +67,7 @@ class SyntheticWorkload:
 
 
 class TraceWorkload:
-    """Reads both files at once, so that what is wrong with them is said before anything is started."""
+    """Reads both files at once, so that their errors are reported before anything is started."""
 
     config = replay.CONFIG
     unit = "days"
@@ -88,7 +88,7 @@ class TraceWorkload:
         self._replay: replay.Replay | None = None
 
     def placed(self, new: list[RunningAllocation]) -> None:
-        """A pod leaves when the trace says so."""
+        """No reaction: the trace has the time at which a pod ends."""
 
     async def run(self, driver: Driver, bus: Bus) -> None:
         self._replay = replay.Replay(driver, bus, self._nodes, self._pods, self._speed, self.samples, self.departed)

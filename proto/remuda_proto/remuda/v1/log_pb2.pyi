@@ -776,7 +776,7 @@ class QueueChanged(_message.Message):
     def config(self) -> _config_pb2.QueueConfig: ...
     @_builtins.property
     def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What has changed: "type" (leaf or parent), "max", "guaranteed", "config" (other settings)."""
+        """The changed parts: "type" (leaf or parent), "max", "guaranteed", "config" (other settings)."""
 
     def __init__(
         self,
@@ -989,7 +989,7 @@ class NodeChanged(_message.Message):
     def occupied(self) -> _si_pb2.Resource: ...
     @_builtins.property
     def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What has changed: "attributes", "ready", "capacity", "occupied"."""
+        """The changed parts: "attributes", "ready", "capacity", "occupied"."""
 
     def __init__(
         self,

@@ -4,15 +4,15 @@ isort:skip_file
 si.v1: the wire contract between a resource manager (RM) and the scheduler.
 
 Names and numbers are those of the Apache YuniKorn scheduler interface, so an RM written for it needs no new
-messages. How the messages travel is told in docs/wire-contract.md. This file is the only source of the generated
+messages. docs/wire-contract.md defines how the messages are sent. This file is the only source of the generated
 Python code: change it here, then `make proto`.
 
-What holds everywhere:
+Rules for all messages:
 - Quantities are whole numbers in base units: `vcore` in thousandths of a core, `memory` in bytes, everything else in
   the unit the RM chose. Negative quantities are refused.
 - A partition name is the RM's plain one. Empty means "default"; case does not matter.
 - An ID or key that names something must not be empty. The scheduler answers with a reason, in a message of the same
-  family, and goes on.
+  family, and continues.
 - Times called timestamp are nanoseconds since 1970 (UTC); durations carry their unit in their name.
 """
 
@@ -52,7 +52,7 @@ class _TerminationTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Termi
     """A placeholder whose place a real allocation takes."""
 
 class TerminationType(_TerminationType, metaclass=_TerminationTypeEnumTypeWrapper):
-    """Who ended it, and why. STOPPED_BY_RM starts at the RM, all others at the scheduler."""
+    """The reason of a release. STOPPED_BY_RM is a release by the RM, all others are releases by the scheduler."""
 
 UNKNOWN_TERMINATION_TYPE: TerminationType.ValueType  # 0
 """Not set."""
@@ -235,7 +235,7 @@ Global___UpdateConfigurationRequest: _TypeAlias = UpdateConfigurationRequest  # 
 @_typing.final
 class AllocationRequest(_message.Message):
     """---------------------------------------------------------------------------------------------------------------------
-    What travels: one envelope per direction and family
+    Envelopes: one per direction and family
     ---------------------------------------------------------------------------------------------------------------------
     """
 
@@ -296,7 +296,7 @@ class AllocationResponse(_message.Message):
 
     @_builtins.property
     def releasedAsks(self) -> _containers.RepeatedCompositeFieldContainer[Global___AllocationAskRelease]:
-        """Asks the scheduler itself takes back. What the RM releases is not answered here."""
+        """Asks that the scheduler withdraws. Releases by the RM are not answered here."""
 
     @_builtins.property
     def rejected(self) -> _containers.RepeatedCompositeFieldContainer[Global___RejectedAllocationAsk]:
@@ -399,7 +399,7 @@ class NodeRequest(_message.Message):
     """The sender."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeInfo]:
-        """What happened to which node; each carries its own action."""
+        """Changes of nodes; each has its own action."""
 
     def __init__(
         self,
@@ -449,8 +449,8 @@ class Resource(_message.Message):
     Resources
     ---------------------------------------------------------------------------------------------------------------------
 
-    Amounts by resource name ("vcore", "memory", "gpu" ...). What a missing name means depends on the use: nothing, in
-    an ask or a capacity; no bound, in a maximum.
+    Amounts by resource name ("vcore", "memory", "gpu" ...). A missing name is 0 in an ask or a capacity, and no bound in a
+    maximum.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -559,11 +559,11 @@ class AddApplicationRequest(_message.Message):
     """Partition in which it is to run."""
     executionTimeoutMilliSeconds: _builtins.int
     """Longest time in state Running, milliseconds; then its allocations are released with TIMEOUT. 0 or less: no limit.
-    With a placeholderAsk it is instead how long the gang may take to come together.
+    With a placeholderAsk it is instead the timeout of the gang.
     """
     gangSchedulingStyle: _builtins.str
-    """What happens when the gang does not come together in time: "Hard" fails the application, "Soft" (also when empty
-    or unknown) lets it go on as an ordinary one.
+    """The effect of the gang's timeout: "Hard" fails the application, "Soft" (also when empty or unknown) continues it as
+    an ordinary one.
     """
     @_builtins.property
     def ugi(self) -> Global___UserGroupInformation:
@@ -731,7 +731,7 @@ class AllocationAsk(_message.Message):
     Asks
     ---------------------------------------------------------------------------------------------------------------------
 
-    What an application wants: up to maxAllocations equal pieces, each on one node.
+    A request of an application for up to maxAllocations equal allocations, each on one node.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -802,7 +802,7 @@ class AllocationAsk(_message.Message):
 
     @_builtins.property
     def preemptionPolicy(self) -> Global___PreemptionPolicy:
-        """Whom it may displace, and whether it may be displaced."""
+        """Whether the ask may preempt others, and whether its allocations may be preempted."""
 
     def __init__(
         self,
@@ -835,7 +835,7 @@ class PreemptionPolicy(_message.Message):
     ALLOWPREEMPTSELF_FIELD_NUMBER: _builtins.int
     ALLOWPREEMPTOTHER_FIELD_NUMBER: _builtins.int
     allowPreemptSelf: _builtins.bool
-    """May be taken away for somebody else. Victims that allow it come first."""
+    """The allocation may be preempted. Victims that allow it are taken first."""
     allowPreemptOther: _builtins.bool
     """May have others of equal or lower priority taken away for itself."""
     def __init__(
@@ -926,7 +926,7 @@ class UpdateContainerSchedulingStateRequest(_message.Message):
     state: Global___UpdateContainerSchedulingStateRequest.SchedulingState.ValueType
     """How it stands."""
     reason: _builtins.str
-    """What it waits for, for people: which queue or limit, or by how much the best node falls short."""
+    """The reason of the wait, for people: the queue or limit, or the shortfall of the best node."""
     def __init__(
         self,
         *,
@@ -1093,8 +1093,8 @@ Global___AllocationReleasesRequest: _TypeAlias = AllocationReleasesRequest  # no
 
 @_typing.final
 class AllocationRelease(_message.Message):
-    """Goes both ways. Whoever receives one answers with the same message and the same termination type. What the RM
-    releases is free at once; what the scheduler wants released stays booked until the RM has answered.
+    """Sent in both directions. The receiver answers with the same message and the same termination type. A release by the RM
+    takes effect at once; a release by the scheduler stays booked until the RM has answered.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1112,7 +1112,7 @@ class AllocationRelease(_message.Message):
     UUID: _builtins.str
     """The allocation. Empty: all of the application's."""
     terminationType: Global___TerminationType.ValueType
-    """Who ended it, and why."""
+    """The reason of the release."""
     message: _builtins.str
     """Why, for people."""
     allocationKey: _builtins.str
@@ -1153,7 +1153,7 @@ class AllocationAskRelease(_message.Message):
     allocationKey: _builtins.str
     """The ask. Empty: all asks of the application."""
     terminationType: Global___TerminationType.ValueType
-    """Who took it back, and why."""
+    """The reason of the withdrawal."""
     message: _builtins.str
     """Why, for people."""
     def __init__(
@@ -1197,9 +1197,9 @@ class NodeInfo(_message.Message):
         the last.
         """
         DRAIN_NODE: NodeInfo._ActionFromRM.ValueType  # 3
-        """Nothing new is placed there; what runs goes on."""
+        """Nothing new is placed there; running allocations stay."""
         DECOMISSION: NodeInfo._ActionFromRM.ValueType  # 4
-        """The node is gone: its allocations are released and it is forgotten."""
+        """The node is removed, and its allocations are released."""
         DRAIN_TO_SCHEDULABLE: NodeInfo._ActionFromRM.ValueType  # 5
         """Open again. Refused if the node is not draining."""
         CREATE_DRAIN: NodeInfo._ActionFromRM.ValueType  # 6
@@ -1215,9 +1215,9 @@ class NodeInfo(_message.Message):
     the last.
     """
     DRAIN_NODE: NodeInfo.ActionFromRM.ValueType  # 3
-    """Nothing new is placed there; what runs goes on."""
+    """Nothing new is placed there; running allocations stay."""
     DECOMISSION: NodeInfo.ActionFromRM.ValueType  # 4
-    """The node is gone: its allocations are released and it is forgotten."""
+    """The node is removed, and its allocations are released."""
     DRAIN_TO_SCHEDULABLE: NodeInfo.ActionFromRM.ValueType  # 5
     """Open again. Refused if the node is not draining."""
     CREATE_DRAIN: NodeInfo.ActionFromRM.ValueType  # 6
@@ -1252,7 +1252,7 @@ class NodeInfo(_message.Message):
     nodeID: _builtins.str
     """The RM's name for the node."""
     action: Global___NodeInfo.ActionFromRM.ValueType
-    """What to do."""
+    """The action to take."""
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Properties of the node (constants.py lists the known names). Each replaces the former one of its name; those that are
@@ -1261,17 +1261,17 @@ class NodeInfo(_message.Message):
 
     @_builtins.property
     def schedulableResource(self) -> Global___Resource:
-        """What the node has in total. May become less than what is allocated: then nothing new goes there until it fits
+        """The total resources of the node. They may become less than what is allocated: then nothing new goes there until it fits
         again.
         """
 
     @_builtins.property
     def occupiedResource(self) -> Global___Resource:
-        """The part of the total that others use, whom the scheduler does not know."""
+        """The part of the total that is used outside of the scheduler."""
 
     @_builtins.property
     def existingAllocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]:
-        """What already runs there, at creation. Booked without scheduling, whatever the quotas say."""
+        """Allocations that already run there, at creation. Booked without scheduling, also above quotas."""
 
     def __init__(
         self,
@@ -1457,7 +1457,7 @@ class EventRecord(_message.Message):
         """A queue."""
 
     class Type(_Type, metaclass=_TypeEnumTypeWrapper):
-        """What objectID names."""
+        """The kind of object that objectID names."""
 
     UNKNOWN_EVENTRECORD_TYPE: EventRecord.Type.ValueType  # 0
     """Not set."""
@@ -1532,7 +1532,7 @@ class EventRecord(_message.Message):
         APP_FAILED: EventRecord._ChangeDetail.ValueType  # 210
         """Application: now Failed."""
         APP_RESUMING: EventRecord._ChangeDetail.ValueType  # 211
-        """Application: now Resuming, after its gang did not come together."""
+        """Application: now Resuming, after the timeout of its gang."""
         APP_EXPIRED: EventRecord._ChangeDetail.ValueType  # 212
         """Application: its record is dropped."""
         NODE_DECOMISSION: EventRecord._ChangeDetail.ValueType  # 300
@@ -1575,7 +1575,7 @@ class EventRecord(_message.Message):
         """Allocation: lost with its node."""
 
     class ChangeDetail(_ChangeDetail, metaclass=_ChangeDetailEnumTypeWrapper):
-        """What exactly. The hundreds follow the kind of object."""
+        """The detailed state or reason. The hundreds follow the kind of object."""
 
     DETAILS_NONE: EventRecord.ChangeDetail.ValueType  # 0
     """Nothing to add to the type."""
@@ -1608,7 +1608,7 @@ class EventRecord(_message.Message):
     APP_FAILED: EventRecord.ChangeDetail.ValueType  # 210
     """Application: now Failed."""
     APP_RESUMING: EventRecord.ChangeDetail.ValueType  # 211
-    """Application: now Resuming, after its gang did not come together."""
+    """Application: now Resuming, after the timeout of its gang."""
     APP_EXPIRED: EventRecord.ChangeDetail.ValueType  # 212
     """Application: its record is dropped."""
     NODE_DECOMISSION: EventRecord.ChangeDetail.ValueType  # 300
@@ -1667,9 +1667,9 @@ class EventRecord(_message.Message):
     timestampNano: _builtins.int
     """When it happened, nanoseconds since 1970 (UTC)."""
     eventChangeType: Global___EventRecord.ChangeType.ValueType
-    """What kind of change."""
+    """The kind of change."""
     eventChangeDetail: Global___EventRecord.ChangeDetail.ValueType
-    """What exactly changed."""
+    """The detailed kind of change."""
     referenceID: _builtins.str
     """The other party, if there is one: UUID of an allocation, key of an ask, ID of an application or node."""
     @_builtins.property
@@ -1698,4 +1698,4 @@ Global___EventRecord: _TypeAlias = EventRecord  # noqa: Y015
 
 SI_SECRET_FIELD_NUMBER: _builtins.int
 si_secret: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, _builtins.bool]
-"""Set on a field whose value is confidential. Whoever logs or prints a message leaves such a field out."""
+"""Set on a field whose value is confidential. Leave such a field out of logs and output."""

@@ -17,7 +17,7 @@ ROOT = "root"
 RULES = ("provided", "user", "primarygroup", "secondarygroup", "fixed", "tag", "applicationtype")
 _OLD = {"username": "user", "primarygroupname": "primarygroup", "secondarygroupname": "secondarygroup"}
 
-# What makes an entry of a filter a regular expression instead of a name.
+# The characters that make an entry of a filter a regular expression instead of a name.
 _SPECIAL = re.compile(r"[\^$*+?()\[{}|]")
 
 Tree = dict[str, bool]  # lower-case full path -> is a parent

@@ -1,8 +1,8 @@
 """The pool of worker processes that read texts of queues.yaml (ADR 0055).
 
 A text comes from outside and may take seconds of processor time. In the service's own process it would hold up the
-answers to all other RMs, also in a thread. A worker has a limit of processor time and of memory. Whatever happens to it
-is a problem of that text.
+answers to all other RMs, also in a thread. A worker has a limit of processor time and of memory. The end of a worker is
+reported as a problem of its text.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def check_preemption(state: State, partition: Partition) -> None:
         assert timer in timers or due_ms <= state.now_ms, f"{name}: nothing ends it"
     for uuid, a in partition.allocations.items():
         timer = Timer(a.releasing_ms + RELEASE_OVERDUE_MS, "release", partition.name, a.application.id, uuid)
-        assert not a.releasing or a.overdue or timer in timers, f"allocation {uuid}: nothing tells if it is overdue"
+        assert not a.releasing or a.overdue or timer in timers, f"allocation {uuid}: no timer for an overdue release"
     under_way = {p.pending for p in partition.preemptions.values()}
     for application in partition.applications.values():
         for key, pending in application.asks.items():

@@ -1,4 +1,4 @@
-"""Queues, applications and allocations refer to each other, and to nothing that is gone."""
+"""Queues, applications and allocations refer to each other, and to nothing that was removed."""
 
 from __future__ import annotations
 

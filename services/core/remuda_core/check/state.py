@@ -21,7 +21,7 @@ from .timers import check_timers
 
 
 def check(state: State, index: Index | None = None, *, grown: bool = True) -> None:
-    """Raises AssertionError, which says what is wrong. `grown`: check sizes, too, which takes as long as all other
+    """Raises AssertionError with the violated invariant. `grown`: check sizes, too, which takes as long as all other
     checks and need not be done every time, because what has grown stays."""
     if grown:
         check_sizes(state, index)

@@ -39,8 +39,8 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
 
     `command.limit`: how many asks may be placed in all partitions together. The partitions share it evenly, and what
     one of them does not need goes to the others. Each may place at least one, so that none waits for the backlog of
-    another. A partition whose work in this pass is over (STEPS_PER_PASS) places no more; `index.unfinished` says that
-    the next pass has to go on there."""
+    another. A partition that has used up its steps (STEPS_PER_PASS) places no more in this pass. `index.unfinished` is
+    set if the next pass has to continue."""
     index.unfinished = False
     if state.rm_state != RUNNING:
         return

@@ -13,7 +13,7 @@ STATE_AWARE_DISABLE_TAG = "application.stateaware.disable"
 
 
 def transition(partition: Partition, application: Application, what: str, now_ms: int, reason: str = "") -> list[Fact]:
-    """The application's next state, where the occasion leads to one. `reason`: when the occasion's name does not say
+    """The application's next state, if the transition leads to one. `reason`: when the transition's name does not say
     it."""
     state = lifecycle.TRANSITIONS[what].get(application.state)
     if state is None:

@@ -113,7 +113,7 @@ def withdraw(partition: Partition, pending: PendingAsk, termination_type: int, m
 
 
 def keys_over(application: Application, made: Iterable[Allocation]) -> list[str]:
-    """Keys of the allocations `made` whose asks have nothing pending, and whose end the RM has not been told."""
+    """Keys of the allocations `made` whose asks have nothing pending, and whose end was not reported to the RM."""
     if application.asks_over == len(application.allocations):
         return []
     keys = dict.fromkeys(

@@ -1,1 +1,1 @@
-"""The scheduling index: what a pass asks, kept beside the state and told of every fact."""
+"""The scheduling index: the data structures that a pass searches, kept beside the state and updated by every fact."""

@@ -20,7 +20,7 @@ from .fit_list import FitList, Rank, Vector, covers
 from .node_groups import Demand
 from .nodes import NodeIndex
 
-# What asks of one demand have in common: amounts, a required node ("": any), nodes that the RM has refused.
+# The key of a demand: amounts, a required node ("": any), nodes that the RM has refused.
 DemandKey = tuple[Items, str, frozenset[str]]
 
 

@@ -3,10 +3,10 @@
 It serves twice: over groups of nodes, by score, where room is what is available; and over the ask classes of a leaf
 queue, by who is next, where "room" is the negated need and the question is which ask class fits into a headroom.
 
-Items stand in blocks of neighbours. A block knows, per resource, at least the most room any of its items has, and a
-binary tree over the blocks knows the same of its branches: whatever lies before the first item with room is passed over
-in O(log n), as far as the most of each resource tells the truth about single items. Bounds only grow as items come;
-they are made exact where a search was misled by one.
+Items are kept in blocks of neighbours. A block has, per resource, an upper bound of the room of its items, and a binary
+tree over the blocks has the same bound of each branch. A search skips all items before the first one with room in
+O(log n), if the bounds of different resources come from the same items. Bounds only grow when items are added; a search
+that finds no item in a block makes its bound exact.
 
 An item may be hidden (`room = HIDDEN`) and shown again at no cost while it is listed; a search that comes across it may
 unlist it.
@@ -131,7 +131,7 @@ class FitList(Generic[T]):
         return False
 
     def front(self) -> T | None:
-        """The item of the lowest rank that is not hidden. What is hidden before it is unlisted."""
+        """The item of the lowest rank that is not hidden. Unlists the hidden items before it."""
         while items := self._blocks[0].items:
             if items[0].room is not HIDDEN:
                 return items[0]
@@ -205,8 +205,8 @@ class FitList(Generic[T]):
             rooms[at] = most
 
     def _make_exact(self, at: int) -> int:
-        """A block's room promised too much. Unlists what is hidden in it. Returns 1 if the block is gone, 0 if it is
-        there."""
+        """Make the bound of a block exact, and unlist its hidden items. Returns 1 if the block became empty and was
+        removed, else 0."""
         block = self._blocks[at]
         if self._without_hidden(block) and self._shrunk(at):
             return 1
@@ -229,7 +229,7 @@ class FitList(Generic[T]):
         return tuple(map(max, self._nothing, self._nothing, *(item.room for item in block.items)))
 
     def _shrunk(self, at: int) -> bool:
-        """Put right what stands for a block that lost items. True if it is gone."""
+        """Update the bounds and ranks of a block that lost items. True if it became empty and was removed."""
         block = self._blocks[at]
         if block.items:
             self._firsts[at] = block.ranks[0]

@@ -199,7 +199,7 @@ class FitTree(Generic[T]):
                 return bool(following.ranks[0][0] == score)
         return False
 
-    # What is searched for
+    # Searches
 
     def _describe(self, need: Vector) -> int:
         """The bits of all rooms that cover the need."""

@@ -28,7 +28,7 @@ class Awaiting(AsksByTurn):
         self.group = group
 
 
-# What asks of one line have in common: amounts, a required node ("": any), nodes that the RM has refused.
+# The key of equal real asks of a gang: amounts, a required node ("": any), nodes that the RM has refused.
 Want = tuple[Items, str, frozenset[str]]
 
 

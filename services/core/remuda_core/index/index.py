@@ -39,8 +39,8 @@ class Index:
         return found
 
     def build_in_steps(self, state: State) -> Iterator[None]:
-        """Build what a pass needs and is not there, with pauses in which the host may do something else, but nothing
-        with this state. What is incomplete when the caller gives up is lost."""
+        """Build the missing parts of the index for a pass, with pauses for other work of the host, which must not touch
+        this state. A part that is incomplete when the caller gives up is lost."""
         for partition in list(state.partitions.values()) if state.rm_state == RUNNING else ():
             if partition.name not in self.partitions:
                 spare = self._spare.get(partition.name, 0)

@@ -17,7 +17,7 @@ from ..limits import LEFTOVERS
 
 
 class Member(Protocol):
-    """What can be ranked. The ranking writes `entry` and `dirty`; a member is in one ranking at a time."""
+    """A member of a ranking. The ranking writes `entry` and `dirty`; a member is in one ranking at a time."""
 
     entry: Entry | None  # its current entry; None: it has none
     dirty: bool  # its rank has to be computed again

@@ -1,6 +1,6 @@
 """Groups of nodes that are the same to the rules, and demands: what asks want of a node.
 
-`NodeIndex` says which node is in which group, and finds the best group for a demand.
+`NodeIndex` assigns nodes to groups, and finds the best group for a demand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Closed(Protocol):
 
 
 class Demand:
-    """What asks want of a node; thousands of asks have the same demand. It is in one of these states:
+    """The requirements of asks on a node; thousands of asks share a demand. It is in one of these states:
 
     open         some node may fit it
     reserving    no node fits it, and its asks may reserve nodes
@@ -139,8 +139,8 @@ class NodeEntry:
 
 
 class NodeGroup:
-    """Its nodes by ID. Most come in that order and wait in a plain line; the others in a heap. Who left is found out at
-    the front."""
+    """The nodes of one capacity and the same available amounts, by ID. Most are added in that order and are kept in a
+    FIFO, the others in a heap. A removed node is dropped when it comes to the front."""
 
     __slots__ = (
         "available",

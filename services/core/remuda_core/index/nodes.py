@@ -81,7 +81,8 @@ class NodeIndex:
         return available
 
     def place(self, node: Node) -> NodeGroup | None:
-        """Put the node where its capacity, available and state say; None if nothing may be placed on it."""
+        """Put the node into the group of its capacity, available amounts and state; None if nothing may be placed on
+        it."""
         entry = self._entry(node)
         group = self._group_for(entry) if node.candidate else None
         if group is None or group is not entry.group:
@@ -301,6 +302,6 @@ class NodeIndex:
 
 
 def _lacking(available: Vector, need: Vector) -> float:
-    """The sum, over what is needed, of the part that is not there. The same in whatever order the names are."""
+    """The sum, over the needed resources, of the missing part. It does not depend on the order of the names."""
     pairs = [(have, want) for have, want in zip(available, need, strict=True) if want > have]
     return fsum((want - max(have, 0)) / want if want else 1.0 for have, want in pairs)

@@ -1,9 +1,9 @@
 """The scheduling index of a partition: which ask is next, and which node is best for it.
 
 It is derived from the state and nothing else, and keeps its own entries of asks, nodes, queues and applications beside
-it. This module holds these entries and answers the cycle. What facts change in them is in `asks`, `placements`,
-`reserved_nodes`, `node_changes`, `limit_changes`, `preemption_changes`, `gang_changes`, `queue_changes`; `apply` says
-which fact changes what. `build` makes an index from a state; `check` compares it with the one that followed the facts.
+it. This module holds these entries and answers the cycle. The changes by facts are in `asks`, `placements`,
+`reserved_nodes`, `node_changes`, `limit_changes`, `preemption_changes`, `gang_changes`, `queue_changes`; `apply` maps
+facts to them. `build` makes an index from a state; `check` compares it with the one that followed the facts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PartitionIndex:
         """Empty but for root: `build` adds nodes, queues and asks. `names`: every resource that a node has, the places
         of a vector in this order. An ask for anything else fits no node, and of anything else nothing is used."""
         self.partition = partition
-        # What the index was built for. It is built anew when these change.
+        # The settings that the index was built for. It is built anew when these change.
         self.timing, self.settings, self.raw_shares = timing, partition.settings, partition.yunikorn_1_4
         # The order of each queue; the line of each ask with free repeats; the demand of each ask with reservations; the
         # gang of each application whose real asks wait for placeholders.
@@ -92,7 +92,7 @@ class PartitionIndex:
         order = self.orders[queue] = (LeafOrder if queue.leaf else ParentOrder)(queue, above, self)
         return order
 
-    # What the cycle asks
+    # Queries of the cycle
 
     def begin_pass(self, now_ms: int, delay_ms: int, steps: int) -> None:
         """A pass begins. `delay_ms`: age at which an ask may reserve a node. `steps`: how much work the pass may do

@@ -5,7 +5,7 @@
 
 A queue with nothing schedulable leaves its parent's ranking. It re-enters when an event may have unblocked it: an ask,
 a release, room under a maximum, room on a node. So blocked queues cost nothing. Looking for the next ask may tidy these
-structures but never changes what they say.
+structures but never changes their answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bound the work of a pass in a partition, in steps.
 
 A step is a node group or a branch that a node search looks into, a leaf queue that is searched for the asks of a freed
-node, and so on: each takes some microseconds. What takes more counts for several. The core has no clock, so a pass is
+node, and so on: each takes some microseconds. Longer work counts as several steps. The core has no clock, so a pass is
 bounded by these counts; it ends between two placements, and the next pass continues there.
 """
 

@@ -1,8 +1,8 @@
 """How many questions a process answers, and how much of its time that takes.
 
-What a process does for answers it does not do for the RMs that it leads or follows, and processor time of a follower
-may be processor time of a leader on the same machine. So answers have a share of the time. Questions beyond that wait,
-a few of them, and others are refused at once: a sender that is told to try again does not wait for a time-out."""
+Answers take time from the RMs that the process leads or follows, and a follower may share a processor with a leader. So
+answers have a share of the time. A few queries beyond that wait; others are refused at once, so that their senders do
+not wait for a time-out."""
 
 from __future__ import annotations
 

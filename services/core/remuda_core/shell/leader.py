@@ -1,7 +1,7 @@
 """The leader of one RM: reads the inbox, decides, and appends one commit after the other.
 
-The lease decides who leads; the chain fences. If another leader has written, an append is refused and this process
-exits. A leader that loses its lease while all its commits are durable becomes a follower again.
+The lease decides which process leads; the chain fences. If another leader has written, an append is refused and this
+process exits. A leader that loses its lease while all its commits are durable becomes a follower again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The core processes there are, which of them leads which resource manager, and which should lead or follow it.
 
-A process holds one lease, its entry in the bucket LEASES. What it leads is in the bucket LEADERS (`leaders`). Every
-process watches both, asks all others whether they live, and acts on its own part alone. It follows the RMs that it
-leads, should lead or stands by for, and no others (ADR 0056).
+A process holds one lease, its entry in the bucket LEASES. The RMs that it leads are in the bucket LEADERS (`leaders`).
+Every process watches both, checks the liveness of all others, and acts on its own part alone. It follows the RMs that
+it leads, should lead or stands by for, and no others (ADR 0056).
 
 All of this is for liveness. Processes that see different things get in each other's way; the chain of the log keeps
 them from doing harm.
@@ -48,7 +48,7 @@ class Members:
         self._free_since: dict[str, float] = {}  # of every RM that no process leads
         self._ready = False
         self._members_changed = _now()
-        self._shares: dict[str, str] | None = None  # who should lead whom; None: to be found out
+        self._shares: dict[str, str] | None = None  # RM -> the process that should lead it; None: outdated
         self._ranks: dict[str, tuple[str, ...]] = {}  # of each RM; computed again when processes come and go
         self._news = asyncio.Event()
         self._tasks: asyncio.TaskGroup
@@ -56,7 +56,7 @@ class Members:
         self.restores = asyncio.Semaphore(limits.RESTORES_AT_ONCE)
         self.shelf = Shelf(bus)
 
-    # What this process knows and does.
+    # State of this process.
 
     def know(self, rm_id: str, last_ms: Callable[[], int] = lambda: 0) -> None:
         """There is such an RM. `last_ms`: when something was decided for it: the most recent is taken first."""
@@ -97,8 +97,8 @@ class Members:
         self._seats[rm_id].look = look
 
     def may_stay(self, rm_id: str) -> bool:
-        """Whether this process, which leads it, should go on: it gives the RM up only to a process that can lead it at
-        once. A core that comes and goes all the time gets nothing."""
+        """Whether this process, which leads the RM, should keep it: it gives the RM up only to a process that can lead
+        it at once. A flapping core gets no RMs."""
         return self._leads(rm_id) and (not self._settled() or self._successor(rm_id) is None)
 
     async def hand_over(self, rm_id: str) -> None:
@@ -127,7 +127,7 @@ class Members:
         except BusError as error:
             log.info("not given back", rm=rm_id, error=str(error))
 
-    # What runs beside.
+    # Tasks.
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
@@ -161,7 +161,7 @@ class Members:
                     await self._news.wait()
             self._news.clear()
 
-    # What follows from it.
+    # Derived.
 
     def leader_of(self, rm_id: str) -> str | None:
         ownership = self._owners.get(rm_id)
@@ -255,7 +255,7 @@ class Members:
         return min(due, default=None)
 
     def _assign(self, rm_id: str, seat: Seat) -> float | None:
-        """Begin or stop to follow the RM where the rule has said so for long enough. Returns when to look again."""
+        """Begin or stop to follow the RM once the rule has required it for long enough. Returns when to check again."""
         follows = self._should_follow(rm_id, seat)
         if seat.follows is follows:
             seat.differs_since = None
@@ -296,7 +296,7 @@ class Members:
                 elif self._seats.get(rm_id) is not seat:
                     await self.release(rm_id)
         except Refused:
-            pass  # another process was first; the watch tells, and may have told already
+            pass  # another process was first; the watch delivers that, or has done so
         except BusError as error:
             log.warning("not taken yet", rm=rm_id, error=str(error))
             await pause(RetryPolicy(limits.TAKE_RETRY_S))
@@ -313,8 +313,8 @@ class Members:
         return made
 
     def _publish(self, begun: float) -> None:
-        """Set what the lease says of this process. It is ready when it has caught up with all that it should follow,
-        and from then on. RMs become known one by one: having caught up with the first of them does not count."""
+        """Set the value of the lease. The process is ready once it has caught up with all RMs that it should follow,
+        and from then on. RMs become known one by one, so the first of them alone does not make it ready."""
         if not self._ready and self.lease.held and _now() - begun >= limits.READY_AFTER_S:
             self._ready = self._introduced and all(seat.hot for seat in self._seats.values() if seat.follows)
         elif not self._ready:

@@ -1,4 +1,4 @@
-"""The lease with which this core process shows that it lives, what it says, and the end of leases of dead processes."""
+"""The lease with which this core process shows that it lives, its value, and the end of leases of dead processes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The value of the lease of a core process. `ready`: it has caught up with what it follows since its start. `token`
-    tells a process from another of the same name. `standbys`: its setting. `awaits`: RMs that it should lead, and could
+    """The value of the lease of a core process. `ready`: it has caught up with its RMs since its start. `token`
+    distinguishes processes of the same name. `standbys`: its setting. `awaits`: RMs that it should lead, and could lead
     at once. `revision`: of the lease's entry, another one with every renewal."""
 
     token: str

@@ -12,8 +12,8 @@ from remuda_bus.lease.leaders import Ownership
 @dataclass(slots=True)
 class Seat:
     """`last_ms`: time of the RM's last commit that is known here. `follows`: by the rule, this process follows or leads
-    the RM; None: not decided yet. `differs_since`: since when the rule says otherwise. `hot`: it has caught up with
-    the log. `stood_by`: it was hot while another process led. `elected`: resolved when this process leads."""
+    the RM; None: not decided yet. `differs_since`: since when the rule requires the opposite. `hot`: it has caught up
+    with the log. `stood_by`: it was hot while another process led. `elected`: resolved when this process leads."""
 
     last_ms: Callable[[], int] = lambda: 0
     follows: bool | None = None

@@ -260,7 +260,7 @@ class Snapshots:
             await source.close()
 
     async def _tidy(self, rm_id: str, position: Position, inbox_is_large: bool) -> None:
-        """Delete old snapshots and trim. What a failure leaves is deleted after the next snapshot."""
+        """Delete old snapshots and trim. After a failure, the rest is deleted after the next snapshot."""
         try:
             if self._kept is None:
                 self._kept = await self._shelf.kept(rm_id)

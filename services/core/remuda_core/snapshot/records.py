@@ -1,6 +1,6 @@
 """The records of a snapshot: one for the RM, and one for each partition, queue, node, application, ask, allocation …
 
-A record holds the fact that says the same, and beside it what later facts made of that. Each record comes behind those
+A record holds the fact with the same content, and beside it the changes by later facts. Each record comes behind those
 that it refers to. A new field of a record has a default, which is its value in older snapshots.
 """
 

@@ -1,7 +1,7 @@
-"""What the core knows of one resource manager. Only `evolve` writes here; everything can be rebuilt from the log.
+"""The data of one resource manager in the core. Only `evolve` writes here; everything can be rebuilt from the log.
 
-The state holds what the facts say, and sums over it (`allocated`, `pending`, counts of priorities). `evolve` maintains
-the sums; `check` computes them again. The state does not refer to the scheduling index.
+The state holds the content of the facts, and sums over it (`allocated`, `pending`, counts of priorities). `evolve`
+maintains the sums; `check` computes them again. The state does not refer to the scheduling index.
 
 Four lookups are built at their first use and maintained by `evolve` from then on, because few states need them:
 `Application.by_key` and `pending_sum`, `Partition.holders` and `names`. They change no decision and no digest.

@@ -1,4 +1,4 @@
-"""What the core knows of one resource manager."""
+"""The data of one resource manager in the core."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The event records of a commit: what each fact reads like in the event history (000, Event Plugin). Pure.
 
-One table, RECORDS_BY_FACT, has a function for each kind of fact. FACTS_WITHOUT_RECORD says why the others have none. A
-record is made from its fact alone, so the records of a commit are the same whenever they are made.
+One table, RECORDS_BY_FACT, has a function for each kind of fact. FACTS_WITHOUT_RECORD has the reason for each other
+fact. A record is made from its fact alone, so the records of a commit are the same whenever they are made.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
 
 # Why a fact has no record.
 FACTS_WITHOUT_RECORD: Final = {
-    "preemption_refused": "the ask goes on waiting; ask_waiting has the reason, and not four times a minute",
+    "preemption_refused": "the ask still waits; ask_waiting has the reason, and not four times a minute",
     "rm_registered": "no type of record names a resource manager; the facts after it have the changes",
     "registration_refused": "no type of record names a resource manager; the reply to the RM has the reason",
     "configuration_applied": "the facts about partitions and queues before it have records",

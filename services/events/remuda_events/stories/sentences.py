@@ -1,6 +1,6 @@
 """One sentence for each fact, for stories. Pure.
 
-One table, SENTENCES, has a function for each kind of fact. FACTS_WITHOUT_SENTENCE says why the others are in no story.
+One table, SENTENCES, has a function for each kind of fact. FACTS_WITHOUT_SENTENCE has the reason for each other fact.
 Amounts are in base units.
 """
 

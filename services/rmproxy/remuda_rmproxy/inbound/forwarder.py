@@ -52,7 +52,7 @@ class Forwarder:
         self._deferred_reads = asyncio.Semaphore(limits.DEFERRED_READS_AT_ONCE)
 
     async def run(self) -> None:
-        """Runs until cancelled. When REQUESTS has lost requests, nothing says whose they were: every RM is halted."""
+        """Runs until cancelled. When REQUESTS has lost requests, their RMs are unknown, so every RM is halted."""
         while True:
             try:
                 await self._forward_all()

@@ -135,7 +135,7 @@ class RequestWorker:
                 await asyncio.sleep(limits.BACKLOG_CHECK_INTERVAL_S)
 
     async def _update_backlog(self, rm_id: str) -> None:
-        """The newest commit says up to where the core has handled the inbox."""
+        """The newest commit has the position up to which the core has handled the inbox."""
         if await self._bus.last_message(subjects.INBOX.name, subjects.inbox(rm_id)) is None:
             self._backlog.drop(rm_id)
             return
@@ -144,7 +144,7 @@ class RequestWorker:
             try:
                 self._backlog.record_handled(rm_id, log_pb2.Commit.FromString(newest.payload).inbox_seq)
             except DecodeError:
-                return  # void; the next commit says it
+                return  # void; the next commit has it
 
     async def _commands_of(self, message: Message, rm_id: str, spans: ExitStack) -> list[Outgoing]:
         """The commands of a request. There are none when it is a dead letter, or when another process has forwarded

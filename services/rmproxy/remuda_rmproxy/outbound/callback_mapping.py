@@ -31,7 +31,8 @@ RESPONSES: dict[str, type[Any]] = {
 class CallbackMapping:
     """How facts of one kind become callbacks of `kind`. `fill(element, fact, names)` fills an element of
     `response_field` of the response; without a `response_field` it fills the message that `message` makes. `applies`
-    says which facts of that kind are mapped; without it all are. `prepare` adds what `fill` needs beyond the fact."""
+    selects the facts of that kind that are mapped; without it all are. `prepare` adds what `fill` needs beyond the
+    fact."""
 
     kind: str
     fill: Callable[[Any, Any, PlainNames], None]

@@ -32,7 +32,7 @@ class _RmTasks:
 
 class CallbackPublishers:
     """The tasks run in `group`. An RM is halted when its log has changed, or when an exception is raised twice at the
-    same commit. The publishers of other RMs go on."""
+    same commit. The publishers of other RMs continue."""
 
     def __init__(
         self, bus: Bus, group: asyncio.TaskGroup, halts: Halts, faults: Faults, on_decision: OnDecision

@@ -23,7 +23,7 @@ class RmRecord:
     """States:
 
     - `registering`: the core has not accepted the RM yet.
-    - `registered`, `deregistered`: as the newest decision of the core says.
+    - `registered`, `deregistered`: by the newest decision of the core.
     - `report_wanted`: an operator has removed the RM's log (`remuda rebuild`), and the RM has to report again.
     - `forgetting`: rmproxy is removing everything that is stored of the RM.
 

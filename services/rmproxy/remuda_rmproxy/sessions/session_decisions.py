@@ -68,8 +68,8 @@ class SessionDecisions:
                 await self._dead_letters.write_refused_configuration(rm_id, reason, correlation.id)
 
     async def _registered(self, rm_id: str, fact: log_pb2.RmRegistered, correlation: Correlation) -> None:
-        """The record says where the callbacks of the registration begin before the former consumer, and its position
-        with it, is deleted."""
+        """Write the position where the callbacks of the registration begin into the record. Only then delete the
+        former consumer, and its position with it."""
         record, revision = await read_record(self._bus, rm_id)
         if record is None or fact.registration > record.registration:
             after = await first_callback_after(self._bus, record, rm_id, replay=fact.resync == "replay")

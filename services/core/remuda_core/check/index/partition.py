@@ -1,7 +1,7 @@
 """The scheduling index of a partition, compared with what follows from its state.
 
-The checks are slow and plain on purpose: they say what the index has to contain, not how it finds it. Reading the index
-settles work that it has put off, which changes no answer.
+The checks are slow and plain on purpose: they compute the required content of the index by another way than the index.
+Reading the index settles work that it has put off, which changes no answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .ranking import check_leaf_ranks, check_members, check_ranking, check_wake_
 
 
 def check_index(partition: Partition, index: PartitionIndex) -> None:
-    """Raises AssertionError, which says what is wrong."""
+    """Raises AssertionError with the difference."""
     assert index.partition is partition, f"{partition.name}: the index is another partition's"
     check_nodes(partition, index)
     leaves = dict(checked_leaves(partition.root, index))
