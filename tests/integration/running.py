@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from remuda_bus.bus import Bus
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Refused, Unanswered
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import Settings
 from remuda_config.shell import main as config_main
@@ -20,6 +21,18 @@ from remuda_sdk import RegistrationFailed, ResourceManager
 Main = Callable[[Bus, Any], Awaitable[None]]
 # One leaf queue, open to all.
 QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]"
+# Queue b may take back its guaranteed resources from queue a.
+TWO_QUEUES = """
+partitions:
+  - name: default
+    preemption: {enabled: true}
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - {name: a}
+          - {name: b, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}
+"""
 
 
 @asynccontextmanager
@@ -67,6 +80,17 @@ async def serves(url: str) -> bool:
             return True
     except RegistrationFailed as failure:
         return failure.code != OUTAGE
+
+
+async def listens(bus: NatsBus) -> bool:
+    """Whether an rmproxy answers registrations: it refuses this one."""
+    try:
+        await bus.request(subjects.register("nobody"), b"", timeout_s=5)
+    except Refused:
+        return True
+    except Unanswered:
+        return False
+    return True
 
 
 async def until(holds: Callable[[], Awaitable[bool]], within_s: float = 10.0) -> None:

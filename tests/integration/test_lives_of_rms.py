@@ -12,7 +12,6 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Refused, Unanswered
 from remuda_bus.nats import NatsBus
 from remuda_config.shell import main as config_main
 from remuda_core.shell.main import main as core_main
@@ -20,7 +19,7 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy_main
 from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, Superseded, application, ask, node
-from tests.integration.running import QUEUES, placed, running, until
+from tests.integration.running import QUEUES, listens, placed, running, until
 
 
 @pytest.fixture
@@ -30,18 +29,8 @@ async def services(server: NatsServer, bus: NatsBus) -> AsyncIterator[None]:
         running(server.url, "core", core_main, CoreSettings),
         running(server.url, "rmproxy", rmproxy_main),
     ):
-        await until(lambda: _listens(bus))
+        await until(lambda: listens(bus))
         yield
-
-
-async def _listens(bus: NatsBus) -> bool:
-    try:
-        await bus.request(subjects.register("nobody"), b"", timeout_s=5)
-    except Refused:
-        return True
-    except Unanswered:
-        return False
-    return True
 
 
 async def state_of(bus: NatsBus, rm_id: str = "rm-1") -> str:
@@ -111,11 +100,11 @@ async def test_an_rmproxy_that_takes_over_gives_them_time(server: NatsServer, bu
         running(server.url, "core", core_main, CoreSettings),
     ):
         async with running(server.url, "rmproxy", rmproxy_main):
-            await until(lambda: _listens(bus))
+            await until(lambda: listens(bus))
             async with a_silent(server.url):
                 await becomes(bus, "Paused")
         async with running(server.url, "rmproxy-2", rmproxy_main):
-            await until(lambda: _listens(bus))
+            await until(lambda: listens(bus))
             await bus.publish(subjects.heartbeat("rm-1"), b"")
             await becomes(bus, "Running")  # the first beat it hears is told, whatever was told before
             await becomes(bus, "Paused")
@@ -290,7 +279,7 @@ async def test_a_lost_stream_of_requests_does_not_hold_up_what_is_asked_afterwar
         ResourceManager.connect(server.url, "rm-1", config=QUEUES, register=False) as rm,
     ):
         async with running(server.url, "rmproxy", rmproxy_main):
-            await until(lambda: _listens(bus))
+            await until(lambda: listens(bus))
             await rm.register()
             await begin(rm)
             before = await rm.ask([ask("app-1", "k1", vcore=1)])

@@ -16,7 +16,7 @@ from remuda_bus import subjects
 from remuda_bus.nats import connect
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from tests.integration.running import QUEUES
+from tests.integration.running import QUEUES, TWO_QUEUES
 
 
 @pytest.fixture
@@ -99,18 +99,7 @@ async def test_any_client_may_answer(system: System) -> None:
 
 
 async def test_preemption_is_confirmed_too(system: System) -> None:
-    queues = """
-partitions:
-  - name: default
-    preemption: {enabled: true}
-    queues:
-      - name: root
-        submitacl: '*'
-        queues:
-          - {name: a}
-          - {name: b, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}
-"""
-    rm = ResourceManager.connect(system.url, "rm-1", config=queues)
+    rm = ResourceManager.connect(system.url, "rm-1", config=TWO_QUEUES)
     asked: list[tuple[str, list[str]]] = []
 
     @rm.on_preemption_predicates

@@ -12,7 +12,7 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.bus import Message, Refused, Unanswered
+from remuda_bus.bus import Message, Refused
 from remuda_bus.nats import NatsBus
 from remuda_config.shell import main as config_main
 from remuda_proto.remuda.v1 import log_pb2
@@ -20,7 +20,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.published_position import read_published_position
 from remuda_rmproxy.shell import main as rmproxy_main
-from tests.integration.running import running, until
+from tests.integration.running import listens, running, until
 from tests.integration.scripted_core import Fact, ScriptedCore, allocated, scripted_core
 
 impatient = partial(rmproxy_main, core_timeout_s=0.5)
@@ -48,18 +48,8 @@ async def register(bus: NatsBus, rm_id: str = "rm-1", subject_of: str = "", **fi
     """Waits for an rmproxy to be there, and for its answer."""
     request = si.RegisterResourceManagerRequest(rmID=rm_id, **fields)  # type: ignore[arg-type]
     subject = subjects.register(subject_of or rm_id)
-    await until(lambda: _listens(bus))
+    await until(lambda: listens(bus))
     return await bus.request(subject, request.SerializeToString(), timeout_s=20)
-
-
-async def _listens(bus: NatsBus) -> bool:
-    try:
-        await bus.request(subjects.register("nobody"), b"", timeout_s=5)
-    except Refused:
-        return True
-    except Unanswered:
-        return False
-    return True
 
 
 async def record(bus: NatsBus, rm_id: str = "rm-1") -> dict[str, str]:

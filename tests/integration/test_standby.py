@@ -1,4 +1,4 @@
-"""Several cores: they share the resource managers, take over from each other, and lose nothing by it."""
+"""Several cores share the resource managers and take over from each other, without loss."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def register(bus: NatsBus, *rms: str) -> None:
 
 
 async def leaders(bus: NatsBus, *cores: str) -> dict[str, str]:
-    """Who leads what, as the cores say themselves."""
+    """RM -> the core that leads it, by the answers of the cores."""
     found = {}
     for core in cores:
         try:
@@ -142,27 +142,35 @@ async def test_two_cores_of_one_name(server: NatsServer, bus: NatsBus) -> None:
         with pytest.raises(ValueError, match="instance 'one': another core has this name"):
             async with core(server.url, "one") as second:
                 await asyncio.wait([second], timeout=5)
-        assert not first.done(), "the newcomer goes"
+        assert not first.done(), "the newer process ends"
+
+
+@asynccontextmanager
+async def one_rm(data: Path, cores: int) -> AsyncIterator[tuple[System, NatsBus, ResourceManager, asyncio.Queue[str]]]:
+    """A system with a node and an application of an RM; yields the system, a connection, the RM and its queue of
+    allocated keys."""
+    async with AsyncExitStack() as stack:
+        system = await stack.enter_async_context(System(Layout(data, cores=cores)))
+        await system.ready()
+        bus = await connect(system.url, "test", timeout_s=5)
+        stack.push_async_callback(bus.close)
+        rm = await stack.enter_async_context(ResourceManager.connect(system.url, "rm-1"))
+        allocated: asyncio.Queue[str] = asyncio.Queue()
+
+        async def on_allocation(response: si.AllocationResponse) -> None:
+            for allocation in response.new:
+                allocated.put_nowait(allocation.allocationKey)
+
+        rm.on_allocation(on_allocation)
+        await rm.report_nodes([node("n1", vcore=1_000, memory=2**30)])
+        await rm.submit(application("app-1", user="u", tags={"namespace": "default"}))
+        yield system, bus, rm, allocated
 
 
 @pytest.mark.timeout(120)
 async def test_a_killed_leader_is_replaced_within_two_seconds(tmp_path: Path) -> None:
     """From `kill -9` to the first allocation of an ask that was made afterwards."""
-    async with AsyncExitStack() as stack:
-        system = await stack.enter_async_context(System(Layout(tmp_path, cores=2)))
-        await system.ready()
-        bus = await connect(system.url, "test", timeout_s=5)
-        stack.push_async_callback(bus.close)
-        rm = await stack.enter_async_context(ResourceManager.connect(system.url, "rm-1"))
-        told: asyncio.Queue[str] = asyncio.Queue()
-
-        async def allocated(response: si.AllocationResponse) -> None:
-            for allocation in response.new:
-                told.put_nowait(allocation.allocationKey)
-
-        rm.on_allocation(allocated)
-        await rm.report_nodes([node("n1", vcore=1_000, memory=2**30)])
-        await rm.submit(application("app-1", user="u", tags={"namespace": "default"}))
+    async with one_rm(tmp_path, cores=2) as (system, bus, rm, allocated):
         for number in range(KILLS):
             await until(lambda: reachable(bus, "core-1", "core-2"))
             await asyncio.sleep(2 * HOLDER_CHECK_INTERVAL_S)
@@ -172,9 +180,9 @@ async def test_a_killed_leader_is_replaced_within_two_seconds(tmp_path: Path) ->
             os.kill(process.pid, signal.SIGKILL)
             killed = time.monotonic()
             await rm.ask([ask("app-1", f"ask-{number}", vcore=1, memory=1)])
-            assert await asyncio.wait_for(told.get(), 10) == f"ask-{number}"
+            assert await asyncio.wait_for(allocated.get(), 10) == f"ask-{number}"
             assert time.monotonic() - killed < TAKEN_OVER_WITHIN_S
-        assert told.empty()
+        assert allocated.empty()
 
 
 async def answers(bus: NatsBus, rm: str, *kinds: str) -> bool:
@@ -189,21 +197,7 @@ async def answers(bus: NatsBus, rm: str, *kinds: str) -> bool:
 async def test_a_leader_and_its_standby_that_are_killed_together_are_replaced(tmp_path: Path) -> None:
     """The third core has never followed the RM. It answers every question afterwards."""
     cores = ("core-1", "core-2", "core-3")
-    async with AsyncExitStack() as stack:
-        system = await stack.enter_async_context(System(Layout(tmp_path, cores=3)))
-        await system.ready()
-        bus = await connect(system.url, "test", timeout_s=5)
-        stack.push_async_callback(bus.close)
-        rm = await stack.enter_async_context(ResourceManager.connect(system.url, "rm-1"))
-        told: asyncio.Queue[str] = asyncio.Queue()
-
-        async def allocated(response: si.AllocationResponse) -> None:
-            for allocation in response.new:
-                told.put_nowait(allocation.allocationKey)
-
-        rm.on_allocation(allocated)
-        await rm.report_nodes([node("n1", vcore=1_000, memory=2**30)])
-        await rm.submit(application("app-1", user="u", tags={"namespace": "default"}))
+    async with one_rm(tmp_path, cores=3) as (system, bus, rm, allocated):
         await until(lambda: is_true(copies(bus, "rm-1", *cores), 2), 30)
         await answers(bus, "rm-1", "stats", "explain", "digest")
         (third,) = [name for name in cores if "rm-1" not in await rms_of(bus, name)]
@@ -212,10 +206,10 @@ async def test_a_leader_and_its_standby_that_are_killed_together_are_replaced(tm
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         await rm.ask([ask("app-1", "ask", vcore=1, memory=1)])
-        assert await asyncio.wait_for(told.get(), 30) == "ask"
+        assert await asyncio.wait_for(allocated.get(), 30) == "ask"
         await until(lambda: is_true(copies(bus, "rm-1", *cores), 2), 30)
         await answers(bus, "rm-1", "stats", "explain", "allocations", "digest")
-        assert told.empty()
+        assert allocated.empty()
 
 
 async def test_a_core_that_does_not_follow_an_rm_has_its_leader_answer(server: NatsServer, bus: NatsBus) -> None:

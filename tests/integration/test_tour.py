@@ -26,22 +26,11 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import publish as publish_events
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from tests.integration.running import QUEUES, around_the_core, placed, running, until
+from tests.integration.running import QUEUES, TWO_QUEUES, around_the_core, placed, running, until
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 30.0
 WORKER = "config worker"
-TWO_QUEUES = """
-partitions:
-  - name: default
-    preemption: {enabled: true}
-    queues:
-      - name: root
-        submitacl: '*'
-        queues:
-          - {name: a}
-          - {name: b, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}
-"""
 
 
 @contextmanager
