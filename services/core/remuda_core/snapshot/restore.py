@@ -37,27 +37,13 @@ from ..state import (
 )
 from ..state.placeholders import FreePlaceholders
 from ..timeouts import still_applies
-from .records import (
-    AllocationRecord,
-    ApplicationRecord,
-    AskRecord,
-    NodeRecord,
-    PartitionRecord,
-    PreemptionRecord,
-    QuestionRecord,
-    QueueRecord,
-    Record,
-    RejectionRecord,
-    ReplacementRecord,
-    RmRecord,
-    TaskGroupRecord,
-    TimerRecord,
-)
+from . import records
+from .records import Record
 
 
-def restore(rm_id: str, records: Iterable[Record]) -> State:
+def restore(rm_id: str, saved: Iterable[Record]) -> State:
     state = State(rm_id)
-    for record in records:
+    for record in saved:
         restore_one(state, record)
     return state
 
@@ -67,7 +53,7 @@ def restore_one(state: State, record: Record) -> None:
     RESTORERS[type(record)](state, record)
 
 
-def _rm(state: State, record: RmRecord) -> None:
+def _rm(state: State, record: records.RmRecord) -> None:
     state.registered, state.configuration = record.registered, record.configuration
     state.registration, state.rm_state = record.registration, record.rm_state
     state.begin_life(record.life)
@@ -79,14 +65,14 @@ def _rm(state: State, record: RmRecord) -> None:
     state.next_question = record.next_question
 
 
-def _partition(state: State, record: PartitionRecord) -> None:
+def _partition(state: State, record: records.PartitionRecord) -> None:
     BY_FACT[facts.PartitionAdded](state, record.added)
     partition = state.partitions[record.added.partition]
     partition.draining, partition.preemption_refused_ms = record.draining, record.preemption_refused_ms
     partition.yunikorn_1_4 = state.yunikorn_1_4
 
 
-def _queue(state: State, record: QueueRecord) -> None:
+def _queue(state: State, record: records.QueueRecord) -> None:
     added = record.added
     queues = state.partitions[added.partition].queues
     if added.queue == "root":  # PartitionAdded has made it
@@ -99,11 +85,11 @@ def _queue(state: State, record: QueueRecord) -> None:
     queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in in_order}
 
 
-def _node(state: State, record: NodeRecord) -> None:
+def _node(state: State, record: records.NodeRecord) -> None:
     BY_FACT[facts.NodeAdded](state, record.added)
 
 
-def _application(state: State, record: ApplicationRecord) -> None:
+def _application(state: State, record: records.ApplicationRecord) -> None:
     fact = record.accepted
     partition = state.partitions[fact.partition]
     queue = partition.queues.get(fact.queue)
@@ -129,7 +115,7 @@ def _application(state: State, record: ApplicationRecord) -> None:
             count_running(application, True)
 
 
-def _ask(state: State, record: AskRecord) -> None:
+def _ask(state: State, record: records.AskRecord) -> None:
     partition = state.partitions[record.ask.partition]
     application = partition.applications[record.ask.application_id]
     pending = _pending(application, record)
@@ -145,7 +131,7 @@ def _ask(state: State, record: AskRecord) -> None:
         prioritise(application, record.ask.priority, 1)
 
 
-def _pending(application: Application, record: AskRecord) -> PendingAsk:
+def _pending(application: Application, record: records.AskRecord) -> PendingAsk:
     free = record.pending - len(record.reservations)
     return PendingAsk(
         record.ask, application, record.pending, free, record.seq, record.at_ms,
@@ -156,7 +142,7 @@ def _pending(application: Application, record: AskRecord) -> PendingAsk:
     )  # fmt: skip
 
 
-def _allocation(state: State, record: AllocationRecord) -> None:
+def _allocation(state: State, record: records.AllocationRecord) -> None:
     fact = record.fact
     partition = state.partitions[fact.partition]
     application, node = partition.applications[fact.application_id], partition.nodes[fact.node_id]
@@ -175,7 +161,7 @@ def _allocation(state: State, record: AllocationRecord) -> None:
         book_preempting(allocation, 1)
 
 
-def _task_group(state: State, record: TaskGroupRecord) -> None:
+def _task_group(state: State, record: records.TaskGroupRecord) -> None:
     application = state.partitions[record.partition].applications[record.application_id]
     placed = application.task_groups.pop(record.name, TaskGroup(record.name, {})).placed  # counted already
     application.task_groups[record.name] = TaskGroup(
@@ -184,7 +170,7 @@ def _task_group(state: State, record: TaskGroupRecord) -> None:
     )  # fmt: skip
 
 
-def _question(state: State, record: QuestionRecord) -> None:
+def _question(state: State, record: records.QuestionRecord) -> None:
     fact = record.fact
     partition, application, node = _places(state, fact)
     partition.questions[fact.question] = Question(fact, node, application)
@@ -192,7 +178,7 @@ def _question(state: State, record: QuestionRecord) -> None:
     node.most_allocations -= 1
 
 
-def _replacement(state: State, record: ReplacementRecord) -> None:
+def _replacement(state: State, record: records.ReplacementRecord) -> None:
     fact = record.fact
     partition, application, node = _places(state, fact)
     was = record.ask
@@ -207,7 +193,7 @@ def _replacement(state: State, record: ReplacementRecord) -> None:
         book_arriving(replacement, 1)
 
 
-def _preemption(state: State, record: PreemptionRecord) -> None:
+def _preemption(state: State, record: records.PreemptionRecord) -> None:
     partition, application, node = _places(state, record)
     pending = application.asks[record.allocation_key]
     pending.preemption = Preemption(pending, node, record.uuids, record.at_ms, record.question)
@@ -215,12 +201,12 @@ def _preemption(state: State, record: PreemptionRecord) -> None:
     keep_place(pending.preemption)
 
 
-def _rejection(state: State, record: RejectionRecord) -> None:
+def _rejection(state: State, record: records.RejectionRecord) -> None:
     rejected = state.partitions[record.fact.partition].rejected
     rejected[record.fact.application_id] = RejectedApplication(record.fact, record.at_ms)
 
 
-def _timer(state: State, record: TimerRecord) -> None:
+def _timer(state: State, record: records.TimerRecord) -> None:
     """Earlier versions kept timers that no longer apply; these are dropped."""
     timer = Timer(record.at_ms, record.kind, record.partition, record.application_id, record.key)
     if still_applies(state, timer):
@@ -228,24 +214,24 @@ def _timer(state: State, record: TimerRecord) -> None:
 
 
 def _places(
-    state: State, named: facts.PredicateAsked | facts.Allocated | PreemptionRecord
+    state: State, named: facts.PredicateAsked | facts.Allocated | records.PreemptionRecord
 ) -> tuple[Partition, Application, Node]:
     partition = state.partitions[named.partition]
     return partition, partition.applications[named.application_id], partition.nodes[named.node_id]
 
 
 RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
-    RmRecord: _rm,
-    PartitionRecord: _partition,
-    QueueRecord: _queue,
-    NodeRecord: _node,
-    ApplicationRecord: _application,
-    AskRecord: _ask,
-    AllocationRecord: _allocation,
-    TaskGroupRecord: _task_group,
-    QuestionRecord: _question,
-    ReplacementRecord: _replacement,
-    PreemptionRecord: _preemption,
-    RejectionRecord: _rejection,
-    TimerRecord: _timer,
+    records.RmRecord: _rm,
+    records.PartitionRecord: _partition,
+    records.QueueRecord: _queue,
+    records.NodeRecord: _node,
+    records.ApplicationRecord: _application,
+    records.AskRecord: _ask,
+    records.AllocationRecord: _allocation,
+    records.TaskGroupRecord: _task_group,
+    records.QuestionRecord: _question,
+    records.ReplacementRecord: _replacement,
+    records.PreemptionRecord: _preemption,
+    records.RejectionRecord: _rejection,
+    records.TimerRecord: _timer,
 }

@@ -15,29 +15,12 @@ from ..state import (
     Queue,
     State,
 )
-from .records import (
-    AllocationRecord,
-    ApplicationRecord,
-    AskRecord,
-    NodeRecord,
-    PartitionRecord,
-    PreemptionRecord,
-    QuestionRecord,
-    QueueRecord,
-    Record,
-    Refusal,
-    RejectionRecord,
-    ReplacementRecord,
-    RmRecord,
-    StateChange,
-    TaskGroupRecord,
-    TimerRecord,
-    WaitingSince,
-)
+from . import records
+from .records import Record
 
 
 def save(state: State) -> Iterator[Record]:
-    yield RmRecord(
+    yield records.RmRecord(
         state.registered, state.configuration, state.now_ms, state.inbox_seq, state.request_seq, state.request_part,
         state.next_seq, state.next_allocation, state.next_question, state.registration, state.rm_state,
         state.life,
@@ -45,17 +28,17 @@ def save(state: State) -> Iterator[Record]:
     for partition in state.partitions.values():
         yield from _save_partition(partition)
     for timer in sorted(state.timers):
-        yield TimerRecord(*timer)
+        yield records.TimerRecord(*timer)
 
 
 def _save_partition(partition: Partition) -> Iterator[Record]:
-    yield PartitionRecord(
+    yield records.PartitionRecord(
         facts.PartitionAdded(partition.name, partition.settings), partition.draining, partition.preemption_refused_ms
     )
     for queue in partition.queues.values():
         yield _saved_queue(partition.name, queue)
     for node in partition.nodes.values():
-        yield NodeRecord(
+        yield records.NodeRecord(
             facts.NodeAdded(partition.name, node.id, node.attributes, node.capacity, node.occupied, node.draining)
         )
     for application in partition.applications.values():
@@ -64,7 +47,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         for pending in application.asks.values():
             yield _saved_ask(partition, pending)
     for a in partition.allocations.values():
-        yield AllocationRecord(
+        yield records.AllocationRecord(
             a.fact,
             a.at_ms,
             a.asked_seq,
@@ -77,50 +60,50 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         )
     for application in partition.applications.values():
         for g in application.task_groups.values():
-            yield TaskGroupRecord(
+            yield records.TaskGroupRecord(
                 partition.name, application.id, g.name, g.min_resource, g.count, g.replaced, g.timed_out, g.coming,
                 g.leaving, g.free.uuids(),
             )  # fmt: skip
     yield from _save_what_is_under_way(partition)
     for rejected in partition.rejected.values():
-        yield RejectionRecord(rejected.fact, rejected.at_ms)
+        yield records.RejectionRecord(rejected.fact, rejected.at_ms)
 
 
 def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
     for question in partition.questions.values():
-        yield QuestionRecord(question.fact)
+        yield records.QuestionRecord(question.fact)
     replacements = [r for a in partition.applications.values() for r in a.replacements.values()]
     for r in sorted(replacements, key=lambda r: r.fact.uuid):  # the order in which they were started
         there = r.placeholder.application.asks.get(r.fact.allocation_key) is r.pending
         was = None if there else _saved_ask(partition, r.pending)
-        yield ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was, r.answer_by_ms)
+        yield records.ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was, r.answer_by_ms)
     for (application_id, key), p in partition.preemptions.items():
-        yield PreemptionRecord(partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question)
+        yield records.PreemptionRecord(partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question)
 
 
-def _saved_queue(partition: str, queue: Queue) -> QueueRecord:
+def _saved_queue(partition: str, queue: Queue) -> records.QueueRecord:
     refusals = (
-        Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items()
+        records.Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items()
     )
     added = facts.QueueAdded(partition, queue.path, queue.leaf, queue.managed, queue.settings)
-    return QueueRecord(added, queue.draining_since_ms, tuple(refusals))
+    return records.QueueRecord(added, queue.draining_since_ms, tuple(refusals))
 
 
-def _saved_application(partition: str, a: Application) -> ApplicationRecord:
+def _saved_application(partition: str, a: Application) -> records.ApplicationRecord:
     accepted = facts.ApplicationAccepted(
         partition, a.id, a.queue.path, a.user, a.groups, a.tags, a.execution_timeout_ms, a.placeholder_ask,
         a.gang_scheduling_style,
     )  # fmt: skip
-    log = tuple(StateChange(at_ms, state) for at_ms, state in a.log)
-    return ApplicationRecord(
+    log = tuple(records.StateChange(at_ms, state) for at_ms, state in a.log)
+    return records.ApplicationRecord(
         accepted, a.seq, a.at_ms, log, a.resumed, a.counts_as_running, a.placeholders_until_ms, a.states_left_out
     )
 
 
-def _saved_ask(partition: Partition, a: PendingAsk) -> AskRecord:
+def _saved_ask(partition: Partition, a: PendingAsk) -> records.AskRecord:
     kept = tuple(node_id for node_id in a.reservations if partition.nodes[node_id].kept_by_preemption)
-    waiting = tuple(WaitingSince(*key, at_ms) for key, at_ms in (a.waiting or {}).items())
-    return AskRecord(
+    waiting = tuple(records.WaitingSince(*key, at_ms) for key, at_ms in (a.waiting or {}).items())
+    return records.AskRecord(
         a.ask, a.seq, a.at_ms, a.pending, a.asked, tuple(a.reservations), kept, tuple(sorted(a.refused)), a.refusal,
         a.refused_at_ms, waiting, a.preempted_at_ms,
     )  # fmt: skip
