@@ -1,4 +1,4 @@
-"""RMs that fall silent, come back, register again, deregister, or are there twice: over a real nats-server, with all
+"""RMs that stop sending heartbeats, resume, register again, deregister, or run twice: over a real nats-server, with all
 services."""
 
 from __future__ import annotations
