@@ -167,3 +167,12 @@ OPERATOR_NAME_CHARACTERS = 254
 # Groups of an operator. They are part of the subject of each request, and nats-server takes 4,096 bytes of it.
 OPERATOR_GROUPS = 64
 OPERATOR_GROUPS_CHARACTERS = 2_000
+
+# Settings
+
+# The file `remuda.yaml`: far above any real one.
+SETTINGS_BYTES = 1_000_000
+# Entries of a setting that is a list: each is compared with every name.
+SETTING_ENTRIES = 1_000
+# Problems of one file that are reported together.
+SETTINGS_PROBLEMS = 100

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import administer, keys, preview, show, start
+from .commands import administer, keys, preview, settings, show, start
 from .terminal import exit_status
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
 config_commands = typer.Typer(help="Check and preview queue configurations.", no_args_is_help=True)
+settings_commands = typer.Typer(help="Show and check the settings of services.", no_args_is_help=True)
 rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
 operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
@@ -31,6 +32,8 @@ for panel, functions in COMMANDS.items():
         cli.command(function.__name__.replace("_", "-"), rich_help_panel=panel)(function)
 config_commands.command("check")(show.check)
 config_commands.command("preview")(preview.preview)
+settings_commands.command("show")(settings.show)
+settings_commands.command("check")(settings.check)
 rm_commands.command("add")(keys.add)
 rm_commands.command("remove")(keys.remove)
 rm_commands.command("forget")(administer.forget)
@@ -40,6 +43,7 @@ operator_commands.command("list")(keys.list_operators)
 operator_commands.command("groups")(keys.set_groups)
 operator_commands.command("remove")(keys.remove_operator)
 cli.add_typer(config_commands, name="config", rich_help_panel="Administer")
+cli.add_typer(settings_commands, name="settings", rich_help_panel="Administer")
 cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
 cli.add_typer(operator_commands, name="operator", rich_help_panel="Administer")
 

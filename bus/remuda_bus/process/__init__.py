@@ -2,6 +2,6 @@
 
 from remuda_bus.process.logs import configure_logging
 from remuda_bus.process.run import GC_THRESHOLDS, run
-from remuda_bus.process.settings import Settings
+from remuda_bus.settings import Settings
 
 __all__ = ["GC_THRESHOLDS", "Settings", "configure_logging", "run"]

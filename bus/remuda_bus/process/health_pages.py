@@ -17,8 +17,8 @@ from remuda_bus.health import PROCESS_HEALTH, Health
 
 
 @asynccontextmanager
-async def served(bus: Bus, port: int, health: Health = PROCESS_HEALTH) -> AsyncIterator[None]:
-    """Serve the pages on `port`, on all addresses; 0: not at all."""
+async def served(bus: Bus, port: int, health: Health = PROCESS_HEALTH, host: str = "") -> AsyncIterator[None]:
+    """Serve the pages on `port`; 0: not at all. `host`: the address; empty: all addresses."""
     if not port:
         yield
         return
@@ -34,7 +34,7 @@ async def served(bus: Bus, port: int, health: Health = PROCESS_HEALTH) -> AsyncI
         finally:
             writer.close()
 
-    server = await asyncio.start_server(answer, port=port, limit=limits.HEALTH_REQUEST_BYTES)
+    server = await asyncio.start_server(answer, host or None, port, limit=limits.HEALTH_REQUEST_BYTES)
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import sys
 
 import structlog
 
-from remuda_bus.process.settings import Settings
+from remuda_bus.settings import Settings
 
 
 def configure_logging(service: str, settings: Settings) -> None:

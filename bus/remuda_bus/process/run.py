@@ -14,10 +14,10 @@ import uvloop
 
 from remuda_bus import limits, tracing
 from remuda_bus.bus import Bus, BusError
-from remuda_bus.nats import NatsBus, connect
+from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import health_pages
 from remuda_bus.process.logs import configure_logging
-from remuda_bus.process.settings import Settings
+from remuda_bus.settings import Settings
 
 log = structlog.get_logger()
 
@@ -32,7 +32,7 @@ def run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) ->
     """Run `main(bus, settings)` until it returns, or until SIGTERM or SIGINT cancels it. Raises SystemExit(1), after
     one log line with the reason, when `main` fails or the server closes the connection for good."""
     configure_logging(service, settings)
-    tracing.setup(service, settings.instance)
+    tracing.setup(service, settings.instance, settings.traces_endpoint)
     try:
         failed = uvloop.run(_run(service, main, settings))
     finally:
@@ -66,7 +66,8 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
 
 
 async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
-    bus = await connect(settings.nats_url, f"remuda-{service}", replicas=settings.replicas)
+    access = Access(settings.nats_ca, settings.nats_cert, settings.nats_key, settings.nats_seed, settings.nats_domain)
+    bus = await connect(settings.nats_url, f"remuda-{service}", replicas=settings.replicas, access=access)
     try:
         await bus.declare()
         await bus.announce()
@@ -74,7 +75,7 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        async with health_pages.served(bus, settings.health_port):
+        async with health_pages.served(bus, settings.health_port, host=settings.health_host):
             await _unless_closed(bus, main(bus, settings))
     finally:
         await bus.close()

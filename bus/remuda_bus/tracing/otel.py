@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from types import TracebackType
@@ -17,17 +18,20 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, Status, Sta
 from remuda_bus import limits
 from remuda_bus.subjects import TRACEPARENT
 
+ENDPOINT_OF_SPANS = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
-def exporting(service: str, instance: str) -> Tracer:
-    # The exporter reads the endpoint, headers and timeouts from OTEL_* itself.
+def exporting(service: str, instance: str, endpoint: str) -> Tracer:
+    # The exporter reads headers and timeouts from OTEL_* itself, and an endpoint for spans alone, which counts first.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     # One line for a batch that could not be exported; the exporter would log one for each attempt.
     logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.ERROR)
     provider = TracerProvider(resource=_resource(service, instance))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    own = None if os.environ.get(ENDPOINT_OF_SPANS) else f"{endpoint.rstrip('/')}/v1/traces"
+    exporter = OTLPSpanExporter(endpoint=own)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     return Tracer(provider)
 
 

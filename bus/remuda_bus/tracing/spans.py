@@ -7,7 +7,6 @@ context is never used.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -69,12 +68,12 @@ class _Tracer(Protocol):
 _tracer: _Tracer | None = None
 
 
-def setup(service: str, instance: str = "") -> None:
-    """Export spans by OTLP over HTTP, when OTEL_EXPORTER_OTLP_ENDPOINT is set."""
-    if os.environ.get(ENDPOINT):
+def setup(service: str, instance: str = "", endpoint: str = "") -> None:
+    """Export spans to `endpoint` by OTLP over HTTP. Without one, nothing is traced."""
+    if endpoint:
         from remuda_bus.tracing import otel
 
-        _install(otel.exporting(service, instance))
+        _install(otel.exporting(service, instance, endpoint))
 
 
 def setup_for_test(exporter: SpanExporter, service: str) -> None:

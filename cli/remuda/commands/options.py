@@ -22,6 +22,16 @@ KeyDirectory = Annotated[
     ),
 ]
 KEYS = Path("keys")
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings", envvar="REMUDA_SETTINGS", help="remuda.yaml: settings of all services.", callback=arguments.path
+    ),
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set one setting. Counts before environment and file. Repeatable."),
+]
 Nats = Annotated[
     str,
     typer.Option(

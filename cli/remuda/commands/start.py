@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import DEFAULT_URL, Nats, Plain
+from .options import Assignments, Plain, SettingsFile
 
 
 def up(
@@ -26,25 +26,35 @@ def up(
         typer.Option(min=1, max=64, help="Core processes. They share the resource managers and replace each other."),
     ] = 1,
     rmproxies: Annotated[int, typer.Option(min=1, max=64, help="rmproxy processes.")] = 1,
+    settings: SettingsFile = None,
+    assignments: Assignments = None,
     plain: Plain = False,
 ) -> None:
     """Start a NATS server and all services on this machine, and restart what ends, until Ctrl-C."""
     from ..local.up import up as start
 
-    start(data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, plain=plain)
+    start(
+        data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, plain=plain, settings=settings,
+        assignments=tuple(assignments or ()),
+    )  # fmt: skip
 
 
 def run(
     service: Annotated[str, typer.Argument(help="rmproxy, core, config or events.")],
-    nats: Nats = DEFAULT_URL,
+    nats: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="NATS server to connect to, as --set nats.url.", callback=arguments.url),
+    ] = None,
     file: Annotated[
         Path | None, typer.Option(help="config only: queues.yaml to serve and watch.", callback=arguments.path)
     ] = None,
+    settings: SettingsFile = None,
+    assignments: Assignments = None,
 ) -> None:
     """Run one service in the foreground, against a NATS server with JetStream."""
     from ..local.run import run as start
 
-    start(service, nats, file)
+    start(service, nats, file, settings, assignments or ())
 
 
 def demo(

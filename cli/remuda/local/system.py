@@ -29,16 +29,25 @@ NATS = "nats-server"
 STOP_ORDER = (("rmproxy",), ("core",), ("events", "config"))
 
 
+# The server of this system has neither keys nor certificates, whatever the file says of the one it is written for.
+OWN_SERVER = [
+    argument for name in ("ca", "cert", "key", "seed", "domain") for argument in ("--set", f"nats.{name}=")
+] + ["--set", "nats.replicas=1"]
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The parts of a local system. `port` 0: any free one. `config`: the queues.yaml, None for the built-in default."""
+    """The parts of a local system. `port` 0: any free one. `config`: the queues.yaml, None for that of the settings. `settings`,
+    `assignments`: as `remuda run` takes them."""
 
     data: Path
     port: int = 0
     config: Path | None = None
     cores: int = 1
     rmproxies: int = 1
-    log_level: str = "info"
+    log_level: str | None = None
+    settings: Path | None = None
+    assignments: tuple[str, ...] = ()
 
     def services(self) -> list[tuple[str, str]]:
         """(process name, service), in the order of their start."""
@@ -124,7 +133,14 @@ class System:
         argv = [sys.executable, "-m", "remuda", "run", service, "--nats", self.url]
         if service == "config" and self.layout.config is not None:
             argv += ["--file", str(self.layout.config.resolve())]
-        env = {"REMUDA_INSTANCE": name, "REMUDA_LOG_LEVEL": self.layout.log_level, "PYTHONUNBUFFERED": "1"}
+        for assignment in self.layout.assignments:
+            argv += ["--set", assignment]
+        if self.layout.settings is not None:
+            argv += ["--settings", str(self.layout.settings), *OWN_SERVER]
+        argv += ["--set", f"instance={name}"]
+        env = {"PYTHONUNBUFFERED": "1"}
+        if self.layout.log_level is not None:
+            env["REMUDA_LOG_LEVEL"] = self.layout.log_level
         return Program(name, tuple(argv), self.log_dir / f"{name}.log", env)
 
     async def _watch_nats(self) -> None:

@@ -13,18 +13,26 @@ from ..terminal import arguments
 from ..terminal.event_loop import Stopped, run
 from ..terminal.output import console, is_live, print_line, print_log_line
 from .process_table import Usage, screen
+from .services import SERVICES, check_settings
 from .supervisor import Process, State
 from .system import NATS, Layout, System
 
 REDRAW_EVERY_S = 0.5
 
 
-def up(*, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, plain: bool) -> None:
+def up(
+    *, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, plain: bool, settings: Path | None,
+    assignments: tuple[str, ...],
+) -> None:  # fmt: skip
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
         arguments.readable("--config", config)
+    check_settings(SERVICES, settings, assignments)
     _check_port(port)
-    layout = Layout(data.resolve(), port, config, cores, rmproxies)
+    layout = Layout(
+        data.resolve(), port, config, cores, rmproxies, settings=settings and settings.resolve(),
+        assignments=assignments,
+    )  # fmt: skip
     try:
         run(lambda: _live(layout) if is_live(plain) else _plain(layout))
     except Stopped:

@@ -21,7 +21,7 @@ from ..client.connections import bus_at, jetstream_at
 from ..client.queries import Queues
 from ..client.service_ping import Pinger
 from ..errors import UserError
-from ..local.run import SERVICES
+from ..local.services import SERVICES
 from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import amount, number

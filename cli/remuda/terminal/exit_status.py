@@ -18,6 +18,7 @@ from nats.errors import Error as NatsError
 from typer.exceptions import TyperException
 
 from remuda_bus.bus import BusError
+from remuda_bus.settings import SettingsProblems
 
 from .. import limits
 from ..errors import UserError
@@ -41,7 +42,7 @@ def run_command(command: Callable[..., Any]) -> None:
         sys.exit(1)
     except TyperException as error:
         _end(*_usage(error))
-    except (UserError, BusError, NatsError) as error:
+    except (UserError, SettingsProblems, BusError, NatsError) as error:
         _end(1, str(error) or type(error).__name__)
     except pydantic.ValidationError as error:
         _end(1, _setting(error))

@@ -56,7 +56,7 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
             type=policy.type or "fair", resource_weights=policy.resourceweights or DEFAULT_WEIGHTS
         ),
         preemption_enabled=partition.preemption.enabled,
-        preemption_threshold=partition.preemption.threshold,
+        preemption_threshold=partition.preemption.threshold,  # None: the default of the service
         preemption_interval_ms=milliseconds(partition.preemption.interval) or 0,
         placement_rules=[_rule(rule) for rule in partition.placementrules],
         limits=[_limit(limit) for limit in partition.limits],

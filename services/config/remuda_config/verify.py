@@ -95,7 +95,7 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
 
 
 def _verify_preemption(preemption: Preemption, path: Path) -> Iterator[Finding]:
-    if preemption.threshold > 100:
+    if preemption.threshold is not None and preemption.threshold > 100:
         yield (*path, "threshold"), f"{preemption.threshold}: expected 0 to 100, in per cent"
     if preemption.interval and not durations.milliseconds(preemption.interval):
         yield (*path, "interval"), f"{shown(preemption.interval)}: {durations.EXPECTED}"

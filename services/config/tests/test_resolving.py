@@ -10,6 +10,7 @@ import remuda_config
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused
 from remuda_config import limits
+from remuda_config.defaults import Defaults
 from remuda_config.shell.active_configuration import ActiveConfiguration
 from remuda_config.shell.assignments import Assignments
 from remuda_config.shell.resolver import ConfigurationResolver
@@ -76,7 +77,7 @@ async def test_an_rm_without_a_record_leaves_no_entry(server, bus, monkeypatch):
     monkeypatch.setattr(limits, "ANSWERS_KEPT", 10)
     assignments = Assignments(bus, "none")
     async with WorkerPool() as pool:
-        resolver = ConfigurationResolver(bus, None, assignments, pool, "none")
+        resolver = ConfigurationResolver(bus, None, assignments, pool, Defaults())
         for number in range(30):
             request = config_pb2.ResolveConfiguration(rm_id=f"rm-{number}")
             await resolver.answer(Message(subjects.RESOLVE_CONFIGURATION, request.SerializeToString()))
@@ -91,7 +92,7 @@ async def test_requests_wait_until_the_file_is_loaded(server, bus, tmp_path):
     file.write_text(limited(1))
     async with WorkerPool() as pool:
         active = ActiveConfiguration(bus, file, pool)
-        resolver = ConfigurationResolver(bus, active, Assignments(bus, "none"), pool, "none")
+        resolver = ConfigurationResolver(bus, active, Assignments(bus, "none"), pool, Defaults())
         request = config_pb2.ResolveConfiguration(rm_id="rm-1").SerializeToString()
         answer = asyncio.create_task(resolver.answer(Message(subjects.RESOLVE_CONFIGURATION, request)))
         await asyncio.sleep(0)

@@ -7,6 +7,8 @@ from typing import Final
 # Allocations of one pass, which one commit holds: large enough that a synced append (0.5 ms) is a small part of it,
 # small enough that a new ask waits 20 ms for a pass under full load.
 ALLOCATIONS_PER_PASS: Final = 2_000
+# The most that a setting may ask for: a pass, and the commit that holds it, then take a quarter of a second.
+MOST_ALLOCATIONS_PER_PASS: Final = 20_000
 
 # Steps of work (`index.work`) of one pass in all partitions (50 ms): searches take longer where nodes and asks differ.
 # Where they are alike a pass reaches ALLOCATIONS_PER_PASS first.
@@ -111,7 +113,7 @@ OUTSTANDING_LOOKS: Final = 10_000
 # Commits that a follower applies before other RMs of the process work: the largest take 10 ms each.
 COMMITS_FOLLOWED_AT_ONCE: Final = 8
 
-# Core processes that follow an RM beside its leader (default of REMUDA_STANDBYS). One tolerates the loss of a process.
+# Core processes that follow an RM beside its leader (default of `core.standbys`). One tolerates the loss of a process.
 STANDBYS: Final = 1
 # A core begins to follow an RM that it has not followed so far when the rule has said so for this long: a process that
 # crashes is started again within it.

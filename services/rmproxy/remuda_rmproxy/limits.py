@@ -6,10 +6,10 @@ from typing import Final
 
 from remuda_bus.retry import RetryPolicy
 
-# Records of RMs, including RMs that are gone (default of REMUDA_MAX_RMS). Each RM has a log and callbacks, and some
+# Records of RMs, including RMs that are gone (default of `rms.most`). Each RM has a log and callbacks, and some
 # kilobytes in every process. Without a bound, a client could register under ever new names.
 RMS: Final = 10_000
-# Time from the deregistration of an RM to the removal of its data (default of REMUDA_FORGET_AFTER_DAYS).
+# Time from the deregistration of an RM to the removal of its data (default of `rms.forget_after_days`).
 FORGET_AFTER_DAYS: Final = 7.0
 # How often rmproxy looks for RMs to remove.
 FORGET_INTERVAL_S: Final = 60.0

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from remuda_bus.process import Settings
-from remuda_rmproxy import limits
+from remuda_bus.settings import Texts, setting
+from remuda_rmproxy import limits, name_patterns
+
+
+def _patterns(entries: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(name_patterns.check, entries))
 
 
 class RmproxySettings(Settings):
-    """REMUDA_MAX_RMS and so on."""
-
-    max_rms: int = Field(limits.RMS, ge=1, description="records of resource managers, including those that are gone")
-    forget_after_days: float = Field(
-        limits.FORGET_AFTER_DAYS,
-        ge=0,
-        description="days from the deregistration of a resource manager to the removal of its data",
-    )
+    allowed_rms: Annotated[Texts, AfterValidator(_patterns)] | None = setting(
+        "rms.allowed", None,
+        "RMs that may register: names, patterns with `*` and `?`, or expressions of RE2 between slashes; "
+        "`[]`: no RM; not set: every RM",
+    )  # fmt: skip
+    max_rms: int = setting(
+        "rms.most", limits.RMS, "most RMs on record, those included that are gone",
+        variables=("REMUDA_MAX_RMS",), ge=1,
+    )  # fmt: skip
+    forget_after_days: float = setting(
+        "rms.forget_after_days", limits.FORGET_AFTER_DAYS,
+        "days from the deregistration of an RM to the removal of its data, unless the RM says otherwise",
+        variables=("REMUDA_FORGET_AFTER_DAYS",), ge=0,
+    )  # fmt: skip

@@ -27,6 +27,7 @@ from remuda_rmproxy.inbound.request_trimmer import RequestTrimmer
 from remuda_rmproxy.inbound.request_worker import RequestWorker
 from remuda_rmproxy.outbound.publishers import CallbackPublishers
 from remuda_rmproxy.records.registry import RmRegistry
+from remuda_rmproxy.sessions.allowed_rms import AllowedRms
 from remuda_rmproxy.sessions.cursor_check import CursorCheck
 from remuda_rmproxy.sessions.forgetting import RmForgetter
 from remuda_rmproxy.sessions.heartbeat_monitor import HeartbeatMonitor
@@ -82,7 +83,7 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
         forwarder = Forwarder(bus, registry, halts, faults, worker, progress)
         registrar = Registrar(
             bus, registry, halts, cursor_check, forwarder, resolver, publishers, pending_answers, core_timeout_s,
-            settings.max_rms,
+            settings.max_rms, AllowedRms(settings.allowed_rms),
         )  # fmt: skip
         watch = RecordWatch(registry, publishers, heartbeats, cursor_check, worker, dead_letters)
 

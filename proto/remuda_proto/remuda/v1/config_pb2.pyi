@@ -129,14 +129,16 @@ class PartitionConfig(_message.Message):
         preemption_enabled: _builtins.bool = ...,
         placement_rules: _abc.Iterable[Global___PlacementRule] | None = ...,
         limits: _abc.Iterable[Global___Limit] | None = ...,
-        preemption_threshold: _builtins.int = ...,
+        preemption_threshold: _builtins.int | None = ...,
         preemption_interval_ms: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["node_sort_policy", b"node_sort_policy", "root", b"root"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "node_sort_policy", b"node_sort_policy", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold", "limits", b"limits", "name", b"name", "node_sort_policy", b"node_sort_policy", "placement_rules", b"placement_rules", "preemption_enabled", b"preemption_enabled", "preemption_interval_ms", b"preemption_interval_ms", "preemption_threshold", b"preemption_threshold", "root", b"root"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__preemption_threshold: _TypeAlias = _typing.Literal["preemption_threshold"]  # noqa: Y015
+    _WhichOneofArgType__preemption_threshold: _TypeAlias = _typing.Literal["_preemption_threshold", b"_preemption_threshold"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__preemption_threshold) -> _WhichOneofReturnType__preemption_threshold | None: ...
 
 Global___PartitionConfig: _TypeAlias = PartitionConfig  # noqa: Y015
 

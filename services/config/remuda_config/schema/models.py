@@ -170,7 +170,7 @@ class NodeSortPolicy(Keys):
 
 class Preemption(Keys):
     enabled: Flag = True
-    threshold: Count = 0
+    threshold: Count | None = None
     interval: Text = ""
 
 

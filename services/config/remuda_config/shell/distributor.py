@@ -15,7 +15,7 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
-from remuda_config.extra_config import read_timing
+from remuda_config.defaults import Defaults
 from remuda_config.shell.active_configuration import AcceptedText, ActiveConfiguration
 from remuda_config.shell.assignments import AssignedConfiguration, Assignments
 from remuda_config.shell.file_changes import file_changes
@@ -26,10 +26,13 @@ log = structlog.get_logger()
 
 
 class Distributor:
-    def __init__(self, bus: Bus, active: ActiveConfiguration | None, assignments: Assignments) -> None:
+    def __init__(
+        self, bus: Bus, active: ActiveConfiguration | None, assignments: Assignments, defaults: Defaults
+    ) -> None:
         self._bus = bus
         self._active = active
         self._assignments = assignments
+        self._defaults = defaults
         self._sending = asyncio.Lock()
 
     async def follow_rms(self) -> None:
@@ -74,8 +77,7 @@ class Distributor:
         command.configure.rm_id = rm_id
         command.configure.configuration.CopyFrom(current.configuration)
         command.configure.configuration.compatibility = assigned.compatibility
-        if assigned.timing:
-            command.configure.configuration.timing.CopyFrom(read_timing(assigned.timing)[0])
+        self._defaults.apply(command.configure.configuration, assigned.timing)
         # Every configuration service, also after a restart, sends the same ID, so the stream stores the command once.
         # After a new registration the record's revision is another one, and the command is stored again.
         msg_id = f"configure.{rm_id}.{current.revision}.{record.revision}"

@@ -8,7 +8,8 @@ from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
-from remuda_config.extra_config import check_extra_config, read_timing, timing_in
+from remuda_config.defaults import Defaults
+from remuda_config.extra_config import check_extra_config, timing_in
 from remuda_config.file import check_size
 from remuda_config.load import load
 from remuda_config.problems import Invalid, Problem
@@ -20,7 +21,7 @@ from remuda_proto.remuda.v1 import config_pb2
 
 
 class ConfigurationResolver:
-    """`compatibility`: of RMs that ask for none."""
+    """`defaults`: for RMs and partitions that leave something open."""
 
     def __init__(
         self,
@@ -28,13 +29,13 @@ class ConfigurationResolver:
         active: ActiveConfiguration | None,
         assignments: Assignments,
         pool: WorkerPool,
-        compatibility: str,
+        defaults: Defaults,
     ) -> None:
         self._bus = bus
         self._active = active
         self._assignments = assignments
         self._pool = pool
-        self._compatibility = compatibility
+        self._defaults = defaults
 
     async def answer(self, message: Message) -> bytes:
         """ResolveConfiguration -> ResolvedConfiguration, with either the configuration or all problems. Raises
@@ -61,10 +62,9 @@ class ConfigurationResolver:
             problems = error.problems + problems
         if problems:
             raise Invalid(problems)
-        configuration.compatibility = request.extra_config.get("compatibility", self._compatibility)
+        configuration.compatibility = request.extra_config.get("compatibility", self._defaults.compatibility)
         timing = timing_in(request.extra_config)
-        if timing:
-            configuration.timing.CopyFrom(read_timing(timing)[0])
+        self._defaults.apply(configuration, timing)
         assigned = AssignedConfiguration(
             revision, configuration.checksum, configuration.source, configuration.compatibility, timing
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Literal
 
 import structlog
 
@@ -16,28 +15,25 @@ from remuda_config.shell.active_configuration import ActiveConfiguration
 from remuda_config.shell.assignments import Assignments
 from remuda_config.shell.distributor import Distributor
 from remuda_config.shell.resolver import ConfigurationResolver
+from remuda_config.shell.settings import ConfigSettings
 from remuda_config.shell.status import answer_current
 from remuda_config.shell.worker_pool import WorkerPool
 
 log = structlog.get_logger()
 
 
-class ConfigSettings(Settings):
-    """REMUDA_COMPATIBILITY: the compatibility of RMs whose `extraConfig` has no key `compatibility`."""
-
-    compatibility: Literal["none", "yunikorn-1.4"] = "none"
-
-
 async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
-    """Serve until cancelled. Without a file, RMs that bring no configuration get the built-in default."""
+    """Serve until cancelled. `file`: instead of that of the settings. Without one, RMs that bring no configuration get
+    the built-in default."""
     own = settings if isinstance(settings, ConfigSettings) else ConfigSettings()
+    file, defaults = file or own.queues_file, own.defaults()
     async with WorkerPool() as pool:
         active = ActiveConfiguration(bus, file, pool) if file else None
         if active is None:
             log.info("no configuration file", default="built-in", checksum=checksum(BUILT_IN))
-        assignments = Assignments(bus, own.compatibility)
-        resolver = ConfigurationResolver(bus, active, assignments, pool, own.compatibility)
-        distributor = Distributor(bus, active, assignments)
+        assignments = Assignments(bus, defaults.compatibility)
+        resolver = ConfigurationResolver(bus, active, assignments, pool, defaults)
+        distributor = Distributor(bus, active, assignments, defaults)
         # Each process answers, since one of them may hang. The first answer counts.
         await bus.serve(subjects.RESOLVE_CONFIGURATION, resolver.answer, "resolve", lambda: True)
         await bus.serve(

@@ -45,8 +45,11 @@ class Deciding:
     """`clock_ms` must never go back. While `commit` runs nothing else may read the state, which holds part of a
     commit."""
 
-    def __init__(self, core: Core, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, core: Core, clock_ms: Callable[[], int], allocations_per_pass: int = limits.ALLOCATIONS_PER_PASS
+    ) -> None:
         self._core = core
+        self._allocations_per_pass = allocations_per_pass
         self._clock_ms = clock_ms
         self.more_to_schedule = True
         self.message_seq = 0  # stream sequence of the message in work; 0: none
@@ -75,8 +78,8 @@ class Deciding:
         if self._next_clean_ms is not None and now_ms >= self._next_clean_ms:
             self._next_clean_ms = None
             await deciding.own(commands.CleanQueues())
-        facts = await deciding.own(commands.Schedule(limits.ALLOCATIONS_PER_PASS), deciding.trace)
-        self.more_to_schedule = facts >= limits.ALLOCATIONS_PER_PASS or self._core.index.unfinished
+        facts = await deciding.own(commands.Schedule(self._allocations_per_pass), deciding.trace)
+        self.more_to_schedule = facts >= self._allocations_per_pass or self._core.index.unfinished
         if deciding.facts and self._next_clean_ms is None:
             self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
         state = self._core.state

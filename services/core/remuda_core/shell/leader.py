@@ -48,6 +48,7 @@ class Leader:
         writer: LogWriter,
         clock_ms: Callable[[], int],
         snapshots: Snapshots,
+        allocations_per_pass: int = limits.ALLOCATIONS_PER_PASS,
     ) -> None:
         self.rm_id = core.state.rm_id
         self.core = core
@@ -60,7 +61,8 @@ class Leader:
         self._writer = writer
         self.snapshots = snapshots
         snapshots.wake = self.wake
-        self._deciding = Deciding(core, Clock(clock_ms, asyncio.get_running_loop().time, core.state.now_ms).now_ms)
+        clock = Clock(clock_ms, asyncio.get_running_loop().time, core.state.now_ms)
+        self._deciding = Deciding(core, clock.now_ms, allocations_per_pass)
 
     @property
     def position(self) -> Position:

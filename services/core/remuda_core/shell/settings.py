@@ -1,18 +1,43 @@
-"""Settings of the core process, from environment variables: REMUDA_SNAPSHOT_FACTS and so on."""
+"""Settings of the core process, beyond those of every service."""
 
 from __future__ import annotations
 
-from pydantic import Field
-
-from remuda_bus import process
+from remuda_bus.process import Settings
+from remuda_bus.settings import Seconds, setting
 
 from .. import limits
 
 
-class CoreSettings(process.Settings):
-    standbys: int = Field(limits.STANDBYS, ge=0, description="core processes that follow each RM beside its leader")
-    snapshot_facts: int = Field(limits.SNAPSHOT_FACTS, ge=1, description="a snapshot after so many facts")
-    snapshot_s: float = Field(limits.SNAPSHOT_S, ge=0, description="or after so long, if anything has happened")
-    snapshot_apart_s: float = Field(limits.SNAPSHOT_APART_S, ge=0, description="but never sooner than this")
-    snapshot_in_child: bool = Field(True, description="false: in the process itself, which stops meanwhile")
-    replay_horizon_s: float = Field(limits.REPLAY_HORIZON_S, ge=0, description="logs keep at least what is this young")
+class CoreSettings(Settings):
+    standbys: int = setting(
+        "core.standbys", limits.STANDBYS,
+        "core processes that follow each RM beside its leader, ready to take over; the highest setting of all counts",
+        variables=("REMUDA_STANDBYS",), ge=0,
+    )  # fmt: skip
+    allocations_per_pass: int = setting(
+        "core.allocations_per_pass", limits.ALLOCATIONS_PER_PASS,
+        "most allocations of one pass and commit; fewer let other requests come sooner, more waste less on appends",
+        ge=1, le=limits.MOST_ALLOCATIONS_PER_PASS,
+    )  # fmt: skip
+    snapshot_facts: int = setting(
+        "core.snapshots.facts", limits.SNAPSHOT_FACTS, "facts after which a snapshot is written",
+        variables=("REMUDA_SNAPSHOT_FACTS",), ge=1,
+    )  # fmt: skip
+    snapshot_s: Seconds = setting(
+        "core.snapshots.interval", limits.SNAPSHOT_S, "time after which a snapshot is written, if there are new facts",
+        variables=("REMUDA_SNAPSHOT_S",), ge=0,
+    )  # fmt: skip
+    snapshot_apart_s: Seconds = setting(
+        "core.snapshots.apart", limits.SNAPSHOT_APART_S,
+        "least time between two snapshots (not after 128 MB of the inbox)",
+        variables=("REMUDA_SNAPSHOT_APART_S",), ge=0,
+    )  # fmt: skip
+    snapshot_in_child: bool = setting(
+        "core.snapshots.in_child", True,
+        "`false`: the core writes the snapshot itself and pauses meanwhile; for systems without `fork`",
+        variables=("REMUDA_SNAPSHOT_IN_CHILD",),
+    )  # fmt: skip
+    replay_horizon_s: Seconds = setting(
+        "core.replay_horizon", limits.REPLAY_HORIZON_S, "logs and inboxes keep messages that are younger than this",
+        variables=("REMUDA_REPLAY_HORIZON_S",), ge=0,
+    )  # fmt: skip

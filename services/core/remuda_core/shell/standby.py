@@ -120,7 +120,10 @@ class Standby:
                 )
             writer = await self._follower.close()
         kept = Snapshots(self._bus, self._core, self._settings, self._follower.facts, self._members.shelf)
-        leader = Leader(self._bus, self._core, ownership.revision, writer, self._clock_ms, kept)
+        leader = Leader(
+            self._bus, self._core, ownership.revision, writer, self._clock_ms, kept,
+            self._settings.allocations_per_pass,
+        )  # fmt: skip
         leader.moved = self.replica.moved
         self._leader = self.replica.leader = leader
         self._members.when_unsettled(self.rm_id, leader.wake)

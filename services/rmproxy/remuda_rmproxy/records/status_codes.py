@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 INVALID: Final = 400
+FORBIDDEN: Final = 403
 NOT_REGISTERED: Final = 404
 SUPERSEDED: Final = 409
 UNPROCESSABLE: Final = 422

@@ -24,6 +24,7 @@ from remuda_rmproxy.records.record_store import read_record, write_record
 from remuda_rmproxy.records.registry import RmRegistry
 from remuda_rmproxy.records.rm_record import RmRecord, config_source, stated_registration
 from remuda_rmproxy.records.status_codes import INVALID, NOT_REGISTERED, OUTAGE, SUPERSEDED, UNPROCESSABLE
+from remuda_rmproxy.sessions.allowed_rms import EVERY_RM, AllowedRms
 from remuda_rmproxy.sessions.cursor_check import CursorCheck
 from remuda_rmproxy.sessions.pending_answers import PendingAnswer, PendingAnswers
 from remuda_rmproxy.sessions.registration_commands import (
@@ -51,6 +52,7 @@ class Registrar:
         pending_answers: PendingAnswers,
         core_timeout_s: float,
         max_rms: int,
+        allowed: AllowedRms = EVERY_RM,
     ) -> None:
         self._bus = bus
         self._registry = registry
@@ -62,13 +64,15 @@ class Registrar:
         self._pending_answers = pending_answers
         self._core_timeout_s = core_timeout_s
         self._max_rms = max_rms
+        self._allowed = allowed
         self._limiter = RegistrationLimiter(asyncio.get_running_loop().time)
 
     async def register(self, message: Message) -> Reply:
-        """Raises Refused: 400 the request is invalid, 422 the configuration is invalid or the core refuses, 429 too
-        many requests, 503 an outage, or the RM is halted."""
+        """Raises Refused: 400 the request is invalid, 403 the RM is not allowed, 422 the configuration is invalid or the core
+        refuses, 429 too many requests, 503 an outage, or the RM is halted."""
         with self._limiter.admit(subjects.rm_of(message.subject)):
             request = read_registration(message)
+            self._allowed.check(request.rmID)
             with tracing.span("rmproxy.forward", message.headers, rm=request.rmID) as span:
                 try:
                     return await self._register(request, message.headers, span.headers())

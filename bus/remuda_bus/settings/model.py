@@ -1,0 +1,75 @@
+"""The settings that all services share (001, Scheduler Configuration)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Final, Literal
+
+from pydantic import field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from remuda_bus.settings.setting import ReadableFile, setting
+from remuda_bus.settings.sources import SOURCES
+
+# Keys and sections of one service: that service checks them. All services read all others.
+SERVICE_OF_SECTION: Final = {
+    "config": "config",
+    "core": "core",
+    "preemption": "config",
+    "rms": "rmproxy",
+    "timing": "config",
+}
+
+
+class Settings(BaseSettings):
+    """Settings by precedence: `--set`, environment, `remuda.yaml`, default. A service adds its own in a subclass."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+
+    instance: str = setting(
+        "instance",
+        default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
+        default_shown="host name and process ID",
+        description="name of the process in leases, logs and traces; no two processes have the same",
+    )
+    nats_url: str = setting("nats.url", "nats://127.0.0.1:4222", "servers of the bus, separated by commas")
+    nats_ca: ReadableFile = setting(
+        "nats.ca", None, "file: CA certificates that sign those of the servers; with it, the connection is encrypted"
+    )
+    nats_cert: ReadableFile = setting("nats.cert", None, "file: client certificate, for servers that require one")
+    nats_key: ReadableFile = setting("nats.key", None, "file: private key of the client certificate")
+    nats_seed: ReadableFile = setting("nats.seed", None, "file: nkey seed by which the servers know this process")
+    nats_domain: str = setting("nats.domain", "", "JetStream domain, where the account imports JetStream")
+    replicas: int = setting(
+        "nats.replicas", 1, "servers of a NATS cluster that store each stream", variables=("REMUDA_REPLICAS",),
+        ge=1, le=5,
+    )  # fmt: skip
+    log_format: Literal["console", "json"] = setting("log.format", "console", "format of the log on stderr")
+    log_level: Literal["debug", "info", "warning", "error"] = setting("log.level", "info", "least level that is logged")
+    health_host: str = setting("health.host", "", "address of the health pages; empty: all addresses")
+    health_port: int = setting(
+        "health.port", 0, "port of the health pages `/livez` and `/readyz` (HTTP); 0: none", ge=0, le=65535
+    )
+    traces_endpoint: str = setting(
+        "traces.endpoint", "", "URL to which traces are sent (OTLP over HTTP); empty: nothing is traced",
+        variables=("OTEL_EXPORTER_OTLP_ENDPOINT",),
+    )  # fmt: skip
+
+    @field_validator("instance")
+    @classmethod
+    def _named(cls, name: str) -> str:
+        if not name:
+            raise ValueError("expected a name")
+        return name
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, *(source(settings_cls) for source in SOURCES))

@@ -1,0 +1,74 @@
+"""The services that this command line starts: their `main`, and the model of their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from remuda_bus.bus import Bus
+from remuda_bus.process import Settings
+from remuda_bus.settings import Loaded, SettingsProblems, load
+
+from ..errors import UserError
+
+Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
+SERVICES: Final = ("rmproxy", "core", "config", "events")
+
+
+def check_service(name: str) -> str:
+    if name not in SERVICES:
+        raise UserError(f"no service {name!r}: expected one of {', '.join(SERVICES)}")
+    return name
+
+
+def settings_of(service: str) -> type[Settings]:
+    """The model of the settings of a service. Imports only this service, to save memory."""
+    if service == "core":
+        from remuda_core.shell.settings import CoreSettings
+
+        return CoreSettings
+    if service == "rmproxy":
+        from remuda_rmproxy.settings import RmproxySettings
+
+        return RmproxySettings
+    if service == "config":
+        from remuda_config.shell.settings import ConfigSettings
+
+        return ConfigSettings
+    return Settings
+
+
+def check_settings(
+    services: Iterable[str], file: Path | None, assignments: Sequence[str], *, environment: bool = True
+) -> dict[str, Loaded[Settings]]:
+    """The settings of these services. Raises SettingsProblems with all problems, each once."""
+    loaded: dict[str, Loaded[Settings]] = {}
+    problems: dict[str, None] = {}
+    for service in services:
+        try:
+            loaded[service] = load(settings_of(service), file, assignments, environment=environment)
+        except SettingsProblems as found:
+            problems.update(dict.fromkeys(found.problems))
+    if problems:
+        raise SettingsProblems(list(problems))
+    return loaded
+
+
+def main_of(service: str) -> Main:
+    """Imports only this service."""
+    if service == "core":
+        from remuda_core.shell.main import main as core
+
+        return core
+    if service == "rmproxy":
+        from remuda_rmproxy.shell import main as rmproxy
+
+        return rmproxy
+    if service == "config":
+        from remuda_config.shell.service import main as config
+
+        return config
+    from remuda_events.shell import main as events
+
+    return events

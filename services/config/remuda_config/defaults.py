@@ -1,0 +1,28 @@
+"""What the settings of the service give to configurations that leave it open. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from remuda_config.extra_config import read_timing
+from remuda_proto.remuda.v1 import config_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """`compatibility` and `timing` (keys of `extraConfig`, as they are written): of RMs that name none.
+    `preemption_threshold`: of partitions without one, in per cent."""
+
+    compatibility: str = "none"
+    timing: Mapping[str, str] = field(default_factory=dict)
+    preemption_threshold: int = 0
+
+    def apply(self, configuration: config_pb2.Configuration, timing: Mapping[str, str]) -> None:
+        """Complete the configuration of an RM. `timing`: the keys of its `extraConfig`, verified."""
+        own = {**self.timing, **timing}
+        if own:
+            configuration.timing.CopyFrom(read_timing(own)[0])
+        for partition in configuration.partitions:
+            if not partition.HasField("preemption_threshold"):
+                partition.preemption_threshold = self.preemption_threshold

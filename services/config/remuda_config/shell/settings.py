@@ -1,0 +1,57 @@
+"""Settings of the configuration service, beyond those of every service."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from remuda_bus.process import Settings
+from remuda_bus.settings import Duration, ReadableFile, setting
+from remuda_config.defaults import Defaults
+
+# Fields of the settings -> keys of `extraConfig`.
+TIMING = {
+    "timing_starting": "timing.starting",
+    "timing_completing": "timing.completing",
+    "timing_ended": "timing.ended",
+    "timing_reservation_delay": "timing.reservation_delay",
+    "timing_placeholder": "timing.placeholder",
+    "preemption_interval": "timing.preemption_attempt",
+}
+
+
+class ConfigSettings(Settings):
+    queues_file: ReadableFile = setting(
+        "config.file", None, "the `queues.yaml` to serve and watch; none: the built-in default"
+    )
+    compatibility: Literal["none", "yunikorn-1.4"] = setting(
+        "config.compatibility", "none", "behaviour for RMs without the key `compatibility` in `extraConfig`",
+        variables=("REMUDA_COMPATIBILITY",),
+    )  # fmt: skip
+    preemption_threshold: int = setting(
+        "preemption.threshold", 0,
+        "in per cent: no preemption while less of the cluster is in use; of partitions without one", ge=0, le=100,
+    )  # fmt: skip
+    preemption_interval: Duration = setting(
+        "preemption.interval", "",
+        "time between two attempts to preempt for equal asks; of partitions and RMs without one",
+        default_shown="15s",
+    )  # fmt: skip
+    timing_starting: Duration = setting(
+        "timing.starting", "", "time that an application is Starting before it counts as Running", default_shown="5m"
+    )
+    timing_completing: Duration = setting(
+        "timing.completing", "", "time that an application is Completing before it is Completed", default_shown="30s"
+    )
+    timing_ended: Duration = setting(
+        "timing.ended", "", "time that the record of an ended or rejected application is kept", default_shown="72h"
+    )
+    timing_reservation_delay: Duration = setting(
+        "timing.reservation_delay", "", "time that an ask waits before it may reserve a node", default_shown="2s"
+    )
+    timing_placeholder: Duration = setting(
+        "timing.placeholder", "", "time that placeholders are kept", default_shown="15m"
+    )
+
+    def defaults(self) -> Defaults:
+        timing = {key: value for name, key in TIMING.items() if (value := getattr(self, name))}
+        return Defaults(self.compatibility, timing, self.preemption_threshold)
