@@ -86,11 +86,13 @@ lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m docs.diagram --check
 	@$(BIN)/python -m docs.bounds --check
+	@$(BIN)/python -m docs.settings --check
 	@$(BIN)/python -m docs.tour --check
 
 docs: $(READY)          ## write the diagrams and tables in docs/ anew
 	@$(BIN)/python -m docs.diagram
 	@$(BIN)/python -m docs.bounds
+	@$(BIN)/python -m docs.settings
 	@$(BIN)/python -m docs.tour
 
 site: $(DOCS)/.ready    ## the documentation as a site, in site/

@@ -17,14 +17,12 @@ from nats.aio.client import Client
 import remuda_config
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
-from remuda_bus.process import Settings
 from remuda_config.extra_config import TIMING_KEYS
 from remuda_config.rules.properties import NAMES as PROPERTIES
 from remuda_config.schema.models import Keys
 from remuda_core.core import Core
 from remuda_core.explain import constraints as explain
 from remuda_core.shell.queries import Queries
-from remuda_core.shell.settings import CoreSettings
 from tests.integration.running import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,12 +133,6 @@ def test_every_setting_is_documented() -> None:
     keys = {key for model in Keys.__subclasses__() for key in model.model_fields}
     for key in (*keys, *PROPERTIES, *TIMING_KEYS):
         assert re.search(rf"`(\w+\.)*{re.escape(key)}(\.\w+)*`", document), key
-
-
-def test_every_variable_of_the_core_is_documented() -> None:
-    document = (ROOT / "docs/operations.md").read_text()
-    for name in CoreSettings.model_fields.keys() - Settings.model_fields.keys():
-        assert f"| `REMUDA_{name.upper()}` |" in document, name
 
 
 def test_every_question_and_every_constraint_is_documented() -> None:

@@ -100,15 +100,15 @@ def _readable(value: object) -> object:
         return None
     path = Path(value)
     try:
-        if path.is_dir():
-            raise PydanticCustomError("file", "is a directory, expected a file")
         with path.open("rb"):
             return path
+    except IsADirectoryError:
+        reason = "is a directory, expected a file"
     except FileNotFoundError:
-        raise PydanticCustomError("file", "no such file") from None
+        reason = "no such file"
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "expected the path of a file"
-        raise PydanticCustomError("file", "{reason}", {"reason": reason}) from None
+    raise PydanticCustomError("file", "{reason}", {"reason": reason})
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]

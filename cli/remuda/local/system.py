@@ -37,8 +37,8 @@ OWN_SERVER = [
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The parts of a local system. `port` 0: any free one. `config`: the queues.yaml, None for that of the settings. `settings`,
-    `assignments`: as `remuda run` takes them."""
+    """The parts of a local system. `port` 0: any free one. `config`: the queues.yaml, None for that of the settings.
+    `settings`, `assignments`: as `remuda run` takes them."""
 
     data: Path
     port: int = 0

@@ -68,8 +68,8 @@ class Registrar:
         self._limiter = RegistrationLimiter(asyncio.get_running_loop().time)
 
     async def register(self, message: Message) -> Reply:
-        """Raises Refused: 400 the request is invalid, 403 the RM is not allowed, 422 the configuration is invalid or the core
-        refuses, 429 too many requests, 503 an outage, or the RM is halted."""
+        """Raises Refused: 400 the request is invalid, 403 the RM is not allowed, 422 the configuration is invalid or
+        the core refuses, 429 too many requests, 503 an outage, or the RM is halted."""
         with self._limiter.admit(subjects.rm_of(message.subject)):
             request = read_registration(message)
             self._allowed.check(request.rmID)

@@ -1,0 +1,48 @@
+"""The reference of settings is that of the models, and the models of the services fit together."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from docs.sections import replaced
+from docs.settings import table
+from remuda.local.services import SERVICES, check_settings, settings_of
+from remuda_bus.process import Settings
+from remuda_bus.settings import SERVICE_OF_SECTION, declared
+from remuda_config.shell.settings import TIMING, ConfigSettings
+from remuda_core.settings import Timing
+from remuda_proto.durations import milliseconds
+
+DOCUMENT = Path(__file__).parents[2] / "docs/settings.md"
+EXAMPLE = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+
+
+def test_the_reference_of_settings_is_that_of_the_models() -> None:
+    document = DOCUMENT.read_text()
+    assert replaced(document, {"<!-- written by docs/settings.py -->": table()}) == document
+
+
+def test_each_section_of_settings_belongs_to_one_service() -> None:
+    shared = {one.key.partition(".")[0] for one in declared(Settings.model_fields)}
+    owners = {}
+    for service in SERVICES:
+        fields = settings_of(service).model_fields
+        own = {one.key.partition(".")[0] for one in declared(fields) if one.field not in Settings.model_fields}
+        assert not own & (shared | owners.keys())
+        owners |= dict.fromkeys(own, service)
+    assert owners == SERVICE_OF_SECTION
+
+
+def test_defaults_of_timing_are_those_of_the_core() -> None:
+    core = Timing()
+    for name, key in TIMING.items():
+        [one] = declared({name: ConfigSettings.model_fields[name]})
+        assert milliseconds(one.default_shown) == getattr(core, f"{key.removeprefix('timing.')}_ms"), key
+
+
+def test_the_example_of_settings_is_right(tmp_path: Path) -> None:
+    file, ca = tmp_path / "remuda.yaml", tmp_path / "ca.pem"
+    ca.write_text("")
+    file.write_text(EXAMPLE.findall(DOCUMENT.read_text())[0].replace("/run/secrets/ca.pem", str(ca)))
+    check_settings(SERVICES, file, ())
