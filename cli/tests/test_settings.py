@@ -81,8 +81,7 @@ def test_mistakes_are_one_line(monkeypatch, capsys, file: Path) -> None:
 async def test_up_takes_the_file_for_all_services_but_its_own_server(file: Path, tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("the CA of another server")
     elsewhere = FILE.replace("nats: {", f"nats: {{ca: '{tmp_path / 'ca.pem'}', ")
-    file.write_text(elsewhere + "rms: {allowed: ['allowed-*']}
-")
+    file.write_text(elsewhere + "rms: {allowed: ['allowed-*']}\n")
     process = await remuda("up", "--plain", "--port", "0", "--data", str(tmp_path / "data"), "--settings", str(file))
     lines = Lines(process)
     url = (await lines.until(r"nats (nats://\S+),"))[1]

@@ -25,7 +25,7 @@ def test_the_reference_of_settings_is_that_of_the_models() -> None:
 
 def test_each_section_of_settings_belongs_to_one_service() -> None:
     shared = {one.key.partition(".")[0] for one in declared(Settings.model_fields)}
-    owners = {}
+    owners: dict[str, str] = {}
     for service in SERVICES:
         fields = settings_of(service).model_fields
         own = {one.key.partition(".")[0] for one in declared(fields) if one.field not in Settings.model_fields}
