@@ -55,7 +55,7 @@ NUMBERS = {
     "events/history/halt_records.py": {"NS_PER_MS"},
     "events/event_records/__init__.py": {"NS_PER_MS"},
     "rmproxy/records/status_codes.py": {
-        "INVALID", "NOT_REGISTERED", "SUPERSEDED", "UNPROCESSABLE", "TOO_MANY", "OUTAGE",
+        "INVALID", "FORBIDDEN", "NOT_REGISTERED", "SUPERSEDED", "UNPROCESSABLE", "TOO_MANY", "OUTAGE",
     },
     "rmproxy/outbound/callback_mapping.py": {"NANOSECONDS_PER_MS"},
     "cli/embedded/nats_server.py": {"PR_SET_PDEATHSIG"},
