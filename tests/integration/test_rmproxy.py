@@ -92,21 +92,6 @@ async def test_more_rms_than_there_may_be(one_rm_at_most: None, bus: NatsBus, co
     await register(bus)
 
 
-@pytest.fixture
-def only_two_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before rmproxy starts."""
-    monkeypatch.setenv("REMUDA_RMS_ALLOWED", "rm-1,rm-3")
-
-
-async def test_an_rm_that_is_not_allowed(only_two_names: None, bus: NatsBus, core: ScriptedCore) -> None:
-    await register(bus)
-    with pytest.raises(Refused, match="rmID 'rm-2': not among the RMs that the setting rms.allowed names") as refused:
-        await register(bus, "rm-2")
-    assert refused.value.code == 403
-    assert await record(bus, "rm-2") == {}
-    assert await bus.last_message(subjects.INBOX.name, subjects.inbox("rm-2")) is None
-
-
 async def test_a_registration_is_answered_once_the_core_has_accepted(bus: NatsBus, core: ScriptedCore) -> None:
     reply = await register(bus, version="1.0", policyGroup="group")
     assert si.RegisterResourceManagerResponse.FromString(reply.payload) == si.RegisterResourceManagerResponse()
