@@ -16,7 +16,6 @@ STILL_LONGER = {
     "bus/tests/test_nats.py": 460,
     "tests/conformance/configurations.py": 426,
     "services/rmproxy/tests/test_isolation.py": 406,
-    "tests/integration/test_rmproxy.py": 402,
 }
 
 
