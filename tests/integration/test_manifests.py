@@ -10,6 +10,7 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
+from remuda.local.services import SERVICES, check_settings
 from remuda_bus import subjects
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -102,3 +103,26 @@ def test_what_a_pod_mounts_is_there_or_named_in_the_readme() -> None:
             if "secret" in volume:
                 name = volume["secret"]["secretName"]
                 assert f"generic {name} " in readme or f"generic {name.split('-')[0]}-$role" in readme, name
+
+
+@pytest.mark.parametrize("file", ["remuda.yaml", "kubernetes/settings/remuda.yaml"])
+def test_the_settings_of_the_stack_are_right(tmp_path: Path, file: str) -> None:
+    """The files that they name are in containers, so files of the same name stand in for them here."""
+    text = (DEPLOY / file).read_text()
+    for path in re.findall(r"(?<=: )/\S+", text):
+        (tmp_path / Path(path).name).touch()
+        text = text.replace(path, str(tmp_path / Path(path).name))
+    (tmp_path / "remuda.yaml").write_text(text)
+    check_settings(SERVICES, tmp_path / "remuda.yaml", (), environment=False)
+
+
+def test_every_service_reads_the_settings() -> None:
+    for name, pod in pods():
+        [container] = pod["spec"]["containers"]
+        if name != "nats":
+            mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+            assert container["args"][-2:] == ["--settings", f"{mounts['settings']}/remuda.yaml"], name
+    services = YAML(typ="safe").load(DEPLOY / "compose.yaml")["services"]
+    for name, service in services.items():
+        if "REMUDA_SETTINGS" in service.get("environment", {}):
+            assert "./remuda.yaml:/etc/remuda/remuda.yaml:ro" in service["volumes"], name

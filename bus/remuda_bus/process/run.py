@@ -66,8 +66,8 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
 
 
 async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
-    access = Access(settings.nats_ca, settings.nats_cert, settings.nats_key, settings.nats_seed, settings.nats_domain)
-    bus = await connect(settings.nats_url, f"remuda-{service}", replicas=settings.replicas, access=access)
+    name = f"remuda-{service}"
+    bus = await connect(settings.nats_url, name, replicas=settings.replicas, access=access_of(settings))
     try:
         await bus.declare()
         await bus.announce()
@@ -79,6 +79,11 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
             await _unless_closed(bus, main(bus, settings))
     finally:
         await bus.close()
+
+
+def access_of(settings: Settings) -> Access:
+    """The credentials that settings name."""
+    return Access(settings.nats_ca, settings.nats_cert, settings.nats_key, settings.nats_seed, settings.nats_domain)
 
 
 async def _unless_closed(bus: NatsBus, main: Awaitable[None]) -> None:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from remuda_bus.bus import BusError
-from remuda_bus.nats import connect
+from remuda_bus.nats import Access, connect
+from remuda_bus.process import Settings, access_of
 from remuda_bus.retry import RetryPolicy, retry
+from remuda_bus.settings import load
 
 from .. import limits
 from ..errors import UserError
+from ..terminal import arguments
 
 
-def declare(url: str, replicas: int) -> None:
-    asyncio.run(_declare(url, replicas))
+def declare(url: str | None, replicas: int | None, file: Path | None) -> None:
+    """`file`: settings of services, of which those of NATS are read."""
+    given = {"nats.url": url, "nats.replicas": replicas}
+    assignments = [f"{key}={value}" for key, value in given.items() if value is not None]
+    settings = load(Settings, file, assignments).settings
+    replicas = settings.replicas
+    asyncio.run(_declare(arguments.url(settings.nats_url), replicas, access_of(settings)))
     print(f"all streams and buckets exist, each on {replicas} server{'s' if replicas > 1 else ''}")
 
 
-async def _declare(url: str, replicas: int) -> None:
+async def _declare(url: str, replicas: int, access: Access) -> None:
     try:
-        bus = await connect(url, "remuda-cli", replicas=replicas, timeout_s=limits.DECLARE_WITHIN_S)
+        bus = await connect(url, "remuda-cli", replicas=replicas, timeout_s=limits.DECLARE_WITHIN_S, access=access)
     except (BusError, ValueError) as error:
         raise UserError(str(error)) from None
     policy = RetryPolicy(limits.DECLARE_RETRY_S, give_up_after_s=limits.DECLARE_WITHIN_S)

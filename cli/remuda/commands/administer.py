@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Rm, Yes
+from .options import DEFAULT_URL, AsJson, Nats, Rm, SettingsFile, Yes
 
 
 def rebuild(
@@ -67,16 +67,19 @@ def restore(
 
 
 def declare(
-    nats: Nats = DEFAULT_URL,
+    nats: Annotated[
+        str | None, typer.Option(metavar="URL", help="NATS server, as --set nats.url.", callback=arguments.url)
+    ] = None,
     replicas: Annotated[
-        int, typer.Option(min=1, max=5, envvar="REMUDA_REPLICAS", help="Number of servers that store each stream.")
-    ] = 1,
+        int | None, typer.Option(min=1, max=5, help="Number of servers that store each stream, as --set nats.replicas.")
+    ] = None,
+    settings: SettingsFile = None,
 ) -> None:
     """Create or update all streams and buckets for this version. Needs the role admin. Run it before the services of a
     new version start."""
     from ..admin.declare import declare as start
 
-    start(nats, replicas)
+    start(nats, replicas, settings)
 
 
 def forget(
