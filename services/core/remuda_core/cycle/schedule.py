@@ -56,14 +56,14 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
             one, limit = index.of(state, partition), min(share, questions_left(state, partition))
             placed = yield from place_asks(state, partition, one, limit, now_ms)
             budget -= placed
-            if one.work.over:
+            if one.work.left <= 0:
                 continue
             if placed < limit:
                 unused[partition.name] = limit - placed
             elif limit == share:
                 still_busy.append(partition)
         busy = still_busy[: max(0, budget)]
-    index.unfinished = any(index.of(state, partition).work.over for partition in scheduled)
+    index.unfinished = any(index.of(state, partition).work.left <= 0 for partition in scheduled)
     for partition in scheduled:
         one = index.of(state, partition)
         if one.preemptors is not None:
@@ -107,7 +107,7 @@ def place_pending(
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
     counts as one. Ends early when the work of the pass is over."""
     place, placed, work = placing(state), 0, index.work
-    while placed < limit and not work.over:
+    while placed < limit and work.left > 0:
         if index.gangs_to_serve:
             placed += yield from replace(state, index, limit - placed, now_ms)
             continue

@@ -133,7 +133,7 @@ class LeafOrder(QueueOrder):
 
     def _first_open(self, negated_headroom: Vector, search: Callable[[], AskClass | None]) -> AskClass | None:
         work = self.index.work
-        while not work.over and (ask_class := search()) is not None:
+        while work.left > 0 and (ask_class := search()) is not None:
             if not ask_class.demand.schedulable:
                 ask_class.close()
                 work.left -= STEPS_PER_CLOSED_ASK_CLASS

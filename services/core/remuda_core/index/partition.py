@@ -113,7 +113,7 @@ class PartitionIndex:
         if self.shares_are_stale:
             self.measure()
         found = self.root.first(None)
-        return self._next_beside_freed_nodes(found) if self.freed_nodes.nodes and not self.work.over else found
+        return self._next_beside_freed_nodes(found) if self.freed_nodes.nodes and self.work.left > 0 else found
 
     def _next_beside_freed_nodes(self, found: AskClass | None) -> AskClass | None:
         if found is None and (found := self.freed_nodes.next_ask_class()) is not None:

@@ -251,7 +251,7 @@ class ParentOrder(QueueOrder):
             found = child.first(inner)
             if found is not None:
                 return found
-            if self.index.work.over:
+            if self.index.work.left <= 0:
                 return None
             ranking.leave(child)
             if inner is not None:

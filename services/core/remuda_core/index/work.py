@@ -11,11 +11,10 @@ from ..limits import STEPS_PER_PASS
 
 
 class Work:
+    """`left`: the steps that the pass may still take here. The work is over when none are left; the last placement may
+    have taken more."""
+
     __slots__ = ("left",)
 
     def __init__(self) -> None:
         self.left = STEPS_PER_PASS
-
-    @property
-    def over(self) -> bool:
-        return self.left <= 0
