@@ -54,7 +54,10 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
         share, still_busy = max(1, budget // len(busy)), []
         for partition in busy:
             one, limit = index.of(state, partition), min(share, questions_left(state, partition))
-            placed = yield from place_asks(state, partition, one, limit, now_ms)
+            placed = yield from place_reserved(state, partition, one, limit, now_ms)
+            yield from preempt_where_bound(state, partition, one, now_ms)  # whatever the limit: nothing is placed
+            if placed < limit:
+                placed += yield from place_pending(state, partition, one, limit - placed, now_ms)
             budget -= placed
             if one.work.left <= 0:
                 continue
@@ -73,17 +76,6 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
 def questions_left(state: State, partition: Partition) -> int:
     """How many more placements the RM may be asked about; unlimited if it declares no predicates."""
     return QUESTIONS_OPEN - len(partition.questions) if state.predicates else INT64_MAX
-
-
-def place_asks(
-    state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
-) -> Generator[Fact, None, int]:
-    """Steps 1 and 2. Returns how many asks were placed, at most `limit`."""
-    placed = yield from place_reserved(state, partition, index, limit, now_ms)
-    yield from preempt_where_bound(state, partition, index, now_ms)  # whatever the limit: nothing is placed
-    if placed < limit:
-        placed += yield from place_pending(state, partition, index, limit - placed, now_ms)
-    return placed
 
 
 def place_reserved(

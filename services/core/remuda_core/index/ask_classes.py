@@ -109,9 +109,7 @@ class AskClass:
     def first(self) -> PendingAsk:
         line = self.ranking.leader or self.ranking.first()
         assert line is not None, "an ask class without lines is gone"
-        ask = line.first_ask()
-        assert ask is not None, "a line without asks is gone"
-        return ask
+        return line.best[0]  # a line without asks is gone
 
     def in_the_way(self) -> Queue | Tracker | None:
         """The limit that has no slot or no room for its asks; None if there is no such limit."""

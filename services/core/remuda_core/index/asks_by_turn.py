@@ -13,7 +13,8 @@ from ..state import PendingAsk
 class AsksByTurn:
     """A line of asks, of which those with free repeats count. Mostly asks come in the order of their age and have one
     priority, so all operations are O(1) then. A withdrawn ask has no free repeats; it stays in the line until it comes
-    to the front, or until withdrawn asks outnumber the others."""
+    to the front, or until withdrawn asks outnumber the others. So the first ask of `best` has free repeats, and `best`
+    is empty only if the line is."""
 
     __slots__ = ("best", "lower", "priority", "tidy_at", "withdrawn")
 
@@ -45,8 +46,10 @@ class AsksByTurn:
     def remove_ask(self, ask: PendingAsk) -> None:
         """Remove an ask that is in the line. O(1) for the first one, else O(asks)."""
         best = self.best
-        if best and best[0] is ask:
+        if best[0] is ask:
             best.popleft()
+            if not best or not best[0].free:
+                self._advance()
         elif ask.ask.priority == self.priority or self.lower is None:
             best.remove(ask)
         else:
@@ -58,6 +61,8 @@ class AsksByTurn:
     def count_withdrawn(self) -> None:
         """Count an ask of the line that was withdrawn: its `free` is 0 now."""
         self.withdrawn += 1
+        if not self.best[0].free:
+            self._advance()
         if self.withdrawn >= self.tidy_at:
             self._tidy()
 
@@ -97,14 +102,18 @@ class AsksByTurn:
         return min((ask for ask in first if ask is not None), key=lambda ask: ask.at_ms, default=None)
 
     def first_ask(self) -> PendingAsk | None:
+        return self.best[0] if self.best else None
+
+    def _advance(self) -> None:
+        """Drop asks without free repeats from the front."""
         asks = self.best
         while True:
             while asks:
                 if asks[0].free:
-                    return asks[0]
+                    return
                 asks.popleft()
                 self.withdrawn -= 1
             if not self.lower:
-                return None
+                return
             self.priority = max(self.lower)
             self.best = asks = self.lower.pop(self.priority)

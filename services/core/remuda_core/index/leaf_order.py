@@ -213,7 +213,7 @@ class LeafOrder(QueueOrder):
     def taken(self, line: ApplicationAsks) -> None:
         """An ask of the line was allocated or withdrawn: another one may be first."""
         ask_class = line.ask_class
-        if line.first_ask() is None:
+        if not line.best:
             self._drop(line)
         if not ask_class.open:
             self.index.look_again(ask_class)
