@@ -191,7 +191,7 @@ PASS: Final = (
     ),
     *_of(
         "index.nodes",
-        ("full_node_takes_more_in_a_pass", "10: a node takes only so many allocations", "        if node.full:\n", "        if False:\n"),
+        ("full_node_takes_more_in_a_pass", "10: a node takes only so many allocations", "        if node.allocations_left <= 0:\n", "        if False:\n"),
     ),
     *_of(
         "decide.allocation",

@@ -27,7 +27,7 @@ def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> 
     queue = application.queue
     tags = fact.tags if isinstance(fact, Allocated) else application.asks[fact.allocation_key].ask.tags
     assert node.takes(required_node(tags)), f"{what} was placed on {node.id}, which does not take it"
-    assert len(node.allocations) <= node.most_allocations, f"{what} was placed on {node.id}, which is full"
+    assert node.allocations_left >= 0, f"{what} was placed on {node.id}, which is full"
     available = node.available()
     for name, amount in fact.resource.items():
         left = available.get(name, 0)
@@ -72,7 +72,7 @@ def _check_place(partition: Partition, fact: ReplacementStarted) -> None:
     what = f"replacement {real.application_id}/{real.allocation_key}"
     node = partition.nodes[real.node_id]
     assert node.takes(required_node(real.tags)), f"{what} was placed on {node.id}, which does not take it"
-    assert node is placeholder.node or len(node.allocations) <= node.most_allocations, f"{what}: {node.id} is full"
+    assert node is placeholder.node or node.allocations_left >= 0, f"{what}: {node.id} is full"
     assert placeholder.fact.task_group == real.task_group, f"{what}: the place is of another task group"
     for name, amount in real.resource.items():
         assert amount <= placeholder.fact.resource.get(name, 0), f"{what} is larger than its place: {name}={amount}"

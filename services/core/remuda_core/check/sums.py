@@ -19,9 +19,8 @@ def check_sums(partition: Partition) -> None:
         held += [arriving.fact.resource for arriving in node.arriving.values()]
         held += held_by_questions(partition, node)
         check_sum(node.allocated, total_of(held), f"node {node.id}: allocated")
-        others = len(held) - len(node.allocations)
-        assert node.most_allocations == ALLOCATIONS_PER_NODE - others, (
-            f"node {node.id}: may have {node.most_allocations} allocations beside the {others} that are to come"
+        assert node.allocations_left == ALLOCATIONS_PER_NODE - len(held), (
+            f"node {node.id}: may have {node.allocations_left} allocations more, and has {len(held)}"
         )
     for application in partition.applications.values():
         real = [a.fact.resource for a in application.allocations.values() if not a.fact.placeholder]

@@ -54,7 +54,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     question = partition.questions.pop(fact.question)
     state.timers.cancel(timeouts.of_question(question))
     application, node = question.application, question.node
-    node.most_allocations += 1
+    node.allocations_left += 1  # the question's, which the allocation takes
     allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
     allocation_comes(partition, allocation)
     if fact.placeholder:  # until now it was booked as a real allocation
@@ -98,21 +98,22 @@ def allocation_released(state: State, fact: facts.AllocationReleased) -> Allocat
 
 def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation:
     allocation = partition.allocations.pop(uuid)
-    application, fact = allocation.application, allocation.fact
+    application, node, fact = allocation.application, allocation.node, allocation.fact
     if fact.execution_timeout_ms > 0:  # else it would stay for days
         state.timers.cancel(timeouts.of_allocation(allocation))
     if allocation.releasing:
         state.timers.cancel(timeouts.of_release(allocation))
         if allocation.preempting:
             book_preempting(allocation, -1)
-    del application.allocations[uuid], allocation.node.allocations[uuid]
+    del application.allocations[uuid], node.allocations[uuid]
+    node.allocations_left += 1
     application.asks_over -= allocation.ask_over
     if application.by_key is not None:
         of_key = application.by_key[fact.allocation_key]
         del of_key[uuid]
         if not of_key:
             del application.by_key[fact.allocation_key]
-    book_allocated(application, allocation.node, fact.resource, -1, fact.placeholder)
+    book_allocated(application, node, fact.resource, -1, fact.placeholder)
     if fact.placeholder:
         application.placeholders -= 1
         if not application.placeholders:

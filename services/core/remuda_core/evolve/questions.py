@@ -31,7 +31,7 @@ def predicate_asked(state: State, fact: facts.PredicateAsked) -> PendingAsk:
     pending.asked += 1
     book_pending(application, fact.resource, -1)
     book_allocated(application, node, fact.resource, 1)
-    node.most_allocations -= 1
+    node.allocations_left -= 1
     if not pending.pending:
         prioritise(application, pending.ask.priority, -1)
     count_claims(application, 1)
@@ -81,7 +81,7 @@ def questions_dropped(
 def _free(question: Question) -> None:
     """Free the resources that the question has booked."""
     book_allocated(question.application, question.node, question.fact.resource, -1)
-    question.node.most_allocations += 1
+    question.node.allocations_left += 1
     count_claims(question.application, -1)
 
 

@@ -121,7 +121,7 @@ class NodeIndex:
         group, node = entry.group, entry.node
         if group is None:
             return
-        if node.full:
+        if node.allocations_left <= 0:
             self._move(entry, None)
             return
         after = group.next_groups.get(demand)

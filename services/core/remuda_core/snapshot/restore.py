@@ -175,7 +175,7 @@ def _question(state: State, record: records.QuestionRecord) -> None:
     partition, application, node = _places(state, fact)
     partition.questions[fact.question] = Question(fact, node, application)
     book_allocated(application, node, fact.resource, 1)
-    node.most_allocations -= 1
+    node.allocations_left -= 1
 
 
 def _replacement(state: State, record: records.ReplacementRecord) -> None:

@@ -35,8 +35,8 @@ class Node:
     kept_by_preemption: bool = False
     # By UUID: replacements of placeholders on other nodes, whose allocations will be here. They count in `allocated`.
     arriving: dict[str, Replacement] = field(default_factory=dict)
-    # How many allocations it may have beside those arriving and those that the RM is asked about.
-    most_allocations: int = field(default_factory=lambda: ALLOCATIONS_PER_NODE)
+    # How many more allocations it may have. Those arriving and those that the RM is asked about count.
+    allocations_left: int = field(default_factory=lambda: ALLOCATIONS_PER_NODE)
 
     @property
     def ready(self) -> bool:
@@ -56,7 +56,7 @@ class Node:
     @property
     def full(self) -> bool:
         """Has as many allocations as one node may have, and accepts no more, whatever room it has."""
-        return len(self.allocations) >= self.most_allocations
+        return self.allocations_left <= 0
 
     @property
     def candidate(self) -> bool:
