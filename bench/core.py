@@ -65,6 +65,7 @@ class Case:
     queues: int = 2
     applications: int = 1  # per queue
     node_sort: str = "fair"
+    pack: str = ""
     repeats: int = 1  # maxAllocations of each ask
     behind: str = ""  # which asks wait that cannot be placed: a key of STUCK
     stuck: int = 0  # how many
@@ -88,6 +89,8 @@ CASES = {
         Case("5000 nodes, 100 queues", 5_000, 10_000, queues=100, applications=10),
         Case("5000 nodes, binpacking", 5_000, 10_000, node_sort="binpacking"),
         Case("10000 nodes, binpacking", 10_000, 50_000, node_sort="binpacking"),
+        Case("10000 nodes, packed", 10_000, 50_000, queues=100, applications=10, pack="application"),
+        Case("10000 nodes, 100 queues", 10_000, 50_000, queues=100, applications=10),
         Case("500 nodes, one ask per application", 500, 10_000, repeats=5_000),
         Case("10000 nodes, 1000 queues", 10_000, 100_000, queues=1_000, applications=20),
         Case("5000 nodes, limits on 1000 users", 5_000, 50_000, applications=500, limited=True),
@@ -148,7 +151,7 @@ def configuration(case: Case) -> Configuration:
     limits = (Limit(("*",), max_resources={"memory": 10 * each, "vcore": each}),) if case.limited else ()
     queues = tuple(QueueSettings(name, guaranteed=guaranteed, max=maximum, limits=limits) for name in queue_names(case))
     root = QueueSettings("root", parent=True, submit_acl="*", queues=queues)
-    return Configuration("", (PartitionSettings("default", root, node_sort=case.node_sort),))
+    return Configuration("", (PartitionSettings("default", root, node_sort=case.node_sort, pack=case.pack),))
 
 
 def queue_names(case: Case) -> list[str]:

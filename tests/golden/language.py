@@ -147,7 +147,9 @@ class Settings:
 
     def _partition(self, line: Line) -> None:
         self._current = line.one("name")
-        settings = replace_partition(self._settings(), node_sort=line.take("nodesort", "fair"))
+        settings = replace_partition(
+            self._settings(), node_sort=line.take("nodesort", "fair"), pack=line.take("pack", "")
+        )
         if "preemption" in line.values:
             settings = replace_partition(settings, preemption_enabled=line.flag("preemption"))
         settings = replace_partition(

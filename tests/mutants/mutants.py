@@ -194,6 +194,12 @@ PASS: Final = (
         ("full_node_takes_more_in_a_pass", "10: a node takes only so many allocations", "        if node.allocations_left <= 0:\n", "        if False:\n"),
     ),
     *_of(
+        "index.packs",
+        ("not_packed", "10: a packed application goes to a node on which it is already", "        if demand.required_node or not application.allocations:", "        if True:"),
+        ("packed_node_stays_full", "10: a packed application goes to a node on which it is already, once that has room again", "        if packs and room is not None:", "        if False:"),
+        ("bound_ask_is_packed", "10: an ask with requiredNode runs on that node, packed or not", "        if demand.required_node or not application.allocations:", "        if not application.allocations:"),
+    ),
+    *_of(
         "decide.allocation",
         ("full_node_takes_what_is_reported", "10: a node takes only so many allocations, reported ones included", "    if node is not None and node.full:", "    if False:"),
     ),

@@ -48,7 +48,7 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
     for ask in asks:
         if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
             continue
-        if nodes := best_nodes(partition, ask):
+        if nodes := packed_node(partition, ask) or best_nodes(partition, ask):
             return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
         bound = bound_to(ask)
         kind = (
@@ -321,6 +321,20 @@ def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
             alike.setdefault(repr(shape), (score(partition, node), node.id))
     best = min((score for score, _ in alike.values()), default=0.0)
     return {node_id for score, node_id in alike.values() if score <= best + CLOSE}
+
+
+def packed_node(partition: Partition, ask: PendingAsk) -> set[str]:
+    """Where applications are packed: of the nodes on which its application is and that it fits, the one with the
+    smallest ID."""
+    if partition.settings.pack != "application" or bound_to(ask):
+        return set()
+    own = {allocation.node.id for allocation in ask.application.allocations.values()}
+    fitting = [
+        node.id
+        for node in candidates(partition, ask)
+        if node.id in own and node.id not in ask.refused and has_room(node, ask.ask.resource)
+    ]
+    return {min(fitting)} if fitting else set()
 
 
 def candidates(partition: Partition, ask: PendingAsk) -> list[Node]:

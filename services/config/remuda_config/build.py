@@ -53,7 +53,9 @@ def _partition(partition: Partition) -> config_pb2.PartitionConfig:
         name=partition.plain_name,
         root=_queue(root, {}, parent=True),
         node_sort_policy=config_pb2.NodeSortPolicy(
-            type=policy.type or "fair", resource_weights=policy.resourceweights or DEFAULT_WEIGHTS
+            type=policy.type or "fair",
+            resource_weights=policy.resourceweights or DEFAULT_WEIGHTS,
+            pack="" if policy.pack == "none" else policy.pack,
         ),
         preemption_enabled=partition.preemption.enabled,
         preemption_threshold=partition.preemption.threshold,  # None: the default of the service

@@ -62,6 +62,7 @@ def _describe_partition(partition: config_pb2.PartitionConfig) -> Described:
     weights = sorted(partition.node_sort_policy.resource_weights.items())
     return {
         "node sort policy": partition.node_sort_policy.type,
+        **({"packed": f"by {partition.node_sort_policy.pack}"} if partition.node_sort_policy.pack else {}),
         **{f"weight of {name}": f"{weight:g}" for name, weight in weights},
         "preemption": "enabled" if partition.preemption_enabled else "disabled",
         **_count("preemption threshold", partition.preemption_threshold),

@@ -18,6 +18,7 @@ from remuda_proto.bounds import shown
 from remuda_proto.names import PARTITION, QUEUE
 
 NODE_SORT_POLICIES = ("fair", "binpacking")
+PACKINGS = ("none", "application")
 
 Amounts = Mapping[str, int]
 
@@ -77,6 +78,9 @@ def _verify_partition(partition: Partition, path: Path, trees_known: bool) -> It
     if partition.nodesortpolicy.type not in ("", *NODE_SORT_POLICIES):
         problem = f"unknown policy {shown(partition.nodesortpolicy.type)}: expected {', '.join(NODE_SORT_POLICIES)}"
         yield (*path, "nodesortpolicy", "type"), problem
+    if partition.nodesortpolicy.pack not in ("", *PACKINGS):
+        problem = f"unknown value {shown(partition.nodesortpolicy.pack)}: expected {' or '.join(PACKINGS)}"
+        yield (*path, "nodesortpolicy", "pack"), problem
     yield from _verify_preemption(partition.preemption, (*path, "preemption"))
     yield from user_limits.check_list(partition.limits, path)
     root, root_path = partition.root(path)

@@ -76,6 +76,17 @@ def test_partition_settings():
     assert dict(plain.node_sort_policy.resource_weights) == {"vcore": 1, "memory": 1}
 
 
+@pytest.mark.parametrize(("text", "pack"), [("application", "application"), ("none", ""), ("''", "")])
+def test_packing(text: str, pack: str) -> None:
+    built = remuda_config.load(partition(f"nodesortpolicy: {{pack: {text}}}\nqueues: [{{name: root}}]")).partitions[0]
+    assert built.node_sort_policy.pack == pack
+
+
+def test_unknown_packing() -> None:
+    with pytest.raises(remuda_config.Invalid, match="unknown value 'node': expected none or application"):
+        remuda_config.load(partition("nodesortpolicy: {pack: node}\nqueues: [{name: root}]"))
+
+
 def test_what_is_inherited():
     above = {
         "application.sort.policy": "fair",

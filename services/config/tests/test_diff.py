@@ -41,7 +41,7 @@ def test_partitions():
     two = """
 partitions:
   - name: default
-    nodesortpolicy: {type: binpacking, resourceweights: {gpu: 2.5}}
+    nodesortpolicy: {type: binpacking, pack: application, resourceweights: {gpu: 2.5}}
     preemption: {enabled: false, threshold: 80, interval: 1m}
     placementrules: [{name: user, create: true, filter: {users: [a, b]}, parent: {name: fixed, value: p, create: true}}]
     queues: [{name: root}]
@@ -53,6 +53,7 @@ partitions:
         "partition default: weight of vcore 1 -> (none)",
         "partition default: preemption enabled -> disabled",
         "partition default: placement rules (none) -> user (create) (allow users a b) below fixed p (create)",
+        "partition default: packed (none) -> by application",
         "partition default: weight of gpu (none) -> 2.5",
         "partition default: preemption threshold (none) -> 80",
         "partition default: preemption interval, ms (none) -> 60000",

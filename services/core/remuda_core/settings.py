@@ -6,6 +6,7 @@ Names are lower case, amounts are in base units. 001 and docs/configuration.md d
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -62,6 +63,12 @@ class PlacementRule(Settings):
     parent: PlacementRule | None = None
 
 
+# `PartitionSettings.pack`: asks go to nodes on which their application is already. Empty: only the node sort policy
+# decides.
+APPLICATION: Final = "application"
+PACKINGS: Final = ("", APPLICATION)
+
+
 class PartitionSettings(Settings):
     """One partition. In a fact `root` has no queues below it."""
 
@@ -76,6 +83,8 @@ class PartitionSettings(Settings):
     preemption_threshold: int = 0
     # Between two attempts for asks of one kind; 0: `Timing.preemption_attempt_ms`.
     preemption_interval_ms: int = 0
+    # Which asks are packed onto few nodes: one of PACKINGS.
+    pack: str = ""
 
 
 class Timing(Settings):

@@ -168,8 +168,11 @@ class NodeSortPolicy(_message.Message):
 
     TYPE_FIELD_NUMBER: _builtins.int
     RESOURCE_WEIGHTS_FIELD_NUMBER: _builtins.int
+    PACK_FIELD_NUMBER: _builtins.int
     type: _builtins.str
     """"fair" or "binpacking"."""
+    pack: _builtins.str
+    """"application": an ask goes to a node on which its application is already, if one has room. Empty: no packing."""
     @_builtins.property
     def resource_weights(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
     def __init__(
@@ -177,10 +180,11 @@ class NodeSortPolicy(_message.Message):
         *,
         type: _builtins.str = ...,
         resource_weights: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        pack: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource_weights", b"resource_weights", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pack", b"pack", "resource_weights", b"resource_weights", "type", b"type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

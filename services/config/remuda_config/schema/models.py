@@ -165,6 +165,7 @@ class PlacementRule(Keys):
 
 class NodeSortPolicy(Keys):
     type: Text = ""
+    pack: Text = ""
     resourceweights: dict[str, Annotated[float, BeforeValidator(_weight)]] = Field(default_factory=dict)
 
 

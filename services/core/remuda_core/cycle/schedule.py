@@ -5,7 +5,8 @@
 2. All other asks. Gangs come first: real asks replace placeholders. Then, until nothing more can be placed:
    a. *Which ask is next?* The first one, in the order of queues, applications and asks, that fits under every maximum
       and limit.
-   b. *Which node is best?* The one with the best score among those that the ask fits.
+   b. *Which node is best?* The one with the best score among those that the ask fits; where applications are packed, a
+      node on which its application is already comes first.
    c. A node was found: allocate, or ask the RM first where it declares predicates.
    d. No node was found: set the ask's demand aside until a node gains room. If the ask has waited for the reservation
       delay, it reserves a node. If it is bound to a node, it reserves that node at once, and may preempt there.
@@ -98,7 +99,7 @@ def place_pending(
 ) -> Generator[Fact, None, int]:
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
     counts as one. Ends early when the work of the pass is over."""
-    place, placed, work = placing(state), 0, index.work
+    place, placed, work, packs = placing(state), 0, index.work, index.packs
     while placed < limit and work.left > 0:
         if index.gangs_to_serve:
             placed += yield from replace(state, index, limit - placed, now_ms)
@@ -108,7 +109,11 @@ def place_pending(
             break
         work.left -= STEPS_PER_PLACEMENT
         pending, demand = ask_class.first(), ask_class.demand
-        node = index.nodes.best(demand) if demand.open or index.freed_nodes.nodes else None
+        node = None
+        if demand.open or index.freed_nodes.nodes:
+            node = packs.best(pending.application, demand) if packs is not None else None
+            if node is None:
+                node = index.nodes.best(demand)
         if node is not None:
             yield from place(state, partition, pending, node, now_ms)
             placed += 1

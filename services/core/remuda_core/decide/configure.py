@@ -22,7 +22,7 @@ from ..index.scores import SCORES
 from ..limits import RESOURCE_NAMES_PER_PARTITION
 from ..rules.connection import REPLAY, REPORT, RESYNC
 from ..rules.placement_rules import RULES
-from ..settings import Configuration, PartitionSettings, PlacementRule, QueueSettings
+from ..settings import APPLICATION, PACKINGS, Configuration, PartitionSettings, PlacementRule, QueueSettings
 from ..state import Partition, Queue, State
 from . import names
 
@@ -99,6 +99,8 @@ def problems_of(configuration: Configuration) -> list[str]:
                 f"partition {partition.name}: node sort policy {shown(partition.node_sort)}, expected one of"
                 f" {', '.join(SCORES)}"
             )
+        if partition.pack not in PACKINGS:
+            problems.append(f"partition {partition.name}: pack {shown(partition.pack)}, expected {APPLICATION} or none")
         problems += [problem for rule in partition.placement_rules for problem in problems_of_rule(rule)]
     timing = configuration.timing
     problems += [f"timing: {name} is {ms}" for name in timing.__struct_fields__ if (ms := getattr(timing, name)) < 1]

@@ -108,11 +108,15 @@ def application_state_changed(index: PartitionIndex, fact: facts.ApplicationStat
     state_changed(index, application)
     if fact.state in lifecycle.TERMINAL:
         left_queue(index, application)
+        if index.packs is not None:
+            index.packs.forget(application)
 
 
 def application_removed(index: PartitionIndex, fact: facts.ApplicationRemoved, application: Application) -> None:
     settle_slots(index, application)
     left_queue(index, application)
+    if index.packs is not None:
+        index.packs.forget(application)
 
 
 def _task_group(index: PartitionIndex, application: Application, name: str) -> None:
@@ -185,6 +189,8 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
         return True
     application = partition.applications[allocation.application_id]
     booked(index, partition.nodes[allocation.node_id], application)
+    if index.packs is not None:
+        index.packs.allocated(application, partition.nodes[allocation.node_id])
     settle_slots(index, application)
     if allocation.placeholder:
         _task_group(index, application, allocation.task_group)
@@ -194,6 +200,8 @@ def allocation_recovered(index: PartitionIndex, fact: facts.AllocationRecovered,
 def allocation_released(index: PartitionIndex, fact: facts.AllocationReleased, allocation: Allocation) -> None:
     if allocation.fact.placeholder:
         _task_group(index, allocation.application, allocation.fact.task_group)
+    if index.packs is not None:
+        index.packs.released(allocation.application, allocation.node)
     released(index, allocation.node, allocation.application)
 
 
@@ -239,6 +247,9 @@ def replacement_started(index: PartitionIndex, fact: facts.ReplacementStarted, a
 
 
 def placeholder_replaced(index: PartitionIndex, fact: facts.PlaceholderReplaced, placeholder: Allocation) -> None:
+    if index.packs is not None:
+        index.packs.released(placeholder.application, placeholder.node)
+        index.packs.allocated(placeholder.application, index.partition.nodes[fact.allocation.node_id])
     released(index, placeholder.node, placeholder.application)
     change_node(index, index.partition.nodes[fact.allocation.node_id])
     _task_group(index, placeholder.application, placeholder.fact.task_group)

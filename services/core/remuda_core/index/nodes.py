@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from math import fsum
 from operator import itemgetter, sub
+from typing import TYPE_CHECKING
 
 from ..limits import NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT
 from ..rules.resource import Resource
@@ -22,6 +23,9 @@ from .fit_tree import FitTree
 from .node_groups import Demand, NodeEntry, NodeGroup
 from .scores import score_of
 from .work import Work
+
+if TYPE_CHECKING:
+    from .packs import Packs
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
@@ -43,6 +47,7 @@ class NodeIndex:
         self._numbers = 0
         self._remembered = 0  # from a group to another
         self._order: FitTree[NodeGroup] = FitTree(self.width, work)
+        self.packs: Packs | None = None  # set in partitions whose asks are packed
         self._filled_ever = 1  # how often a group was filled, or got another first node
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:
@@ -87,6 +92,8 @@ class NodeIndex:
         group = self._group_for(entry) if node.candidate else None
         if group is None or group is not entry.group:
             self._move(entry, group)
+        if self.packs is not None:
+            self.packs.gained_room(node)
         return group
 
     def _group_for(self, entry: NodeEntry) -> NodeGroup:

@@ -15,7 +15,7 @@ from ..limits import OPEN_AT_ONCE, RESOURCE_NAMES_PER_PARTITION
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of
 from ..rules.share import weight
-from ..settings import Timing
+from ..settings import APPLICATION, Timing
 from ..state import Application, Node, Partition, PendingAsk, Queue, Tracker
 from . import gangs
 from .ask_classes import ApplicationAsks, AskClass
@@ -28,6 +28,7 @@ from .gangs import Awaiting, Gang
 from .leaf_order import LeafOrder
 from .node_groups import Demand
 from .nodes import NodeIndex
+from .packs import Packs
 from .preemptors import Preemptors
 from .queue_order import UNLIMITED, ParentOrder
 from .reservations import Reservations
@@ -57,6 +58,8 @@ class PartitionIndex:
         self.names = {name: place for place, name in enumerate(names)}
         self.work = Work()  # of a pass
         self.nodes = NodeIndex(partition, self.names, self.work, spare)
+        self.packs = Packs(partition, self.nodes, self.work) if partition.settings.pack == APPLICATION else None
+        self.nodes.packs = self.packs
         # How many places for new names the next index gets, if a name finds no place in this one.
         self.spare = spare
         self.demands = Demands(self.nodes, self.names, partition.total)

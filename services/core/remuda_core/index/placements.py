@@ -45,6 +45,8 @@ def place_ask(index: PartitionIndex, fact: Allocated | PredicateAsked, ask: Pend
         settle_slots(index, application)
     if index.preempting:
         settle_preemption(index, ask)
+    if index.packs is not None and isinstance(fact, Allocated):
+        index.packs.allocated(application, index.partition.nodes[fact.node_id])
     if not application.asks:
         asks_less(index, application)
 
@@ -68,4 +70,6 @@ def _confirm(index: PartitionIndex, fact: Allocated, ask: PendingAsk) -> None:
         change_task_group(index, application, application.task_groups[fact.task_group])
     settle_slots(index, application)
     settle_preemption(index, ask)
+    if index.packs is not None:
+        index.packs.allocated(application, index.partition.nodes[fact.node_id])
     asks_less(index, application)

@@ -27,6 +27,7 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
     Then building the index again costs less than changing it."""
     return (
         was.node_sort != now.node_sort
+        or was.pack != now.pack
         or was.resource_weights != now.resource_weights
         or was.preemption_enabled != now.preemption_enabled
         or was.preemption_interval_ms != now.preemption_interval_ms

@@ -32,7 +32,7 @@ def read_partition(message: config_pb2.PartitionConfig) -> settings.PartitionSet
     return settings.PartitionSettings(
         message.name, read_queue(message.root), sort.type or "fair", weights, message.preemption_enabled, rules,
         tuple(read_limit(limit) for limit in message.limits), message.preemption_threshold,
-        message.preemption_interval_ms,
+        message.preemption_interval_ms, sort.pack,
     )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def write_partition(partition: settings.PartitionSettings) -> config_pb2.Partiti
         preemption_threshold=partition.preemption_threshold,
         preemption_interval_ms=partition.preemption_interval_ms,
         node_sort_policy=config_pb2.NodeSortPolicy(
-            type=partition.node_sort, resource_weights=partition.resource_weights
+            type=partition.node_sort, resource_weights=partition.resource_weights, pack=partition.pack
         ),
         placement_rules=[write_rule(rule) for rule in partition.placement_rules],
         limits=[write_limit(limit) for limit in partition.limits],
