@@ -147,16 +147,13 @@ class Settings:
 
     def _partition(self, line: Line) -> None:
         self._current = line.one("name")
-        settings = replace_partition(
-            self._settings(), node_sort=line.take("nodesort", "fair"), pack=line.take("pack", "")
-        )
+        settings = replace_partition(self._settings(), node_sort=line.take("nodesort", "fair"))
         if "preemption" in line.values:
             settings = replace_partition(settings, preemption_enabled=line.flag("preemption"))
         settings = replace_partition(
-            settings,
-            preemption_threshold=line.number("threshold", settings.preemption_threshold),
-            preemption_interval_ms=line.duration_ms(line.take("interval", "0s")),
-        )
+            settings, preemption_threshold=line.number("threshold", settings.preemption_threshold),
+            preemption_interval_ms=line.duration_ms(line.take("interval", "0s")), pack=line.take("pack", ""),
+        )  # fmt: skip
         weights = {name: float(value) for name, value in line.with_prefix("weight.").items()}
         self._partitions[self._current] = replace_partition(settings, resource_weights=weights) if weights else settings
 

@@ -67,8 +67,7 @@ class Storm:
             declared = ("preemption_predicates",)
         self.declared = dict.fromkeys(declared, "true")
         self.silent = random.choice((0.0, 0.0, 0.01))  # how often the RM is not heard of
-        self.pack = "application" if seed % 3 == 0 else ""  # not drawn, so that older seeds mean what they meant
-        self.made = 0
+        self.made, self.pack = 0, "application" if seed % 3 == 0 else ""  # not drawn: older seeds mean what they meant
         self.last: Configuration | None = None
 
     def run(self, steps: int) -> Iterator[Command]:
@@ -360,9 +359,8 @@ class Storm:
         )
         return PartitionSettings(
             name, root, random.choice(("fair", "binpacking")), weights,
-            self.contended or random.random() < 0.6, random.choice(RULES),
+            self.contended or random.random() < 0.6, random.choice(RULES), pack=self.pack if self.made % 4 else "",
             preemption_threshold=random.choice((0, 0, 50)), preemption_interval_ms=random.choice((0, 1)),
-            pack=self.pack if self.made % 4 else "",
         )  # fmt: skip
 
     def queue(self, name: str, depth: int) -> QueueSettings:
