@@ -6,8 +6,7 @@ Each case runs in a process of its own. Nodes are just large enough for the asks
 The median of the repetitions counts. --json prints one object per case. There are four kinds of cases:
 
 at once     all asks are there before the first is placed. Measured is the time in which the core takes them in
-            (`asks_per_s`) and the time in which it then decides all allocations (`allocations_per_s`), both with the
-            scheduling index in place, as in a leader.
+            (`asks_per_s`) and then decides all allocations (`allocations_per_s`), with its index, as a leader has it.
 behind      the same, while many other asks wait that cannot be placed.
 full        the cluster is full and asks wait; allocations are released one by one, and after each the core schedules.
             `allocations_per_s` is how many such rounds it makes, each with one decision.
@@ -106,8 +105,7 @@ CASES = {
         Case("100000 nodes, 1000000 asks", 100_000, 1_000_000, queues=100, applications=10),
     )
 }
-# The uniform case that mixed ones are compared with.
-UNIFORM = "5000 nodes"
+UNIFORM = "5000 nodes"  # that mixed cases are compared with
 MIXED = {
     case.name: case
     for case in (
