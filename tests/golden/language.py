@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace as changed
 
 import remuda_config
-from remuda_core import commands
+from remuda_core import actions, commands
 from remuda_core.facts import Allocated, Ask, Fact, PlaceholderReplaced
 from remuda_core.settings import (
     ChildTemplate,
@@ -275,6 +275,7 @@ class Notes:
         self.causes: list[str] = []  # of each entry in the log of the world
         self._file: Configuration | None = None
         self._versions = 0
+        self._actions = 0
         self._extra_config: dict[str, str] = {}
         self._uuids: dict[str, list[str]] = {}  # app/key -> UUIDs of all it was ever allocated, the oldest first
 
@@ -475,6 +476,29 @@ class Notes:
         yield commands.Tick()
         yield commands.CleanQueues()
 
+    def operator(self, line: Line) -> Iterator[commands.Command]:
+        """`operator alice move app-1 root.b [groups=a,b] [scheduler=true] [force=true] [reason=...] [id=...]`"""
+        if len(line.names) < 3 or line.names[1] not in ACTIONS:
+            raise line.wrong(f"expected a name, one of {', '.join(ACTIONS)}, and its objects")
+        partition, (operator, verb, *objects) = self.partition(line), line.names
+        try:
+            action = ACTIONS[verb](self, line, *objects)
+        except TypeError:
+            raise line.wrong(f"{' '.join(line.names[1:])}: too few objects or too many") from None
+        self._actions += 1
+        yield commands.Administer(
+            operator, tuple(filter(None, line.take("groups").split(","))), line.flag("scheduler"), line.take("reason"),
+            line.take("id", f"action-{self._actions}"), line.flag("force"), partition, action,
+        )  # fmt: skip
+
+    def _change_priority(self, line: Line, name: str) -> actions.Action:
+        application, key = self._key(line, name)
+        return actions.ChangeAskPriority(application, key, line.number("priority", 0))
+
+    def _release_one(self, line: Line, name: str) -> actions.Action:
+        """The newest allocation of a key, or the one with this UUID."""
+        return actions.ReleaseOneAllocation(self._uuids.get(name, [name])[-1])
+
     def _timeout_ms(self, line: Line) -> int:
         return line.duration_ms(line.take("timeout")) if "timeout" in line.values else 0
 
@@ -485,6 +509,16 @@ class Notes:
         return application, key
 
 
+ACTIONS: Final[Mapping[str, Callable[..., actions.Action]]] = {
+    "kill": lambda _, line, application: actions.KillApplication(application),
+    "move": lambda _, line, application, queue: actions.MoveApplication(application, queue),
+    "hold": lambda _, line, queue: actions.HoldQueue(queue),
+    "resume": lambda _, line, queue: actions.ResumeQueue(queue),
+    "drain": lambda _, line, node: actions.DrainNode(node),
+    "undrain": lambda _, line, node: actions.UndrainNode(node),
+    "prioritise": Notes._change_priority,
+    "release": Notes._release_one,
+}
 WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] = {
     "register": Notes.register, "configure": Notes.configure,
     "lost": Notes.connection, "back": Notes.connection, "gone": Notes.connection, "deregistered": Notes.connection,
@@ -492,5 +526,5 @@ WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] 
     "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
     "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,
     "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover, "answer": Notes.answer,
-    "cycle": Notes.cycle, "tick": Notes.tick,
+    "cycle": Notes.cycle, "tick": Notes.tick, "operator": Notes.operator,
 }  # fmt: skip

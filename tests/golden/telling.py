@@ -51,6 +51,16 @@ def resources(queue: QueueSettings) -> str:
     return "".join(f" {what}={show(r)}" for what, r in (("guaranteed", queue.guaranteed), ("max", queue.max)) if r)
 
 
+def action_taken(fact: facts.ActionTaken) -> str:
+    force = f" by force: {'; '.join(fact.overridden)}" if fact.overridden else ""
+    return f"{'Repeated' if fact.repeated else 'Taken'} {fact.action.kind} of {fact.action.operator}{force}"
+
+
+def action_refused(fact: facts.ActionRefused) -> str:
+    how = "Repeated refusal of" if fact.repeated else "Refused unless forced" if fact.soft else "Refused"
+    return f"{how} {fact.action.kind} of {fact.action.operator}: {fact.refusal}"
+
+
 Tell = Callable[[Any], str]
 TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.RmRegistered: ("partitions", lambda f: f"Registered {f.rm_id}, time {f.registration}"),
@@ -86,6 +96,11 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.RejectionForgotten: ("states", lambda f: f"Forgotten rejection of {f.application_id}"),
     facts.ApplicationStateChanged: ("states", lambda f: f"State {f.application_id} {f.state}"),
     facts.ApplicationRemoved: ("states", lambda f: f"Removed {f.application_id}"),
+    facts.ActionTaken: (ALWAYS, action_taken),
+    facts.ActionRefused: (ALWAYS, action_refused),
+    facts.ApplicationMoved: (ALWAYS, lambda f: f"Moved {f.application_id} from {f.from_queue} to {f.queue}"),
+    facts.QueueHeld: (ALWAYS, lambda f: f"Held {f.queue}"),
+    facts.QueueResumed: (ALWAYS, lambda f: f"Resumed {f.queue}"),
     facts.AskAccepted: ("asks", lambda f: f"Pending {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}"),
     facts.AskChanged: ("asks", lambda f: f"Changed {key(f.ask)} x{f.ask.max_allocations} {show(f.ask.resource)}"),
     facts.AskRejected: (ALWAYS, lambda f: f"Rejected ask {key(f)}: {f.reason}"),

@@ -34,7 +34,7 @@ class Next:
 
 def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> Next | None:
     """None if nothing fits and nobody may reserve a node."""
-    everyone = list(in_order(partition, partition.root))
+    everyone = [ask for ask in in_order(partition, partition.root) if not is_held(ask)]
     asks = [ask for ask in everyone if may_run(ask) and fits_limits(ask) and fits_maxima(ask)]
     for own in (True, False):
         for ask in asks:
@@ -196,6 +196,10 @@ def application_rank(partition: Partition, queue: Queue, application: Applicatio
         ]
         then = raw_shares(queue, application.allocated) if partition.yunikorn_1_4 else sorted(shares, reverse=True)
     return (priority, then, application.id) if by_priority(queue) else (then, priority, application.id)
+
+
+def is_held(ask: PendingAsk) -> bool:
+    return any(queue.hold is not None for queue in ask.application.queue.path_to_root)
 
 
 def has_its_turn(application: Application) -> bool:

@@ -13,6 +13,17 @@ from random import Random
 import msgspec
 
 from remuda_core import commands
+from remuda_core.actions import (
+    Action,
+    ChangeAskPriority,
+    DrainNode,
+    HoldQueue,
+    KillApplication,
+    MoveApplication,
+    ReleaseOneAllocation,
+    ResumeQueue,
+    UndrainNode,
+)
 from remuda_core.commands import Command
 from remuda_core.facts import Allocated, Ask
 from remuda_core.rules import connection
@@ -100,8 +111,9 @@ class Storm:
                 self.remove,
                 self.recover,
                 self.tick,
+                self.administer,
             ),
-            (24, 20, 12, 6, 3, 2, 1, 1, 14) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3),
+            (24, 20, 12, 6, 3, 2, 1, 1, 14, 3) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3, 3),
         )[0]
         return act()
 
@@ -245,6 +257,40 @@ class Storm:
             random.choice(("Hard", "Soft")),
         )
 
+    def administer(self) -> Command:
+        """Mostly by an operator who may."""
+        partition, random = self.partition(), self.random
+        node_id, app_id = self.some(list(partition.nodes), "n"), self.application(partition)
+        application = partition.applications.get(app_id)
+        leaves = [path for path, queue in partition.queues.items() if queue.leaf]
+        held = [path for name, path in self.world.state.holds if name == partition.name]
+        drained = [name for _, name in self.world.state.drains]
+        chosen = random.choices(("move", "hold", "resume", "kill", "drain", "undrain", "ask", "release"),
+                                (12, 3, 6 if held else 1, 1, 1, 2 if drained else 0, 3, 3))[0]  # fmt: skip
+        action: Action
+        if chosen == "move":
+            action = MoveApplication(app_id, random.choice((*leaves, *leaves, *partition.queues, "root.x")))
+        elif chosen == "hold":
+            action = HoldQueue(random.choice((*leaves, *partition.queues, "root.x")))
+        elif chosen == "resume":
+            action = ResumeQueue(random.choice(held or list(partition.queues) or ["root"]))
+        elif chosen == "kill":
+            action = KillApplication(app_id)
+        elif chosen == "drain":
+            action = DrainNode(node_id)
+        elif chosen == "undrain":
+            action = UndrainNode(random.choice(drained))
+        elif chosen == "ask":
+            key = self.some(list(application.asks) if application else [], "k")
+            action = ChangeAskPriority(app_id, key, random.choice((-1, 0, 1, 2)))
+        else:
+            action = ReleaseOneAllocation(self.some(list(partition.allocations), "uuid-"))
+        operator = "admin" if random.random() < 0.97 else "mallory"
+        action_id = self.new("action-") if random.random() < 0.97 else "action-1"
+        return commands.Administer(
+            operator, (), operator == "admin", "because", action_id, random.random() < 0.8, partition.name, action
+        )
+
     def remove(self) -> Command:
         partition = self.partition()
         return commands.RemoveApplication(partition.name, self.application(partition))
@@ -348,6 +394,7 @@ class Storm:
             "root",
             parent=True,
             submit_acl="*",
+            admin_acl="admin",
             max_applications=self.max_applications(),
             properties=self.properties(),
             child_template=self.template(),

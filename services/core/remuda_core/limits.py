@@ -194,6 +194,13 @@ ENTRIES_PER_THING: Final = 4
 # A sum with more names removes its zeros. It keeps fewer, because finding a name is faster than inserting it.
 NAMES_KEPT: Final = 32
 
+# Queues that operators hold, and nodes that they drain, of one RM: more than its operators overlook. Both may outlive
+# their queues and nodes.
+HOLDS: Final = 1_000
+DRAINS: Final = 20_000
+# Outcomes of actions of operators that a repeated action_id gets again: retries come within minutes.
+ACTIONS_KEPT: Final = 1_000
+
 # Task groups without placeholders that an application keeps: far more than applications have.
 TASK_GROUPS_KEPT: Final = 100
 

@@ -493,6 +493,8 @@ Global___UndrainNode: _TypeAlias = UndrainNode  # noqa: Y015
 
 @_typing.final
 class ChangeAskPriority(_message.Message):
+    """As if the RM had sent the ask again with this priority."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     APPLICATION_ID_FIELD_NUMBER: _builtins.int

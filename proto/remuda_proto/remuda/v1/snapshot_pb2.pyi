@@ -80,6 +80,9 @@ class SnapshotRecord(_message.Message):
     PREEMPTION_FIELD_NUMBER: _builtins.int
     REJECTION_FIELD_NUMBER: _builtins.int
     TIMER_FIELD_NUMBER: _builtins.int
+    HOLD_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -106,6 +109,12 @@ class SnapshotRecord(_message.Message):
     def rejection(self) -> Global___RejectionRecord: ...
     @_builtins.property
     def timer(self) -> Global___TimerRecord: ...
+    @_builtins.property
+    def hold(self) -> Global___HoldRecord: ...
+    @_builtins.property
+    def drain(self) -> Global___DrainRecord: ...
+    @_builtins.property
+    def action(self) -> Global___ActionRecord: ...
     def __init__(
         self,
         *,
@@ -122,12 +131,15 @@ class SnapshotRecord(_message.Message):
         preemption: Global___PreemptionRecord | None = ...,
         rejection: Global___RejectionRecord | None = ...,
         timer: Global___TimerRecord | None = ...,
+        hold: Global___HoldRecord | None = ...,
+        drain: Global___DrainRecord | None = ...,
+        action: Global___ActionRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "ask", b"ask", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation", b"allocation", "application", b"application", "ask", b"ask", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -290,7 +302,7 @@ class NodeRecord(_message.Message):
     ADDED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def added(self) -> _log_pb2.Fact:
-        """NodeAdded"""
+        """NodeAdded. `draining`: by the RM."""
 
     def __init__(
         self,
@@ -711,3 +723,81 @@ class TimerRecord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TimerRecord: _TypeAlias = TimerRecord  # noqa: Y015
+
+@_typing.final
+class HoldRecord(_message.Message):
+    """An operator holds the queue, which may not exist at present."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HELD_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    @_builtins.property
+    def held(self) -> _log_pb2.Fact:
+        """QueueHeld"""
+
+    def __init__(
+        self,
+        *,
+        held: _log_pb2.Fact | None = ...,
+        at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["held", b"held"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "held", b"held"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldRecord: _TypeAlias = HoldRecord  # noqa: Y015
+
+@_typing.final
+class DrainRecord(_message.Message):
+    """An operator drains the node, which may not exist at present."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRAINING_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    @_builtins.property
+    def draining(self) -> _log_pb2.Fact:
+        """NodeDraining"""
+
+    def __init__(
+        self,
+        *,
+        draining: _log_pb2.Fact | None = ...,
+        at_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["draining", b"draining"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "draining", b"draining"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainRecord: _TypeAlias = DrainRecord  # noqa: Y015
+
+@_typing.final
+class ActionRecord(_message.Message):
+    """The outcome of an operator's action."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def outcome(self) -> _log_pb2.Fact:
+        """ActionTaken or ActionRefused"""
+
+    def __init__(
+        self,
+        *,
+        outcome: _log_pb2.Fact | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActionRecord: _TypeAlias = ActionRecord  # noqa: Y015

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..facts import Allocated, Fact, PredicateAsked, PreemptionStarted, ReplacementStarted
+from ..facts import (
+    Allocated,
+    Fact,
+    NodeReserved,
+    PredicateAsked,
+    PreemptionAsked,
+    PreemptionStarted,
+    ReplacementStarted,
+)
 from ..rules.required_node import required_node
 from ..state import Partition, State
 
@@ -13,12 +21,21 @@ def check_decision(state: State, facts: Iterable[Fact]) -> None:
     """Raises AssertionError. To be called after each command. New allocations, and those in question, fit. Resources
     that were over a maximum before may stay so, but no new allocation may add to them."""
     for fact in facts:
+        if isinstance(fact, Allocated | PredicateAsked | NodeReserved | PreemptionStarted | PreemptionAsked):
+            _check_hold(state.partitions[fact.partition], fact.application_id)
         if isinstance(fact, Allocated | PredicateAsked):
             _check_allocated(state.partitions[fact.partition], fact)
         elif isinstance(fact, ReplacementStarted):
+            _check_hold(state.partitions[fact.allocation.partition], fact.allocation.application_id)
             _check_place(state.partitions[fact.allocation.partition], fact)
         elif isinstance(fact, PreemptionStarted):
             _check_preempted(state.partitions[fact.partition], fact)
+
+
+def _check_hold(partition: Partition, application_id: str) -> None:
+    """Nothing starts in a held queue and below."""
+    for queue in partition.applications[application_id].queue.path_to_root:
+        assert queue.hold is None, f"application {application_id} goes on, queue {queue.path} is held"
 
 
 def _check_allocated(partition: Partition, fact: Allocated | PredicateAsked) -> None:

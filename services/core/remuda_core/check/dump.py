@@ -22,6 +22,9 @@ def dump(state: State) -> dict[str, Any]:
         "next_seq": state.next_seq,
         "next_allocation": state.next_allocation,
         "next_question": state.next_question,
+        "holds": sorted((*key, msgspec.to_builtins(hold)) for key, hold in state.holds.items()),
+        "drains": sorted((*key, msgspec.to_builtins(drain)) for key, drain in state.drains.items()),
+        "actions": list(state.actions.values()),
         "timers": sorted(state.timers),
         "partitions": {name: _partition(partition) for name, partition in state.partitions.items()},
     }
@@ -88,6 +91,7 @@ def _node(node: Node) -> dict[str, Any]:
         "capacity": node.capacity,
         "occupied": node.occupied,
         "draining": node.draining,
+        "drained_by_rm": node.drained_by_rm,
         "kept_by_preemption": node.kept_by_preemption,
         "allocated": _sum(node.allocated),
         "allocations": sorted(node.allocations),

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from ..limits import REJECTED_APPLICATIONS
 from ..rules import lifecycle
-from ..state import Application, Node, Partition
+from ..state import Application, Node, Partition, State
 
 
 def check_queues(partition: Partition) -> None:
@@ -35,6 +35,19 @@ def check_queues(partition: Partition) -> None:
             assert partition.applications.get(app_id) is application, (
                 f"queue {path}: its application {app_id} is not in the partition"
             )
+
+
+def check_holds(state: State, partition: Partition) -> None:
+    """Queues and nodes have the holds and drains of operators that the state keeps."""
+    for path, queue in partition.queues.items():
+        hold = state.holds.get((partition.name, path))
+        assert queue.hold == hold, f"queue {path} is held by {queue.hold}, expected {hold}"
+    for node_id, node in partition.nodes.items():
+        drain = state.drains.get((partition.name, node_id))
+        assert node.drained == drain, f"node {node_id} is drained by {node.drained}, expected {drain}"
+        assert node.draining == (node.drained_by_rm or drain is not None), (
+            f"node {node_id}: draining is {node.draining}"
+        )
 
 
 def check_applications(partition: Partition) -> None:

@@ -56,6 +56,9 @@ EXCLUDED: Final = {
 
 # The maximum of entries in each object, for containers that may exceed the general rule.
 EACH: Final = {
+    "State.holds": limits.HOLDS,
+    "State.drains": limits.DRAINS,
+    "State.actions": limits.ACTIONS_KEPT,
     "Application.log": limits.FIRST_STATES + limits.LAST_STATES,
     "Queue.refusals": limits.REFUSALS_KEPT,
     "PendingAsk.waiting": 32,

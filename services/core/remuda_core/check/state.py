@@ -14,7 +14,7 @@ from .index import check_index
 from .limits import check_limits
 from .preemption import check_held, check_preemption
 from .questions import check_questions
-from .records import check_allocations, check_applications, check_queues
+from .records import check_allocations, check_applications, check_holds, check_queues
 from .sizes import check_sizes
 from .sums import check_priorities, check_sums
 from .timers import check_timers
@@ -28,6 +28,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
     for name, partition in state.partitions.items():
         assert partition.name == name, f"partition {name}: it calls itself {partition.name}"
         assert partition.yunikorn_1_4 == state.yunikorn_1_4, f"partition {name}: other rules than asked"
+        check_holds(state, partition)
         check_queues(partition)
         check_applications(partition)
         check_allocations(partition)

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 import msgspec
 
-from ..index.admission import full_queue, limit_of
+from ..index.admission import full_queue, held_queue, limit_of
 from ..limits import NODES_PER_PLAN, PREEMPTIONS_PER_QUEUE
 from ..rules.required_node import required_node
 from ..rules.resource import show
@@ -47,7 +47,7 @@ def plan(
         return "preemption is not enabled"
     limit = limit_of(pending)
     if limit is not None:
-        return f"{limit} has no room for it"
+        return f"{limit} has no room for it" if held_queue(pending.application.queue) is None else f"{limit} is held"
     if bound:
         return plan_on_required_node(partition, pending, now_ms)
     if not pending.ask.allow_preempt_other:

@@ -13,6 +13,7 @@ from ..cycle.schedule import schedule
 from ..facts import Fact
 from ..index.index import Index
 from ..state import State
+from .administer import administer
 from .ask import recover_allocation, release_ask, submit_ask
 from .clean import clean_queues
 from .configure import configure, register
@@ -36,6 +37,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
     commands.ReleaseAllocation: release_allocation,
     commands.AnswerPredicate: answer_predicate,
     commands.CleanQueues: clean_queues,
+    commands.Administer: administer,
 }
 # Commands whose functions need the scheduling index.
 BY_INDEX: Final[dict[type[commands.Command], Callable[[State, Index, Any, int], Iterator[Fact]]]] = {

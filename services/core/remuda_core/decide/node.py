@@ -139,9 +139,14 @@ def drain(
     state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
-    if not node.draining:
-        yield from release_reservation(partition, node, "the node is draining", but_for=node.id)
-        yield facts.NodeDraining(partition.name, node.id)
+    if not node.drained_by_rm:
+        yield from drained(partition, node)
+
+
+def drained(partition: Partition, node: Node, operator: str = "", reason: str = "") -> Iterator[Fact]:
+    """The RM, or the operator, drains the node. Reservations of asks that are bound to it stay."""
+    yield from release_reservation(partition, node, "the node is draining", but_for=node.id)
+    yield facts.NodeDraining(partition.name, node.id, operator, reason)
 
 
 def release_reservation(partition: Partition, node: Node, reason: str, but_for: str = "") -> Iterator[Fact]:
@@ -159,8 +164,8 @@ def undrain(
     state: State, partition: Partition, node: Node | None, command: UpdateNode, reject: Reject, now_ms: int
 ) -> Iterator[Fact]:
     assert node is not None, "update_node checks"
-    if node.draining:
-        yield facts.NodeSchedulable(partition.name, node.id)
+    if node.drained_by_rm:
+        yield facts.NodeSchedulable(partition.name, node.id, draining=node.drained is not None)
 
 
 def decommission(

@@ -12,7 +12,19 @@ from typing import Any, Final
 
 from .. import facts
 from ..state import State
-from . import allocations, applications, asks, gangs, nodes, preemption, questions, queues, refusals, rms
+from . import (
+    administration,
+    allocations,
+    applications,
+    asks,
+    gangs,
+    nodes,
+    preemption,
+    questions,
+    queues,
+    refusals,
+    rms,
+)
 
 
 def evolve(state: State, fact: facts.Fact) -> Any:
@@ -26,6 +38,11 @@ def nothing(state: State, fact: facts.Fact) -> None:
 
 BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.TimePassed: rms.time_passed,
+    facts.ActionTaken: administration.action_handled,
+    facts.ActionRefused: administration.action_handled,
+    facts.ApplicationMoved: administration.application_moved,
+    facts.QueueHeld: administration.queue_held,
+    facts.QueueResumed: administration.queue_resumed,
     facts.RmRegistered: rms.rm_registered,
     facts.RegistrationRefused: nothing,
     facts.RmPaused: rms.rm_paused,

@@ -8,6 +8,7 @@ from .. import facts
 from ..rules.resource import add
 from ..state import (
     NO_RESERVATIONS,
+    Hold,
     Node,
     PendingAsk,
     State,
@@ -26,7 +27,9 @@ class NodeGone(NamedTuple):
 
 def node_added(state: State, fact: facts.NodeAdded) -> None:
     partition = state.partitions[fact.partition]
-    node = Node(fact.node_id, fact.attributes, fact.capacity, fact.occupied, fact.draining)
+    drained = state.drains.get((fact.partition, fact.node_id)) if state.drains else None
+    draining = fact.draining or drained is not None
+    node = Node(fact.node_id, fact.attributes, fact.capacity, fact.occupied, draining, fact.draining, drained)
     node.allocated.update(dict.fromkeys(fact.capacity, 0))  # finding a name is faster than inserting it
     partition.nodes[fact.node_id] = node
     add(partition.total, fact.capacity)
@@ -46,18 +49,32 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
 
 
 def node_draining(state: State, fact: facts.NodeDraining) -> None:
-    partition = state.partitions[fact.partition]
-    partition.nodes[fact.node_id].draining = True
+    node = state.partitions[fact.partition].nodes[fact.node_id]
+    if fact.operator:
+        node.drained = state.drains[fact.partition, fact.node_id] = Hold(fact.operator, fact.reason, state.now_ms)
+    else:
+        node.drained_by_rm = True
+    node.draining = True
 
 
-def node_schedulable(state: State, fact: facts.NodeSchedulable) -> None:
-    partition = state.partitions[fact.partition]
-    partition.nodes[fact.node_id].draining = False
+def node_schedulable(state: State, fact: facts.NodeSchedulable) -> Node | None:
+    """Returns the node. None if an operator drains it no longer, and the RM has removed it."""
+    node = state.partitions[fact.partition].nodes.get(fact.node_id)
+    if fact.operator:
+        del state.drains[fact.partition, fact.node_id]
+    if node is not None:
+        if fact.operator:
+            node.drained = None
+        else:
+            node.drained_by_rm = False
+        node.draining = node.drained_by_rm or node.drained is not None
+    return node
 
 
 def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
     partition = state.partitions[fact.partition]
     node = partition.nodes.pop(fact.node_id)
+    state.drains.pop((fact.partition, fact.node_id), None)
     partition.names.count_removed()
     add(partition.total, node.capacity, -1)
     return NodeGone(node, refusals_lifted(state, partition, node))

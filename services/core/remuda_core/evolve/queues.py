@@ -15,6 +15,7 @@ from .tracking import track_again
 
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     root = Queue("root", None, leaf=False, managed=True, settings=fact.config.root)
+    root.hold = state.holds.get((fact.partition, "root"))
     state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
 
 
@@ -43,6 +44,7 @@ def queue_added(state: State, fact: facts.QueueAdded) -> None:
     partition = state.partitions[fact.partition]
     parent = partition.queues[fact.queue.rpartition(".")[0]]
     queue = Queue(fact.queue, parent, fact.leaf, fact.managed, fact.config)
+    queue.hold = state.holds.get((fact.partition, fact.queue)) if state.holds else None
     partition.names.add_names(fact.config.max)
     partition.queues[fact.queue] = parent.children[fact.config.name] = queue
 

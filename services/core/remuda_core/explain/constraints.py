@@ -3,6 +3,7 @@
 A constraint is of one of these kinds:
 
     rm                  the RM is not Running
+    held                an operator holds a queue on the path to root
     allocations         the RM has its maximum of allocations
     placeholder         it waits for a placeholder to replace, and none is free
     stateaware          another application of the queue starts first
@@ -34,7 +35,7 @@ from ..rules import lifecycle
 from ..rules.properties import is_state_aware
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show, total_of
-from ..state import Application, Node, Partition, PendingAsk, Queue, State, Tracker
+from ..state import Application, Hold, Node, Partition, PendingAsk, Queue, State, Tracker
 
 # Those that looking at the nodes finds.
 OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"})
@@ -44,11 +45,25 @@ def standing_constraints(pending: PendingAsk, index: PartitionIndex | None) -> l
     """All constraints except nodes, in the order in which a pass checks them. Costs little, whatever the size of the
     state."""
     return [
+        *hold_constraints(pending.application.queue),
         *turn_constraints(pending, index),
         *slot_constraints(pending),
         *limit_constraints(pending),
         *queue_constraints(pending),
     ]
+
+
+def hold_constraints(queue: Queue) -> list[Constraint]:
+    """Operators hold these queues: nothing starts in them and below."""
+    return [
+        Constraint("held", above.path, f"queue {above.path} is held by {above.hold.operator}{because(above.hold)}")
+        for above in queue.path_to_root
+        if above.hold is not None
+    ]
+
+
+def because(hold: Hold) -> str:
+    return f": {hold.reason}" if hold.reason else ""
 
 
 def room_constraints(state: State) -> list[Constraint]:

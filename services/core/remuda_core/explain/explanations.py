@@ -13,6 +13,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import items_of
 from ..state import Partition, PendingAsk, State
 from .constraints import (
+    hold_constraints,
     node_constraints,
     place_constraints,
     preemption_constraints,
@@ -41,7 +42,7 @@ class Explanations:
         if not ask.pending:
             return [Constraint("question", "", "the RM is asked whether it may run where there is room for it")]
         if waits := place_constraints(ask):
-            return waits
+            return [*hold_constraints(ask.application.queue), *waits]
         # An ask with reserved nodes has more nodes to choose from than others of its demand.
         index = self._index.find(partition)
         line = index.lines.get(ask) if index is not None else None

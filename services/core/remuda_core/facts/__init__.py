@@ -7,6 +7,7 @@ paths, resources are in base units, times are in milliseconds since 1970.
 
 from __future__ import annotations
 
+from .administration import Action, ActionRefused, ActionTaken, ApplicationMoved, QueueHeld, QueueResumed
 from .allocations import (
     PLACEHOLDER_REPLACED,
     PREEMPTED_BY_SCHEDULER,
@@ -74,11 +75,15 @@ __all__ = [
     "PREEMPTED_BY_SCHEDULER",
     "STOPPED_BY_RM",
     "TIMEOUT",
+    "Action",
+    "ActionRefused",
+    "ActionTaken",
     "Allocated",
     "AllocationRecovered",
     "AllocationRejected",
     "AllocationReleased",
     "ApplicationAccepted",
+    "ApplicationMoved",
     "ApplicationRejected",
     "ApplicationRemoved",
     "ApplicationStateChanged",
@@ -117,8 +122,10 @@ __all__ = [
     "QueueAdded",
     "QueueChanged",
     "QueueDraining",
+    "QueueHeld",
     "QueueRemoved",
     "QueueRestored",
+    "QueueResumed",
     "RefusalsForgotten",
     "RegistrationRefused",
     "RejectionForgotten",

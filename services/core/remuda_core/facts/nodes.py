@@ -31,13 +31,21 @@ class NodeChanged(Fact):
 
 
 class NodeDraining(Fact):
+    """The RM drains the node, or the operator does. The node is draining while either does."""
+
     partition: str
     node_id: str
+    operator: str = ""
+    reason: str = ""
 
 
 class NodeSchedulable(Fact):
+    """The RM, or the operator, no longer drains the node. `draining`: the other one still does."""
+
     partition: str
     node_id: str
+    operator: str = ""
+    draining: bool = False
 
 
 class NodeRemoved(Fact):

@@ -31,9 +31,18 @@ def in_the_way(
     return None
 
 
+def held_queue(queue: Queue) -> Queue | None:
+    """The first queue, from this one up, that an operator holds; None if there is none. O(depth)."""
+    return next((above for above in queue.path_to_root if above.hold is not None), None)
+
+
 def limit_of(pending: PendingAsk) -> Queue | Tracker | None:
-    """The first limit that keeps the ask from being allocated; None if no limit does. Maxima of queues do not count."""
+    """The first limit, or held queue, that keeps the ask from being allocated; None if there is neither. Maxima of
+    queues do not count."""
     application = pending.application
+    held = held_queue(application.queue)
+    if held is not None:
+        return held
     application_limits = () if application.counts_as_running else application.application_limits
     return in_the_way(application_limits, application.trackers, pending.ask.resource, has_place=pending.has_place)
 

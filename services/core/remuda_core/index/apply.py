@@ -23,7 +23,7 @@ from .node_changes import booked, change_node, released
 from .partition import PartitionIndex
 from .placements import place_ask
 from .preemption_changes import settle_preemption
-from .queue_changes import add_queue, must_be_rebuilt, queue_reordered, remove_queue
+from .queue_changes import add_queue, hold_changed, must_be_rebuilt, queue_reordered, remove_queue
 from .reserved_nodes import reserve_node, unreserve_node
 
 # Queues
@@ -47,6 +47,15 @@ def queue_changed(index: PartitionIndex, fact: facts.QueueChanged, _: None) -> N
 
 def queue_removed(index: PartitionIndex, fact: facts.QueueRemoved, queue: Queue) -> None:
     remove_queue(index, queue)
+
+
+def queue_held(index: PartitionIndex, fact: facts.QueueHeld, _: None) -> None:
+    hold_changed(index, index.partition.queues[fact.queue])
+
+
+def queue_resumed(index: PartitionIndex, fact: facts.QueueResumed, queue: Queue | None) -> None:
+    if queue is not None:
+        hold_changed(index, queue)
 
 
 # Nodes
@@ -76,8 +85,13 @@ def _refused_no_more(index: PartitionIndex, asks: Iterable[PendingAsk]) -> None:
             move_ask(index, ask, ask.pending)
 
 
-def node_opened_or_closed(index: PartitionIndex, fact: facts.NodeDraining | facts.NodeSchedulable, _: None) -> None:
+def node_closed(index: PartitionIndex, fact: facts.NodeDraining, _: None) -> None:
     change_node(index, index.partition.nodes[fact.node_id])
+
+
+def node_opened(index: PartitionIndex, fact: facts.NodeSchedulable, node: Node | None) -> None:
+    if node is not None:
+        change_node(index, node)
 
 
 def node_removed(index: PartitionIndex, fact: facts.NodeRemoved, gone: NodeGone) -> None:
@@ -117,6 +131,10 @@ def application_removed(index: PartitionIndex, fact: facts.ApplicationRemoved, a
     left_queue(index, application)
     if index.packs is not None:
         index.packs.forget(application)
+
+
+def application_moved(index: PartitionIndex, fact: facts.ApplicationMoved, application: Application) -> bool:
+    return True
 
 
 def _task_group(index: PartitionIndex, application: Application, name: str) -> None:
@@ -303,15 +321,18 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.QueueAdded: queue_added,
     facts.QueueChanged: queue_changed,
     facts.QueueRemoved: queue_removed,
+    facts.QueueHeld: queue_held,
+    facts.QueueResumed: queue_resumed,
     facts.NodeAdded: node_added,
     facts.NodeChanged: node_changed,
-    facts.NodeDraining: node_opened_or_closed,
-    facts.NodeSchedulable: node_opened_or_closed,
+    facts.NodeDraining: node_closed,
+    facts.NodeSchedulable: node_opened,
     facts.NodeRemoved: node_removed,
     facts.NodeReserved: node_reserved,
     facts.NodeUnreserved: node_unreserved,
     facts.ApplicationStateChanged: application_state_changed,
     facts.ApplicationRemoved: application_removed,
+    facts.ApplicationMoved: application_moved,
     facts.AskAccepted: ask_accepted,
     facts.AskChanged: ask_changed,
     facts.AskReleased: ask_released,

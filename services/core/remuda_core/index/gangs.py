@@ -89,8 +89,11 @@ class Gang:
 
 
 def enter(gang: Gang) -> None:
-    """Add the gang to the ranking, or mark its rank as changed. O(depth of the queue)."""
+    """Add the gang to the ranking, or mark its rank as changed. O(depth of the queue). Does nothing while its queue is
+    held."""
     leaf = gang.leaf
+    if leaf.held:
+        return
     leaf.gangs.enter(gang)
     order: ParentOrder | LeafOrder = leaf
     while (above := order.above) is not None and order.serving is None:

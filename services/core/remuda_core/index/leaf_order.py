@@ -16,6 +16,7 @@ from ..limits import LEFTOVERS, STEPS_PER_CLOSED_ASK_CLASS
 from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import raw_shares, share_list, weight
 from ..state import Application, PendingAsk, Queue, Tracker
+from .admission import held_queue
 from .ask_classes import Admission, ApplicationAsks, AskClass
 from .blocked import BlockedBy
 from .fit_list import FitList, Rank, Vector, covers
@@ -58,6 +59,7 @@ class LeafOrder(QueueOrder):
         "found",
         "found_under",
         "gangs",
+        "held",
         "lines",
         "numbers",
         "only",
@@ -71,6 +73,7 @@ class LeafOrder(QueueOrder):
         super().__init__(queue, above, index)
         policy = sort_policy(queue.settings.properties)
         self.fair = policy == FAIR
+        self.held = held_queue(queue) is not None
         self.stateaware_turn = StateawareTurn() if policy == STATE_AWARE else None
         self.by_priority = sorts_by_priority(queue.settings.properties)
         self.ask_classes: dict[tuple[Demand, Admission], AskClass] = {}
@@ -281,8 +284,8 @@ class LeafOrder(QueueOrder):
             self.regroup(application)
 
     def holds_back(self, application: Application) -> bool:
-        """Whether it is another application's turn to start."""
-        return self.stateaware_turn is not None and self.stateaware_turn.hold_back(application)
+        """Whether the queue is held, or it is another application's turn to start."""
+        return self.held or (self.stateaware_turn is not None and self.stateaware_turn.hold_back(application))
 
     def _admission(self, application: Application) -> Admission:
         held_back = self.holds_back(application)

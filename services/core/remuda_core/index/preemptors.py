@@ -172,9 +172,10 @@ class Preemptors:
     def _limit_of(self, ask: PendingAsk) -> Queue | Tracker | Application | None:
         """Why the ask could not be allocated even without the victims: a limit, or another application's turn (then its
         own application). None: it could."""
-        if self._index.holds_back(ask.application):
+        limit = limit_of(ask)
+        if limit is None and self._index.holds_back(ask.application):
             return ask.application
-        return limit_of(ask)
+        return limit
 
     def count_finished(self) -> None:
         """Count an ask that is finished. Finished asks are dropped when they outnumber the others: one ask that waits

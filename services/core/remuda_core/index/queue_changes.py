@@ -14,7 +14,9 @@ from ..rules.limits import limits_others
 from ..rules.properties import preemption_delay_ms, sort_policy, sorts_by_priority
 from ..settings import PartitionSettings, QueueSettings
 from ..state import Queue
+from .admission import held_queue
 from .build import empty, fill
+from .gangs import enter, leave
 from .leaf_order import LeafOrder
 from .limit_changes import note_slots, wake_all_stalled, wake_at
 from .partition import PartitionIndex
@@ -162,6 +164,23 @@ def _leave(index: PartitionIndex, order: ParentOrder | LeafOrder) -> None:
     for above in order.queue.path_to_root[1:]:
         if (over := index.order_of(above)) is not None:
             over.parked.pop(order, None)
+
+
+# Holds
+
+
+def hold_changed(index: PartitionIndex, queue: Queue) -> None:
+    """The queue was held or resumed, and with it all queues below."""
+    for leaf in _leaves(index, queue):
+        held, leaf.held = leaf.held, held_queue(leaf.queue) is not None
+        if held == leaf.held:
+            continue
+        for application in leaf.queue.applications.values():
+            leaf.regroup(application)
+            gang = index.gangs.get(application)
+            if gang is not None and gang.ready:
+                (leave if leaf.held else enter)(gang)
+    wake_at(index, (queue,))
 
 
 # Limits

@@ -24,6 +24,13 @@ def allows(acl: str, user: str, groups: Iterable[str]) -> bool:
     return user in allowed_users or not allowed_groups.isdisjoint(groups)
 
 
+def may_administer(settings: Iterable[QueueSettings], user: str, groups: Iterable[str]) -> bool:
+    """The user may administer a queue. `settings`: of the queue and all queues above it; the admin ACL of any of them
+    suffices. The scheduler's ACL gives no right to a queue."""
+    groups = tuple(groups)
+    return any(allows(s.admin_acl, user, groups) for s in settings)
+
+
 def may_submit(settings: Iterable[QueueSettings], user: str, groups: Iterable[str]) -> bool:
     """The user may submit to a queue. `settings`: of the queue and all queues above it; the submit or admin ACL of any
     of them suffices."""

@@ -155,6 +155,26 @@ class RejectionRecord(Record):
     at_ms: int
 
 
+class HoldRecord(Record):
+    """An entry of `State.holds`."""
+
+    held: facts.QueueHeld
+    at_ms: int
+
+
+class DrainRecord(Record):
+    """An entry of `State.drains`."""
+
+    draining: facts.NodeDraining
+    at_ms: int
+
+
+class ActionRecord(Record):
+    """An entry of `State.actions`."""
+
+    outcome: facts.ActionTaken | facts.ActionRefused
+
+
 class TimerRecord(Record):
     at_ms: int
     kind: str

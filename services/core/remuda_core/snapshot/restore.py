@@ -23,6 +23,7 @@ from ..state import (
     NO_RESERVATIONS,
     Allocation,
     Application,
+    Hold,
     Node,
     Partition,
     PendingAsk,
@@ -63,6 +64,20 @@ def _rm(state: State, record: records.RmRecord) -> None:
     state.request_seq, state.request_part = record.request_seq, record.request_part
     state.next_seq, state.next_allocation = record.next_seq, record.next_allocation
     state.next_question = record.next_question
+
+
+def _hold(state: State, record: records.HoldRecord) -> None:
+    held = record.held
+    state.holds[held.partition, held.queue] = Hold(held.operator, held.reason, record.at_ms)
+
+
+def _drain(state: State, record: records.DrainRecord) -> None:
+    fact = record.draining
+    state.drains[fact.partition, fact.node_id] = Hold(fact.operator, fact.reason, record.at_ms)
+
+
+def _action(state: State, record: records.ActionRecord) -> None:
+    state.actions[record.outcome.action.action_id] = record.outcome
 
 
 def _partition(state: State, record: records.PartitionRecord) -> None:
@@ -222,6 +237,9 @@ def _places(
 
 RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     records.RmRecord: _rm,
+    records.HoldRecord: _hold,
+    records.DrainRecord: _drain,
+    records.ActionRecord: _action,
     records.PartitionRecord: _partition,
     records.QueueRecord: _queue,
     records.NodeRecord: _node,

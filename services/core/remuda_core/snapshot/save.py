@@ -25,10 +25,20 @@ def save(state: State) -> Iterator[Record]:
         state.next_seq, state.next_allocation, state.next_question, state.registration, state.rm_state,
         state.life,
     )  # fmt: skip
+    yield from _save_administration(state)
     for partition in state.partitions.values():
         yield from _save_partition(partition)
     for timer in sorted(state.timers):
         yield records.TimerRecord(*timer)
+
+
+def _save_administration(state: State) -> Iterator[Record]:
+    for (partition, queue), hold in state.holds.items():
+        yield records.HoldRecord(facts.QueueHeld(partition, queue, hold.operator, hold.reason), hold.at_ms)
+    for (partition, node_id), drain in state.drains.items():
+        yield records.DrainRecord(facts.NodeDraining(partition, node_id, drain.operator, drain.reason), drain.at_ms)
+    for outcome in state.actions.values():
+        yield records.ActionRecord(outcome)
 
 
 def _save_partition(partition: Partition) -> Iterator[Record]:
@@ -39,7 +49,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         yield _saved_queue(partition.name, queue)
     for node in partition.nodes.values():
         yield records.NodeRecord(
-            facts.NodeAdded(partition.name, node.id, node.attributes, node.capacity, node.occupied, node.draining)
+            facts.NodeAdded(partition.name, node.id, node.attributes, node.capacity, node.occupied, node.drained_by_rm)
         )
     for application in partition.applications.values():
         yield _saved_application(partition.name, application)

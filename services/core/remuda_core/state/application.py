@@ -21,13 +21,24 @@ from .placeholders import FreePlaceholders
 Like = tuple[Items, str, int]
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """An operator holds a queue, or drains a node, since `at_ms`."""
+
+    operator: str
+    reason: str
+    at_ms: int
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     id: str
     attributes: facts.Tags
     capacity: Resource
     occupied: Resource
+    # The RM drains it, or an operator does (`drained`), or both.
     draining: bool = False
+    drained_by_rm: bool = False
+    drained: Hold | None = None
     allocated: Sums = field(default_factory=sums)
     allocations: dict[str, Allocation] = field(default_factory=dict)
     # The ask for which the node is reserved, and whether a preemption has reserved it.
@@ -353,6 +364,8 @@ class Queue:
     # When preemption last found no plan for asks of each kind, in ms.
     refusals: dict[Like, int] = field(default_factory=dict)
     draining_since_ms: int = 0
+    # An operator holds it: nothing is allocated or started in it and below.
+    hold: Hold | None = None
     # How many applications (leaf) or child queues with pending asks have each priority; and the highest of them, mapped
     # by this queue's offset and fence.
     priorities: dict[int, int] = field(default_factory=dict)

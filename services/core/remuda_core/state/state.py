@@ -9,6 +9,7 @@ from .. import facts
 from ..limits import ALLOCATIONS_PER_RM
 from ..rules import connection
 from ..settings import Timing
+from .application import Hold
 from .partition import Partition
 from .timers import NEVER_MS, Timers
 
@@ -36,6 +37,11 @@ class State:
     next_allocation: int = 0
     next_question: int = 1
     timers: Timers = field(default_factory=Timers)
+    # What operators hold and drain, by partition and queue or node; these outlive registrations. And the outcomes of
+    # their last actions, by action_id, the oldest first.
+    holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
+    drains: dict[tuple[str, str], Hold] = field(default_factory=dict)
+    actions: dict[str, facts.ActionTaken | facts.ActionRefused] = field(default_factory=dict)
     # `RmRegistered.life`, and the first four groups of every UUID of that life; see `next_uuid`.
     life: int = 0
     uuid_prefix: str = ""

@@ -78,6 +78,16 @@ def read_constraints(messages: Iterable[log_pb2.Constraint]) -> tuple[facts.Cons
     return tuple(facts.Constraint(m.constraint, m.where, m.reason, m.resource, m.need, m.have) for m in messages)
 
 
+def write_action(action: facts.Action) -> log_pb2.Action:
+    return log_pb2.Action(**{name: getattr(action, name) for name in ACTION_FIELDS})
+
+
+def read_action(message: Any) -> facts.Action:
+    return facts.Action(*(getattr(message, name) for name in ACTION_FIELDS))
+
+
+ACTION_FIELDS: Final = facts.Action.__struct_fields__
+
 WRITERS: dict[type[facts.Fact], Callable[[Any, log_pb2.Fact], None]] = {
     facts.AskAccepted: lambda fact, message: write_ask(fact.ask, message.ask_accepted.ask),
     facts.AskChanged: lambda fact, message: write_ask(fact.ask, message.ask_changed.ask),
@@ -103,6 +113,7 @@ CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]]
     "Timing": (write_timing, read_timing),
     "tuple[Constraint, ...]": (write_constraints, read_constraints),
     "Allocated": (written_allocated, read_allocated),
+    "Action": (write_action, read_action),
     "QueueSettings": (write_queue, read_queue),
 }
 

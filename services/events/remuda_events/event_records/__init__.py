@@ -44,6 +44,8 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "queue_draining": queues.queue_draining,
     "queue_restored": queues.queue_restored,
     "queue_removed": queues.queue_removed,
+    "queue_held": queues.queue_held,
+    "queue_resumed": queues.queue_resumed,
     "partition_added": queues.partition_added,
     "partition_changed": queues.partition_changed,
     "partition_draining": queues.partition_draining,
@@ -59,6 +61,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "application_rejected": applications.application_rejected,
     "application_state_changed": applications.application_state_changed,
     "application_removed": applications.application_removed,
+    "application_moved": applications.application_moved,
     "ask_accepted": applications.ask_accepted,
     "ask_changed": applications.ask_accepted,
     "ask_released": applications.ask_released,
@@ -74,6 +77,8 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
 
 # Why a fact has no record.
 FACTS_WITHOUT_RECORD: Final = {
+    "action_taken": "its effects have records",
+    "action_refused": "nothing changes; the reply to the operator has the refusal",
     "preemption_refused": "the ask still waits; ask_waiting has the reason, and not four times a minute",
     "rm_registered": "no type of record names a resource manager; the facts after it have the changes",
     "registration_refused": "no type of record names a resource manager; the reply to the RM has the reason",

@@ -43,6 +43,11 @@ def application_state_changed(fact: log_pb2.ApplicationStateChanged, at_ns: int)
         yield app(fact.application_id, Record.REMOVE, Record.DETAILS_NONE, at_ns, resource=fact.allocated)
 
 
+def application_moved(fact: log_pb2.ApplicationMoved, at_ns: int) -> Records:
+    yield queue(fact.from_queue, Record.REMOVE, Record.QUEUE_APP, at_ns, reference=fact.application_id)
+    yield queue(fact.queue, Record.ADD, Record.QUEUE_APP, at_ns, reference=fact.application_id)
+
+
 def application_removed(fact: log_pb2.ApplicationRemoved, at_ns: int) -> Records:
     """The fact of an application that has ended names no queue: the application left its queue when it ended."""
     if fact.queue:

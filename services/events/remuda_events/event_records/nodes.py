@@ -31,7 +31,9 @@ def node_draining(fact: log_pb2.NodeDraining, at_ns: int) -> Records:
 
 
 def node_schedulable(fact: log_pb2.NodeSchedulable, at_ns: int) -> Records:
-    yield schedulable(fact.node_id, True, at_ns)
+    """None if the RM or an operator still drains the node."""
+    if not fact.draining:
+        yield schedulable(fact.node_id, True, at_ns)
 
 
 def node_removed(fact: log_pb2.NodeRemoved, at_ns: int) -> Records:

@@ -34,6 +34,15 @@ def queue_restored(fact: log_pb2.QueueRestored, at_ns: int) -> Records:
     yield queue(fact.queue, Record.SET, Record.QUEUE_CONFIG, at_ns, message="draining: false")
 
 
+def queue_held(fact: log_pb2.QueueHeld, at_ns: int) -> Records:
+    message = f"held: true, by {fact.operator}{f': {fact.reason}' if fact.reason else ''}"
+    yield queue(fact.queue, Record.SET, Record.QUEUE_CONFIG, at_ns, message=message)
+
+
+def queue_resumed(fact: log_pb2.QueueResumed, at_ns: int) -> Records:
+    yield queue(fact.queue, Record.SET, Record.QUEUE_CONFIG, at_ns, message=f"held: false, by {fact.operator}")
+
+
 def queue_removed(fact: log_pb2.QueueRemoved, at_ns: int) -> Records:
     yield queue(fact.queue, Record.REMOVE, Record.DETAILS_NONE if fact.managed else Record.QUEUE_DYNAMIC, at_ns)
 

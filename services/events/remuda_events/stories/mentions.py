@@ -52,7 +52,14 @@ def of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> 
     yield from (Mention(uuid=uuid) for uuid in fact.uuids)
 
 
+def of_action(fact: log_pb2.ActionTaken | log_pb2.ActionRefused) -> Iterable[Mention]:
+    action = fact.action
+    return (Mention(action.application_id, action.allocation_key, action.uuid, action.node_id),)
+
+
 MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
+    "action_taken": of_action,
+    "action_refused": of_action,
     "ask_accepted": lambda fact: (of_ask(fact.ask),),
     "ask_changed": lambda fact: (of_ask(fact.ask),),
     "allocated": lambda fact: (of_allocation(fact.allocation),),

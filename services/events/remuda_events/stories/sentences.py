@@ -64,6 +64,18 @@ def node_changed(fact: log_pb2.NodeChanged) -> str:
     return f"node {fact.node_id}: {', '.join(changes)}"
 
 
+def node_draining(fact: log_pb2.NodeDraining) -> str:
+    by = f", by operator {fact.operator}{because(fact.reason)}" if fact.operator else ""
+    return f"node {fact.node_id} takes nothing new: draining{by}"
+
+
+def node_schedulable(fact: log_pb2.NodeSchedulable) -> str:
+    if fact.draining:
+        one, other = (f"operator {fact.operator}", "the RM") if fact.operator else ("the RM", "an operator")
+        return f"node {fact.node_id} is no longer drained by {one}, {other} still drains it"
+    return f"node {fact.node_id} is open again"
+
+
 def node_reserved(fact: log_pb2.NodeReserved) -> str:
     why = ", where room is made for it by preemption" if fact.by_preemption else ""
     return f"node {fact.node_id} kept for {name(fact)}{why}"
@@ -149,16 +161,48 @@ def placeholder_replaced(fact: log_pb2.PlaceholderReplaced) -> str:
     return f"{placed(fact.allocation.allocation, 'allocated on')}, in place of {fact.placeholder_key}"
 
 
+def acted(action: log_pb2.Action) -> str:
+    """For example: alice kills application app-1"""
+    verb, *objects = ACTIONS.get(action.kind, (f"does {action.kind} on", "application_id", "queue", "node_id", "uuid"))
+    named = [value for each in objects if (value := getattr(action, each))]
+    return f"operator {action.operator} {verb} {' '.join(named)}".rstrip()
+
+
+# By Action.kind: the verb, and the fields that name its objects.
+ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "KillApplication": ("kills application", "application_id"),
+    "MoveApplication": ("moves to another queue: application, queue", "application_id", "queue"),
+    "HoldQueue": ("holds queue", "queue"),
+    "ResumeQueue": ("resumes queue", "queue"),
+    "DrainNode": ("drains node", "node_id"),
+    "UndrainNode": ("no longer drains node", "node_id"),
+    "ChangeAskPriority": ("changes the priority of", "application_id", "allocation_key"),
+    "ReleaseOneAllocation": ("has one allocation released:", "uuid"),
+}
+
+
+def action_taken(fact: log_pb2.ActionTaken) -> str:
+    again = ", which was done before" if fact.repeated else ""
+    force = f", by force although {'; '.join(fact.overridden)}" if fact.overridden else ""
+    return f"{acted(fact.action)}{again}{force}{because(fact.action.reason)}"
+
+
+def action_refused(fact: log_pb2.ActionRefused) -> str:
+    return f"refused: {acted(fact.action)}{because(fact.refusal)}"
+
+
 SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "rm_registered": rm_registered,
     "rm_paused": lambda fact: f"the RM is silent, nothing new is allocated{because(fact.reason)}",
     "rm_resumed": lambda fact: "the RM sends heartbeats again",
     "rm_stopped": rm_stopped,
+    "action_taken": action_taken,
+    "action_refused": action_refused,
     "node_added": node_added,
     "node_rejected": lambda fact: f"node {fact.node_id} rejected{because(fact.reason)}",
     "node_changed": node_changed,
-    "node_draining": lambda fact: f"node {fact.node_id} takes nothing new: draining",
-    "node_schedulable": lambda fact: f"node {fact.node_id} is open again",
+    "node_draining": node_draining,
+    "node_schedulable": node_schedulable,
     "node_removed": lambda fact: f"node {fact.node_id} removed",
     "node_reserved": node_reserved,
     "node_unreserved": lambda fact: f"node {fact.node_id} no longer kept for {name(fact)}{because(fact.reason)}",
@@ -166,6 +210,9 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "application_rejected": lambda fact: f"application {fact.application_id} rejected{because(fact.reason)}",
     "application_state_changed": lambda fact: (
         f"application {fact.application_id} is {fact.state}{because(fact.reason)}"
+    ),
+    "application_moved": lambda fact: (
+        f"application {fact.application_id} is moved from {fact.from_queue} to {fact.queue}"
     ),
     "application_removed": lambda fact: f"application {fact.application_id} removed from memory",
     "rejection_forgotten": lambda fact: f"that {fact.application_id} was rejected is no longer remembered",
@@ -210,6 +257,8 @@ FACTS_WITHOUT_SENTENCE: Final[Mapping[str, str]] = {
     "queue_draining": "it names a queue only",
     "queue_restored": "it names a queue only",
     "queue_removed": "it names a queue only",
+    "queue_held": "it names a queue only",
+    "queue_resumed": "it names a queue only",
     "partition_added": "it names a partition only",
     "partition_changed": "it names a partition only",
     "partition_draining": "it names a partition only",

@@ -63,6 +63,8 @@ def _admission(queue: Queue, application: Application) -> Admission:
 
 
 def _held_back(queue: Queue, application: Application) -> bool:
+    if any(above.hold is not None for above in queue.path_to_root):
+        return True
     if not is_state_aware(queue.settings.properties) or application.state != lifecycle.ACCEPTED:
         return False
     others = queue.applications.values()

@@ -36,7 +36,8 @@ def check_gangs(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:
         ready = {name for name, _ in expected if application.task_groups[name].free}
         assert set(gang.ready) == ready, f"{what}: ready are {set(gang.ready)}, counted anew {ready}"
         serving = gang in leaf.gangs.members
-        assert serving == (bool(ready) and gang not in index.blocked), f"{what}: takes part is {serving}"
+        serves = bool(ready) and gang not in index.blocked and not leaf.held
+        assert serving == serves, f"{what}: takes part is {serving}"
     there = {index.gangs.get(application) for application in queue.applications.values()}
     gone = [gang for gang in leaf.gangs.members if gang not in there]
     assert not gone, f"queue {queue.path}: {gone} take part and are not there"

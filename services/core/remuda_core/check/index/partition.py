@@ -73,7 +73,7 @@ def _check_settings(order: LeafOrder | ParentOrder, anew: LeafOrder | ParentOrde
     """The order has the settings that a new one would read from its queue."""
     names = ["by_parents_priority", "by_priority", "limited", "maxima"]
     names += [] if index.shares_are_stale else ["due"]
-    names += ["fair"] if isinstance(order, LeafOrder) else []
+    names += ["fair", "held"] if isinstance(order, LeafOrder) else []
     for name in names:
         kept, read = getattr(order, name), getattr(anew, name)
         assert kept == read, f"queue {order.queue.path}: {name} is {kept}, its settings say {read}"

@@ -1,0 +1,68 @@
+"""Facts of operators' actions: holds of queues, moves of applications, and the outcomes of the last actions."""
+
+from __future__ import annotations
+
+from .. import facts
+from ..limits import ACTIONS_KEPT
+from ..rules.resource import add
+from ..state import Application, Hold, Queue, State
+from .pending import prioritise_queue
+from .tracking import book_held, count_running, track, untrack
+
+
+def action_handled(state: State, fact: facts.ActionTaken | facts.ActionRefused) -> None:
+    """Remember the outcome, unless the action_id was used before."""
+    if fact.repeated or not fact.action.action_id:
+        return
+    if len(state.actions) >= ACTIONS_KEPT:
+        del state.actions[next(iter(state.actions))]
+    state.actions[fact.action.action_id] = fact
+
+
+def queue_held(state: State, fact: facts.QueueHeld) -> None:
+    hold = state.holds[fact.partition, fact.queue] = Hold(fact.operator, fact.reason, state.now_ms)
+    state.partitions[fact.partition].queues[fact.queue].hold = hold
+
+
+def queue_resumed(state: State, fact: facts.QueueResumed) -> Queue | None:
+    """Returns the queue; None if it does not exist any more."""
+    del state.holds[fact.partition, fact.queue]
+    queue = state.partitions[fact.partition].queues.get(fact.queue)
+    if queue is not None:
+        queue.hold = None
+    return queue
+
+
+def application_moved(state: State, fact: facts.ApplicationMoved) -> Application:
+    """Take the application, with all that it has, out of the sums of its queue, and add it to those of the other."""
+    partition = state.partitions[fact.partition]
+    application = partition.applications[fact.application_id]
+    running, held = application.counts_as_running, dict(application.held)
+    priority = application.priority if application.foremost else None
+    if running:
+        count_running(application, False)
+    book_held(application, held, -1)
+    untrack(application)
+    prioritise_queue(application.queue, priority, None)
+    _book_in_queues(application, -1)
+    del application.queue.applications[application.id]
+    application.queue = queue = partition.queues[fact.queue]
+    queue.applications[application.id] = application
+    _book_in_queues(application, 1)
+    prioritise_queue(queue, None, priority)
+    track(application)
+    book_held(application, held, 1)
+    if running:
+        count_running(application, True)
+    return application
+
+
+def _book_in_queues(application: Application, times: int) -> None:
+    """What the application uses, what is preempted of that, and what its asks want."""
+    for queue in application.queue.path_to_root:
+        add(queue.allocated, application.allocated, times)
+        add(queue.allocated, application.allocated_placeholder, times)
+        for allocation in application.allocations.values():
+            if allocation.preempting:
+                add(queue.preempting, allocation.fact.resource, times)
+    add(application.queue.asked, application.pending, times)
