@@ -86,7 +86,10 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Node {f.node_id} changed: capacity {show(f.capacity)} occupied {show(f.occupied)}",
     ),
     facts.NodeDraining: ("nodes", lambda f: f"Node {f.node_id} draining"),
-    facts.NodeSchedulable: ("nodes", lambda f: f"Node {f.node_id} schedulable"),
+    facts.NodeSchedulable: (
+        "nodes",
+        lambda f: f"Node {f.node_id} {'still draining' if f.draining else 'schedulable'}",
+    ),
     facts.NodeRemoved: ("nodes", lambda f: f"Node {f.node_id} removed"),
     facts.NodeReserved: (ALWAYS, lambda f: f"Reserved {f.node_id} for {key(f)}"),
     facts.NodeUnreserved: (ALWAYS, lambda f: f"Unreserved {f.node_id}: {f.reason}"),

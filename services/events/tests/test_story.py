@@ -96,7 +96,7 @@ NAMES = {
 def fill(message: object) -> set[str]:
     found: set[str] = set()
     for field in message.DESCRIPTOR.fields:  # type: ignore[attr-defined]
-        if field.message_type is not None and field.name in ("ask", "allocation"):
+        if field.message_type is not None and field.name in ("ask", "allocation", "action"):
             found |= fill(getattr(message, field.name))
         elif field.name in NAMES and field.type == field.TYPE_STRING:
             name = NAMES[field.name]

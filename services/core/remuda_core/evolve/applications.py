@@ -10,6 +10,7 @@ from ..state import (
     RejectedApplication,
     State,
 )
+from .task_groups import free_no_more
 from .tracking import count_running, track, untrack
 
 
@@ -47,6 +48,8 @@ def application_state_changed(state: State, fact: facts.ApplicationStateChanged)
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]
     _forget_timers(state, partition, application)
+    if application.state == lifecycle.RESUMING and fact.state == lifecycle.FAILING:
+        free_no_more(application)
     became = application.state = fact.state
     application.state_at_ms = fact.at_ms
     application.enters(became, fact.at_ms)

@@ -49,6 +49,13 @@ def task_group_of(
     return group
 
 
+def free_no_more(application: Application) -> None:
+    """The gang no longer resumes: placeholders that the RM was asked to release cannot be replaced any more."""
+    for group in application.task_groups.values():
+        for placeholder in [each for each in group.free if each.releasing]:
+            group.free.discard_placeholder(placeholder.fact.uuid)
+
+
 def placeholder_goes(placeholder: Allocation, termination_type: int) -> None:
     """The RM is asked to release a placeholder. A real ask may still replace one that goes because its gang resumes."""
     application = placeholder.application

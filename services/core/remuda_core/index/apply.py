@@ -120,6 +120,9 @@ def node_unreserved(index: PartitionIndex, fact: facts.NodeUnreserved, _: None) 
 def application_state_changed(index: PartitionIndex, fact: facts.ApplicationStateChanged, _: None) -> None:
     application = index.partition.applications[fact.application_id]
     state_changed(index, application)
+    if fact.state == lifecycle.FAILING:  # of a gang that was resuming, placeholders cannot be replaced any more
+        for group in application.task_groups.values():
+            change_task_group(index, application, group)
     if fact.state in lifecycle.TERMINAL:
         left_queue(index, application)
         if index.packs is not None:
