@@ -56,10 +56,12 @@ NO_PARTITION = Partition(
 
 
 class Storm:
-    """`sizes`: how many different amounts asks have; `nodes`: how many there are at most."""
+    """`sizes`: how many different amounts asks have; `nodes`: how many there are at most; `administered`: how often
+    operators act, of some 80 commands."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, administered: int = 3) -> None:
         self.random = random = Random(seed)
+        self.administered = administered
         self.world = World(check_always=random.random() < 0.5)
         self.sizes = random.choice((1, 2, 5, 5, 40))
         self.nodes = random.choice((2, 6, 6, 30, 150))
@@ -113,7 +115,7 @@ class Storm:
                 self.tick,
                 self.administer,
             ),
-            (24, 20, 12, 6, 3, 2, 1, 1, 14, 3) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3, 3),
+            (*((24, 20, 12, 6, 3, 2, 1, 1, 14) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3)), self.administered),
         )[0]
         return act()
 
@@ -493,9 +495,9 @@ def apply(world: World, command: Command) -> None:
         world.handle(command)
 
 
-def storm(seed: int, steps: int) -> World:
+def storm(seed: int, steps: int, administered: int = 3) -> World:
     """What has become of the world. Raises what goes wrong, with the commands that lead there."""
-    weather = Storm(seed)
+    weather = Storm(seed, administered)
     done: list[Command] = []
     try:
         done.extend(weather.run(steps))

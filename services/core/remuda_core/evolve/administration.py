@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .. import facts
 from ..limits import ACTIONS_KEPT
 from ..rules.resource import add
-from ..state import Application, Hold, Queue, State
+from ..state import Application, Hold, Queue, State, Tracker
 from .pending import prioritise_queue
 from .tracking import book_held, count_running, track, untrack
 
@@ -33,10 +35,19 @@ def queue_resumed(state: State, fact: facts.QueueResumed) -> Queue | None:
     return queue
 
 
-def application_moved(state: State, fact: facts.ApplicationMoved) -> Application:
+class Moved(NamedTuple):
+    """An application that has moved; the queue and the trackers in which it was counted."""
+
+    application: Application
+    queue: Queue
+    trackers: tuple[Tracker, ...]
+
+
+def application_moved(state: State, fact: facts.ApplicationMoved) -> Moved:
     """Take the application, with all that it has, out of the sums of its queue, and add it to those of the other."""
     partition = state.partitions[fact.partition]
     application = partition.applications[fact.application_id]
+    moved = Moved(application, application.queue, application.trackers)
     running, held = application.counts_as_running, dict(application.held)
     priority = application.priority if application.foremost else None
     if running:
@@ -54,7 +65,7 @@ def application_moved(state: State, fact: facts.ApplicationMoved) -> Application
     book_held(application, held, 1)
     if running:
         count_running(application, True)
-    return application
+    return moved
 
 
 def _book_in_queues(application: Application, times: int) -> None:

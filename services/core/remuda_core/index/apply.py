@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from .. import facts
+from ..evolve.administration import Moved
 from ..evolve.asks import AskGone
 from ..evolve.nodes import NodeGone
 from ..rules import lifecycle
@@ -19,6 +20,7 @@ from .ask_classes import ApplicationAsks
 from .asks import add_ask, asks_less, left_queue, move_ask, priority_fell, priority_rose, remove_ask, state_changed
 from .gang_changes import change_task_group, start_replacement
 from .limit_changes import settle_slots
+from .moves import move_application
 from .node_changes import booked, change_node, released
 from .partition import PartitionIndex
 from .placements import place_ask
@@ -136,8 +138,8 @@ def application_removed(index: PartitionIndex, fact: facts.ApplicationRemoved, a
         index.packs.forget(application)
 
 
-def application_moved(index: PartitionIndex, fact: facts.ApplicationMoved, application: Application) -> bool:
-    return True
+def application_moved(index: PartitionIndex, fact: facts.ApplicationMoved, moved: Moved) -> None:
+    move_application(index, moved)
 
 
 def _task_group(index: PartitionIndex, application: Application, name: str) -> None:

@@ -37,7 +37,7 @@ def _began_running(index: PartitionIndex, application: Application) -> None:
         for node in index.stalled.limits()
         if node.reservation is not None and node.reservation.application is application
     ]
-    _wake_stalled(index, stalled)
+    wake_reservations(index, stalled)
 
 
 def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
@@ -47,17 +47,18 @@ def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
             if ask_class.in_the_way() is not limit:
                 index.parked.unblock(ask_class)
                 ask_class.reopen()
-        _wake_stalled(index, index.stalled.blocked_at(limit))
+        wake_reservations(index, index.stalled.blocked_at(limit))
         if index.preemptors is not None:
             index.preemptors.wake_at(limit)
 
 
 def wake_all_stalled(index: PartitionIndex) -> None:
     """Look at all stalled reservations again: their limits may not apply any more."""
-    _wake_stalled(index, list(index.stalled.limits()))
+    wake_reservations(index, list(index.stalled.limits()))
 
 
-def _wake_stalled(index: PartitionIndex, nodes: list[Node]) -> None:
+def wake_reservations(index: PartitionIndex, nodes: list[Node]) -> None:
+    """Look at the reservations of these nodes again: other limits and maxima apply to them, or have room."""
     for node in nodes:
         index.stalled.unblock(node)
     index.reservations.wake(nodes)

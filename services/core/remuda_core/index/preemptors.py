@@ -238,6 +238,15 @@ class Preemptors:
         if len(self._ready) + len(self._waiting) > 4 * len(self.groups) + LEFTOVERS:
             self._sift()
 
+    def forget_application(self, queue: Queue, application: Application) -> None:
+        """Drop the asks of an application that was in the queue. O(asks of the application)."""
+        for ask in application.asks.values():
+            for application_id in ("", application.id):
+                kind = PreemptorKind(-ask.ask.priority, queue.path, items_of(ask.ask.resource), application_id)
+                group = self.groups.get(kind)
+                if group is not None and group.asks.pop(ask.seq, None) is not None:
+                    self.held -= 1
+
     def _schedule_turn(self, group: PreemptorGroup, due_ms: int) -> None:
         group.due_ms = due_ms
         heappush(self._waiting, (due_ms, group.kind))

@@ -59,6 +59,11 @@ class StateawareTurn:
             self._accepted = [(each.seq, each) for each in self._waiting]
             heapify(self._accepted)
 
+    def leave(self, application: Application) -> None:
+        """The application is in another queue now."""
+        self._starting.pop(application, None)
+        self.stops(application)
+
     def settle(self) -> tuple[Application, ...]:
         """Find whose turn it is. Returns the applications that lost and got the turn; empty if nothing changed. Asks
         that the RM is asked about still count as asks."""
