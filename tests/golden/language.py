@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.structs import replace as changed
 
 import remuda_config
-from remuda_core import actions, commands
+from remuda_core import commands
 from remuda_core.facts import Allocated, Ask, Fact, PlaceholderReplaced
 from remuda_core.settings import (
     ChildTemplate,
@@ -30,6 +30,7 @@ from remuda_core.settings import (
 from remuda_core.state import Partition
 from remuda_core.wire.configuration import read_configuration
 from remuda_proto.durations import EXPECTED, milliseconds
+from tests.golden.operators import operator
 from tests.property.world import RM, World
 
 SUFFIXES: Final = {"M": 10**6, "G": 10**9}
@@ -275,9 +276,8 @@ class Notes:
         self.causes: list[str] = []  # of each entry in the log of the world
         self._file: Configuration | None = None
         self._versions = 0
-        self._actions = 0
         self._extra_config: dict[str, str] = {}
-        self._uuids: dict[str, list[str]] = {}  # app/key -> UUIDs of all it was ever allocated, the oldest first
+        self.uuids: dict[str, list[str]] = {}  # app/key -> UUIDs of all it was ever allocated, the oldest first
 
     def carry_out(self, line: Line) -> list[Fact]:
         """The facts it led to."""
@@ -313,7 +313,7 @@ class Notes:
             if isinstance(fact, PlaceholderReplaced):
                 fact = fact.allocation
             if isinstance(fact, Allocated):
-                self._uuids.setdefault(f"{fact.application_id}/{fact.allocation_key}", []).append(fact.uuid)
+                self.uuids.setdefault(f"{fact.application_id}/{fact.allocation_key}", []).append(fact.uuid)
         return facts
 
     def _configuration(self, settings: Settings) -> Configuration:
@@ -360,9 +360,9 @@ class Notes:
         """`running app-1/k1 vcore=1 uuid=u-1 [node=...]`"""
         if line.word not in ("running", "recover"):
             raise line.wrong("expected running")
-        application, key = self._key(line, line.one("app/key"))
+        application, key = self.key(line, line.one("app/key"))
         uuid, node_id, partition = line.take("uuid", f"u-{key}"), line.take("node", node_id), self.partition(line)
-        self._uuids.setdefault(f"{application}/{key}", []).append(uuid)
+        self.uuids.setdefault(f"{application}/{key}", []).append(uuid)
         group, placeholder = line.take("group"), line.flag("placeholder")
         found = Allocated(
             partition, application, key, uuid, node_id, line.resource(), task_group=group, placeholder=placeholder
@@ -399,7 +399,7 @@ class Notes:
         count = 1
         if line.names and line.names[-1].startswith("x"):
             count = int(line.names.pop()[1:])
-        application, keys = self._key(line, line.one("app/key"))
+        application, keys = self.key(line, line.one("app/key"))
         timeout_ms, group, placeholder = self._timeout_ms(line), line.take("group"), line.flag("placeholder")
         preemptable, preempts, originator = line.take("preemptable"), line.flag("preempts"), line.flag("originator")
         allow_self = None if not preemptable and not preempts else preemptable == "true"
@@ -422,7 +422,7 @@ class Notes:
         partition, uuid, name = self.partition(line), line.take("uuid"), line.one("application or app/key")
         application, slash, key = name.partition("/")
         if slash and not uuid:
-            uuids = self._uuids.get(name, ["never-there"])
+            uuids = self.uuids.get(name, ["never-there"])
             known = self._known(partition)
             uuid = next((u for u in uuids if known is not None and u in known.allocations), uuids[-1])
         yield commands.ReleaseAllocation(partition, application, uuid, allocation_key=key)
@@ -476,55 +476,21 @@ class Notes:
         yield commands.Tick()
         yield commands.CleanQueues()
 
-    def operator(self, line: Line) -> Iterator[commands.Command]:
-        """`operator alice move app-1 root.b [groups=a,b] [scheduler=true] [force=true] [reason=...] [id=...]`"""
-        if len(line.names) < 3 or line.names[1] not in ACTIONS:
-            raise line.wrong(f"expected a name, one of {', '.join(ACTIONS)}, and its objects")
-        partition, (operator, verb, *objects) = self.partition(line), line.names
-        try:
-            action = ACTIONS[verb](self, line, *objects)
-        except TypeError:
-            raise line.wrong(f"{' '.join(line.names[1:])}: too few objects or too many") from None
-        self._actions += 1
-        yield commands.Administer(
-            operator, tuple(filter(None, line.take("groups").split(","))), line.flag("scheduler"), line.take("reason"),
-            line.take("id", f"action-{self._actions}"), line.flag("force"), partition, action,
-        )  # fmt: skip
-
-    def _change_priority(self, line: Line, name: str) -> actions.Action:
-        application, key = self._key(line, name)
-        return actions.ChangeAskPriority(application, key, line.number("priority", 0))
-
-    def _release_one(self, line: Line, name: str) -> actions.Action:
-        """The newest allocation of a key, or the one with this UUID."""
-        return actions.ReleaseOneAllocation(self._uuids.get(name, [name])[-1])
-
     def _timeout_ms(self, line: Line) -> int:
         return line.duration_ms(line.take("timeout")) if "timeout" in line.values else 0
 
-    def _key(self, line: Line, name: str) -> tuple[str, str]:
+    def key(self, line: Line, name: str) -> tuple[str, str]:
         application, slash, key = name.partition("/")
         if not slash:
             raise line.wrong(f"{name}: expected app/key")
         return application, key
 
 
-ACTIONS: Final[Mapping[str, Callable[..., actions.Action]]] = {
-    "kill": lambda _, line, application: actions.KillApplication(application),
-    "move": lambda _, line, application, queue: actions.MoveApplication(application, queue),
-    "hold": lambda _, line, queue: actions.HoldQueue(queue),
-    "resume": lambda _, line, queue: actions.ResumeQueue(queue),
-    "drain": lambda _, line, node: actions.DrainNode(node),
-    "undrain": lambda _, line, node: actions.UndrainNode(node),
-    "prioritise": Notes._change_priority,
-    "release": Notes._release_one,
-}
 WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] = {
-    "register": Notes.register, "configure": Notes.configure,
+    "register": Notes.register, "configure": Notes.configure, "cycle": Notes.cycle, "tick": Notes.tick,
     "lost": Notes.connection, "back": Notes.connection, "gone": Notes.connection, "deregistered": Notes.connection,
-    "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update,
+    "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update, "operator": operator,
     "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
     "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,
     "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover, "answer": Notes.answer,
-    "cycle": Notes.cycle, "tick": Notes.tick, "operator": Notes.operator,
 }  # fmt: skip

@@ -13,26 +13,15 @@ from random import Random
 import msgspec
 
 from remuda_core import commands
-from remuda_core.actions import (
-    Action,
-    ChangeAskPriority,
-    DrainNode,
-    HoldQueue,
-    KillApplication,
-    MoveApplication,
-    ReleaseOneAllocation,
-    ResumeQueue,
-    UndrainNode,
-)
 from remuda_core.commands import Command
 from remuda_core.facts import Allocated, Ask
 from remuda_core.rules import connection
 from remuda_core.settings import ChildTemplate, Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
-from remuda_core.state import Partition, Queue
+from remuda_core.state import Partition
 
+from .operators import Operators
 from .world import RM, World
 
-FIRST = f"[{RM}]default"
 RULES = (
     (),
     (PlacementRule("provided", create=True), PlacementRule("fixed", create=True, value="c")),
@@ -46,16 +35,7 @@ DECLARATIONS = ("predicates", "preemption_predicates")
 JUMPS_MS = (1, 1_000, 1_000, 5_000, 31_000, 301_000, 86_400_000 * 3 + 1)
 
 
-# What commands name that come while nothing is known of the RM.
-NO_PARTITION = Partition(
-    FIRST,
-    PartitionSettings("default", QueueSettings("root")),
-    Queue("root", None, False, True, QueueSettings("root")),
-    {},
-)
-
-
-class Storm:
+class Storm(Operators):
     """`sizes`: how many different amounts asks have; `nodes`: how many there are at most; `administered`: how often
     operators act, of some 80 commands."""
 
@@ -80,7 +60,7 @@ class Storm:
             declared = ("preemption_predicates",)
         self.declared = dict.fromkeys(declared, "true")
         self.silent = random.choice((0.0, 0.0, 0.01))  # how often the RM is not heard of
-        self.made, self.pack = 0, "application" if seed % 3 == 0 else ""  # not drawn: older seeds mean what they meant
+        self.pack = "application" if seed % 3 == 0 else ""  # not drawn: older seeds mean what they meant
         self.last: Configuration | None = None
 
     def run(self, steps: int) -> Iterator[Command]:
@@ -102,6 +82,7 @@ class Storm:
             return self.seldom()
         if self.declared and self.random.random() < 0.3:
             return self.answer()
+        weights = (24, 20, 12, 6, 3, 2, 1, 1, 14) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3)
         act = self.random.choices(
             (
                 self.ask,
@@ -115,30 +96,11 @@ class Storm:
                 self.tick,
                 self.administer,
             ),
-            (*((24, 20, 12, 6, 3, 2, 1, 1, 14) if self.contended else (30, 12, 12, 6, 5, 4, 2, 2, 3)), self.administered),
+            (*weights, self.administered),
         )[0]
         return act()
 
     # What there is
-
-    def partition(self) -> Partition:
-        known = list(self.world.state.partitions.values()) or [NO_PARTITION]
-        return known[0] if self.random.random() < 0.9 else known[-1]
-
-    def some(self, known: Sequence[str], prefix: str) -> str:
-        return (
-            self.random.choice(known)
-            if known and self.random.random() < 0.97
-            else f"{prefix}{self.random.randint(0, 9)}"
-        )
-
-    def application(self, partition: Partition) -> str:
-        alive = [a.id for a in partition.applications.values() if not a.terminal]
-        return self.some(alive if self.random.random() < 0.95 else list(partition.applications), "app-")
-
-    def new(self, prefix: str) -> str:
-        self.made += 1
-        return f"{prefix}{self.made}"
 
     def resource(self, low: int, high: int, gpu: float = 0.1) -> dict[str, int]:
         amounts = {"vcore": self.random.randint(low, high), "memory": self.random.randint(low, high)}
@@ -257,40 +219,6 @@ class Storm:
             timeout_ms,
             gang,
             random.choice(("Hard", "Soft")),
-        )
-
-    def administer(self) -> Command:
-        """Mostly by an operator who may."""
-        partition, random = self.partition(), self.random
-        node_id, app_id = self.some(list(partition.nodes), "n"), self.application(partition)
-        application = partition.applications.get(app_id)
-        leaves = [path for path, queue in partition.queues.items() if queue.leaf]
-        held = [path for name, path in self.world.state.holds if name == partition.name]
-        drained = [name for _, name in self.world.state.drains]
-        chosen = random.choices(("move", "hold", "resume", "kill", "drain", "undrain", "ask", "release"),
-                                (12, 3, 6 if held else 1, 1, 1, 2 if drained else 0, 3, 3))[0]  # fmt: skip
-        action: Action
-        if chosen == "move":
-            action = MoveApplication(app_id, random.choice((*leaves, *leaves, *partition.queues, "root.x")))
-        elif chosen == "hold":
-            action = HoldQueue(random.choice((*leaves, *partition.queues, "root.x")))
-        elif chosen == "resume":
-            action = ResumeQueue(random.choice(held or list(partition.queues) or ["root"]))
-        elif chosen == "kill":
-            action = KillApplication(app_id)
-        elif chosen == "drain":
-            action = DrainNode(node_id)
-        elif chosen == "undrain":
-            action = UndrainNode(random.choice(drained))
-        elif chosen == "ask":
-            key = self.some(list(application.asks) if application else [], "k")
-            action = ChangeAskPriority(app_id, key, random.choice((-1, 0, 1, 2)))
-        else:
-            action = ReleaseOneAllocation(self.some(list(partition.allocations), "uuid-"))
-        operator = "admin" if random.random() < 0.97 else "mallory"
-        action_id = self.new("action-") if random.random() < 0.97 else "action-1"
-        return commands.Administer(
-            operator, (), operator == "admin", "because", action_id, random.random() < 0.8, partition.name, action
         )
 
     def remove(self) -> Command:

@@ -56,10 +56,12 @@ def check_constraints(core: Core, partition: Partition) -> None:
         found = explanations.of(partition, ask)
         if core.state.rm_state != RUNNING:
             assert found.pop(0).constraint == "rm"
+        held = [queue.path for queue in ask.application.queue.path_to_root if queue.hold is not None]
+        assert [c.where for c in found if c.constraint == "held"] == held
         if oracle.awaits_place(ask):
-            assert [c.constraint for c in found] == ["placeholder"]
+            assert [c.constraint for c in found if c.constraint != "held"] == ["placeholder"]
             continue
         some_node = oracle.best_nodes(partition, ask) or oracle.reserved_nodes(partition, ask)
         may_run = oracle.has_its_turn(ask.application) and oracle.may_run(ask)
         fits = oracle.fits_limits(ask) and oracle.fits_maxima(ask) and some_node
-        assert bool(may_run and fits) == (not found), f"{ask.ask}: {found}"
+        assert bool(may_run and fits and not held) == (not found), f"{ask.ask}: {found}"

@@ -1,8 +1,8 @@
 """A recorded log with two snapshots of it, one half-way and one at its end, as the bus holds them.
 
 Written by the version it is named after and never again once that version is released: every later one has to read it
-(`test_replay`). `python -m tests.replay.recording` records the present version, out of storms in which everything
-happens."""
+(`test_replay`). `python -m tests.replay.recording` adds to the recordings of the present version what they lack, out of
+storms in which everything happens."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.shell.snapshots import BUCKET, name_of
 from remuda_core.snapshot import RESTORERS, save
-from remuda_core.wire import snapshot_format
+from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
+from remuda_core.wire.facts import read_fact
 from remuda_proto.remuda.v1 import log_pb2
 from tests.property.storm import storm
 from tests.property.world import RM, World
@@ -93,12 +94,24 @@ def kinds(world: World) -> frozenset[type]:
     return frozenset({type(fact) for _, facts in world.log for fact in facts} | {type(r) for r in save(core.state)})
 
 
+def recorded() -> frozenset[type]:
+    """Of facts and records in the recordings of this version."""
+    found: set[type] = set()
+    for path in (FOLDER / VERSION).glob("*.gz"):
+        recording = Recording.read(path)
+        for payload in recording.log:
+            for decision in schema.Commit.FromString(payload).decisions:
+                found |= {type(read_fact(fact)) for fact in decision.facts}
+        found |= {type(r) for r in snapshot_format.read(RM, recording.snapshots[min(recording.snapshots)])[1]}
+    return frozenset(found)
+
+
 def few_with_everything() -> dict[int, World]:
-    """As few seeds as a greedy choice finds."""
+    """Of what is not recorded yet; as few seeds as a greedy choice finds."""
     worlds = {seed: storm(seed, STEPS) for seed in CANDIDATES}
     happened = {seed: kinds(world) for seed, world in worlds.items()}
     chosen: dict[int, World] = {}
-    missing = EVERYTHING
+    missing = EVERYTHING - recorded()
     while missing:
         best = max(worlds, key=lambda seed: len(happened[seed] & missing))
         assert happened[best] & missing, f"in no storm: {sorted(kind.__name__ for kind in missing)}"
@@ -108,11 +121,9 @@ def few_with_everything() -> dict[int, World]:
 
 
 async def main() -> None:
-    for old in (FOLDER / VERSION).glob("*.gz"):
-        old.unlink()
     for seed, world in few_with_everything().items():
         recording = await record(world)
-        recording.write(FOLDER / VERSION / f"storm-{seed}.json.gz")
+        recording.write(FOLDER / VERSION / f"storm-{seed}-{len(EVERYTHING)}.json.gz")
         print(f"storm {seed}: {len(recording.log)} messages, snapshots at {sorted(recording.snapshots)}")
 
 

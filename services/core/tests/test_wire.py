@@ -87,6 +87,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "tuple[Constraint, ...]": st.lists(constraints, max_size=3).map(tuple),
     "Ask": asks,
     "Allocated": recovered,
+    "Action": st.builds(facts.Action, *[names] * 10, st.integers(-(2**31), 2**31 - 1), st.booleans()),
 }
 # Whole numbers have many sizes on the wire.
 SIZES = {1: int32, 2: int64, 3: st.integers(0, 2**32 - 1), 4: st.integers(0, 2**64 - 1), 8: st.integers(0, 4)}

@@ -74,6 +74,10 @@ TOLD: list[tuple[Message, list[str]]] = [
     ),
     (log_pb2.ApplicationRemoved(**APP), []),
     (
+        log_pb2.ApplicationMoved(queue="root.b", from_queue="root.a", **APP),
+        ["QUEUE REMOVE QUEUE_APP root.a app-1", "QUEUE ADD QUEUE_APP root.b app-1"],
+    ),
+    (
         log_pb2.AskAccepted(ask=si.AllocationAsk(allocationKey="k1", applicationID="app-1", resourceAsk=ROOM)),
         ["APP ADD APP_REQUEST app-1 k1 [memory=10 vcore=1]"],
     ),
@@ -188,6 +192,7 @@ TOLD: list[tuple[Message, list[str]]] = [
         ],
     ),
     (log_pb2.NodeDraining(**NODE), ["NODE SET NODE_SCHEDULABLE n1 - 'schedulable: false'"]),
+    (log_pb2.NodeSchedulable(draining=True, **NODE), []),
     (log_pb2.NodeSchedulable(**NODE), ["NODE SET NODE_SCHEDULABLE n1 - 'schedulable: true'"]),
     (log_pb2.NodeRemoved(**NODE), ["NODE REMOVE NODE_DECOMISSION n1 - 'removed from partition default'"]),
     (log_pb2.QueueAdded(managed=True, leaf=True, **QUEUE), ["QUEUE ADD - root.a -"]),
@@ -204,6 +209,11 @@ TOLD: list[tuple[Message, list[str]]] = [
     (queue_changed(False), ["QUEUE SET QUEUE_DYNAMIC root.a -"]),
     (log_pb2.QueueDraining(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: true'"]),
     (log_pb2.QueueRestored(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: false'"]),
+    (
+        log_pb2.QueueHeld(operator="alice", reason="costs", **QUEUE),
+        ["QUEUE SET QUEUE_CONFIG root.a - 'held: true, by alice: costs'"],
+    ),
+    (log_pb2.QueueResumed(operator="bob", **QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'held: false, by bob'"]),
     (log_pb2.QueueRemoved(managed=True, **QUEUE), ["QUEUE REMOVE - root.a -"]),
     (log_pb2.QueueRemoved(managed=False, **QUEUE), ["QUEUE REMOVE QUEUE_DYNAMIC root.a -"]),
     (

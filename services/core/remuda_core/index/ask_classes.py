@@ -19,9 +19,9 @@ from .node_groups import Demand
 
 # Shared empty mapping. Never mutated.
 NOTHING: Final[Mapping[Any, int]] = {}
-# The constraints on the asks of an application besides maxima and nodes: whether its queue is held or another application
-# has the turn to start; the queues and trackers that must have a running slot for it; the trackers that must have room
-# for its asks.
+# The constraints on the asks of an application besides maxima and nodes: whether its queue is held or another
+# application has the turn to start; the queues and trackers that must have a running slot for it; the trackers that
+# must have room for its asks.
 Admission = tuple[bool, tuple["Queue | Tracker", ...], tuple["Tracker", ...]]
 
 

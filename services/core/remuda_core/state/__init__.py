@@ -14,19 +14,19 @@ from .application import (
     NO_RESERVATIONS,
     Allocation,
     Application,
-    Hold,
     Like,
     Node,
     PendingAsk,
     Preemption,
-    Question,
     Queue,
     Replacement,
     TaskGroup,
     Tracker,
 )
+from .hold import Hold
 from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
 from .pending_sum import PendingSum
+from .question import Question
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
 

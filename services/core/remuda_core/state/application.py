@@ -14,19 +14,12 @@ from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
 from ..rules.resource import Items, Resource, Sums, sums, times, total_of
 from ..settings import Limit, QueueSettings
+from .hold import Hold
 from .pending_sum import PendingSum
 from .placeholders import FreePlaceholders
 
 # (resource, required node, priority): asks of a queue that preemption treats alike.
 Like = tuple[Items, str, int]
-
-
-class Hold(msgspec.Struct, frozen=True):
-    """An operator holds a queue, or drains a node, since `at_ms`."""
-
-    operator: str
-    reason: str
-    at_ms: int
 
 
 @dataclass(slots=True, eq=False)
@@ -152,14 +145,6 @@ class TaskGroup:
     def awaited(self) -> bool:
         """Real asks of the group wait for a placeholder to replace. False for the group without a name."""
         return bool(self.name) and (self.coming > 0 or self.leaving > 0 or bool(self.free))
-
-
-class Question(msgspec.Struct, eq=False):
-    """A question to the RM whether an ask may start on a node. The resources are booked until it is answered."""
-
-    fact: facts.PredicateAsked
-    node: Node
-    application: Application
 
 
 NO_NODES: frozenset[str] = frozenset()

@@ -13,8 +13,9 @@ from .. import facts
 from ..limits import KEYS_LISTED, RESOURCE_NAMES_PER_PARTITION
 from ..rules.resource import Resource
 from ..settings import PartitionSettings
-from .application import Allocation, Application, Node, PendingAsk, Preemption, Question, Queue, Replacement
+from .application import Allocation, Application, Node, PendingAsk, Preemption, Queue, Replacement
 from .ended import Ended
+from .question import Question
 
 
 class RejectedApplication(msgspec.Struct):

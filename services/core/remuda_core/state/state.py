@@ -9,7 +9,7 @@ from .. import facts
 from ..limits import ALLOCATIONS_PER_RM
 from ..rules import connection
 from ..settings import Timing
-from .application import Hold
+from .hold import Hold
 from .partition import Partition
 from .timers import NEVER_MS, Timers
 

@@ -1,0 +1,48 @@
+"""The word `operator`: someone acts on the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from remuda_core import actions, commands
+
+if TYPE_CHECKING:
+    from .language import Line, Notes
+
+
+def operator(notes: Notes, line: Line) -> Iterator[commands.Command]:
+    """`operator alice move app-1 root.b [groups=a,b] [scheduler=true] [force=true] [reason=...] [id=...]`"""
+    if len(line.names) < 3 or line.names[1] not in ACTIONS:
+        raise line.wrong(f"expected a name, one of {', '.join(ACTIONS)}, and its objects")
+    partition, (operator, verb, *objects) = notes.partition(line), line.names
+    try:
+        action = ACTIONS[verb](notes, line, *objects)
+    except TypeError:
+        raise line.wrong(f"{' '.join(line.names[1:])}: too few objects or too many") from None
+    yield commands.Administer(
+        operator, tuple(filter(None, line.take("groups").split(","))), line.flag("scheduler"), line.take("reason"),
+        line.take("id", f"action-{len(notes.causes)}"), line.flag("force"), partition, action,
+    )  # fmt: skip
+
+
+def change_priority(notes: Notes, line: Line, name: str) -> actions.Action:
+    application, key = notes.key(line, name)
+    return actions.ChangeAskPriority(application, key, line.number("priority", 0))
+
+
+def release_one(notes: Notes, line: Line, name: str) -> actions.Action:
+    """The newest allocation of a key, or the one with this UUID."""
+    return actions.ReleaseOneAllocation(notes.uuids.get(name, [name])[-1])
+
+
+ACTIONS: Final[Mapping[str, Callable[..., actions.Action]]] = {
+    "kill": lambda notes, line, application: actions.KillApplication(application),
+    "move": lambda notes, line, application, queue: actions.MoveApplication(application, queue),
+    "hold": lambda notes, line, queue: actions.HoldQueue(queue),
+    "resume": lambda notes, line, queue: actions.ResumeQueue(queue),
+    "drain": lambda notes, line, node: actions.DrainNode(node),
+    "undrain": lambda notes, line, node: actions.UndrainNode(node),
+    "prioritise": change_priority,
+    "release": release_one,
+}
