@@ -146,3 +146,13 @@ DEAD_LETTER_CALLBACKS_OF_UNKNOWN: Final = 10_000
 DEAD_LETTER_CALLBACKS_COUNTED_EVERY: Final = 100
 # A start of publishing may read them all; the server has them at hand.
 DEAD_LETTER_CALLBACKS_READ_WITHIN_S: Final = 5.0
+
+# Actions of one operator: how many are answered at the same time, each for up to ten seconds; how many a second on
+# average, and at once. A script drains a rack.
+ACTIONS_AT_ONCE: Final = 8
+ACTIONS_PER_S: Final = 10.0
+ACTIONS_BURST: Final = 100
+# Actions of all operators: a quarter of what a process answers at the same time, so registrations have room.
+ALL_ACTIONS_AT_ONCE: Final = 250
+# A request holds a queue path, an ID, a reason and some words.
+ACTION_BYTES: Final = 16_384

@@ -9,10 +9,16 @@ from pydantic import AfterValidator
 from remuda_bus.process import Settings
 from remuda_bus.settings import Texts, setting
 from remuda_rmproxy import limits, name_patterns
+from remuda_rmproxy.administration.access_list import AccessList
 
 
 def _patterns(entries: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(name_patterns.check, entries))
+
+
+def _access_list(text: str) -> str:
+    AccessList.parse(text)
+    return text
 
 
 class RmproxySettings(Settings):
@@ -29,4 +35,9 @@ class RmproxySettings(Settings):
         "rms.forget_after_days", limits.FORGET_AFTER_DAYS,
         "days from the deregistration of an RM to the removal of its data, unless the RM says otherwise",
         variables=("REMUDA_FORGET_AFTER_DAYS",), ge=0,
+    )  # fmt: skip
+    scheduler_acl: Annotated[str, AfterValidator(_access_list)] = setting(
+        "scheduler.acl", "",
+        "scheduler administrators, who drain nodes and forget RMs: an access list like `alice,bob ops`; the owner of "
+        "the process is always one",
     )  # fmt: skip

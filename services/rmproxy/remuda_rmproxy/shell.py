@@ -8,7 +8,10 @@ its work is still in progress.
 from __future__ import annotations
 
 import asyncio
+import os
+import pwd
 import time
+from dataclasses import replace
 
 import structlog
 
@@ -19,6 +22,8 @@ from remuda_bus.process import Settings
 from remuda_bus.rms.faults import Faults
 from remuda_bus.rms.halts import Halts
 from remuda_rmproxy import limits
+from remuda_rmproxy.administration.access_list import AccessList
+from remuda_rmproxy.administration.operator_actions import OperatorActions
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.dead_letters import DeadLetters
 from remuda_rmproxy.inbound.forwarder import Forwarder
@@ -85,6 +90,9 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
             bus, registry, halts, cursor_check, forwarder, resolver, publishers, pending_answers, core_timeout_s,
             settings.max_rms, AllowedRms(settings.allowed_rms),
         )  # fmt: skip
+        actions = OperatorActions(
+            bus, halts, pending_answers, scheduler_acl(settings.scheduler_acl), instance, clock_ms, core_timeout_s
+        )
         watch = RecordWatch(registry, publishers, heartbeats, cursor_check, worker, dead_letters)
 
         group.create_task(_wait_until_lease_lost(lease))
@@ -101,11 +109,23 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
         await bus.subscribe(subjects.heartbeat("*"), cursor_check.on_heartbeat)
         await bus.serve(subjects.register("*"), registrar.register, "register", lambda: lease.valid)
         await bus.serve(subjects.deregister("*"), registrar.deregister, "deregister", lambda: lease.valid)
+        for action in subjects.ACTIONS:
+            subject = subjects.administration("*", "*", "*", action)
+            await bus.serve(subject, actions.act, action, lambda: lease.valid)
         health.PROCESS_HEALTH.set_status("holds the lease: forwards requests, publishes callbacks")
 
 
 def clock_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def scheduler_acl(text: str) -> AccessList:
+    """The list, with the owner of this process (001, Access Control Lists)."""
+    acl = AccessList.parse(text)
+    try:
+        return replace(acl, users=acl.users | {pwd.getpwuid(os.geteuid()).pw_name})
+    except KeyError:  # a container's user without a name
+        return acl
 
 
 async def _wait_until_lease_lost(lease: Lease) -> None:

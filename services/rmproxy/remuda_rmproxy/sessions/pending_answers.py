@@ -1,4 +1,4 @@
-"""Requests to register and to deregister that wait for the core's decision."""
+"""Requests of RMs to register and to deregister, and of operators to act, that wait for the core's decision."""
 
 from __future__ import annotations
 

@@ -16,12 +16,14 @@ from remuda_bus.rms.halts import Halts
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
+from remuda_rmproxy import limits
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.forwarder import Forwarder
 from remuda_rmproxy.outbound.publishers import CallbackPublishers
 from remuda_rmproxy.records.correlation import Correlation
 from remuda_rmproxy.records.record_store import read_record, write_record
 from remuda_rmproxy.records.registry import RmRegistry
+from remuda_rmproxy.records.request_limiter import RequestLimiter
 from remuda_rmproxy.records.rm_record import RmRecord, config_source, stated_registration
 from remuda_rmproxy.records.status_codes import INVALID, NOT_REGISTERED, OUTAGE, SUPERSEDED, UNPROCESSABLE
 from remuda_rmproxy.sessions.allowed_rms import EVERY_RM, AllowedRms
@@ -33,7 +35,6 @@ from remuda_rmproxy.sessions.registration_commands import (
     register_command,
     registration_of,
 )
-from remuda_rmproxy.sessions.registration_limiter import RegistrationLimiter
 from remuda_rmproxy.sessions.registration_request import read_registration
 
 
@@ -65,7 +66,10 @@ class Registrar:
         self._core_timeout_s = core_timeout_s
         self._max_rms = max_rms
         self._allowed = allowed
-        self._limiter = RegistrationLimiter(asyncio.get_running_loop().time)
+        self._limiter = RequestLimiter(
+            asyncio.get_running_loop().time, "registrations", limits.REGISTRATIONS_AT_ONCE,
+            limits.REGISTRATIONS_PER_S, limits.REGISTRATIONS_BURST,
+        )  # fmt: skip
 
     async def register(self, message: Message) -> Reply:
         """Raises Refused: 400 the request is invalid, 403 the RM is not allowed, 422 the configuration is invalid or

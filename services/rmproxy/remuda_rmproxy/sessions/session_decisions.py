@@ -39,7 +39,8 @@ class SessionDecisions:
 
     async def apply(self, rm_id: str, decision: log_pb2.Decision) -> None:
         correlation = Correlation.decode(decision.correlation_id)
-        if correlation is None:
+        if correlation is None:  # of an operator's action
+            self._pending_answers.resolve(rm_id, decision)
             return
         try:
             for fact in decision.facts:

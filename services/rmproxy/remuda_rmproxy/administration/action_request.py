@@ -1,0 +1,142 @@
+"""Reads and checks an operator's request for an action. Pure.
+
+The request is a JSON object: `action_id`, the fields of the action as in its message of `inbox.proto`, and as options
+`reason`, `partition` and `force`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from remuda_bus.bus import Message, Refused
+from remuda_bus.operators import Operator, request_of
+from remuda_bus.untrusted import Malformed, json_object
+from remuda_proto.bounds import ID_BYTES, INT32, MESSAGE_BYTES, QUEUE_PATH_BYTES, exceeds, shown
+from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_rmproxy import limits
+from remuda_rmproxy.records.partitions import ForeignPartition, scheduler_name
+from remuda_rmproxy.records.status_codes import INVALID
+
+CORRELATION: Final = "administer"  # begins the correlation ID of a command; no `Correlation` has this kind
+FORGET_RM: Final = "forget_rm"  # the only action that is no command of the core
+_COMMANDS = inbox_pb2.Administer.DESCRIPTOR.oneofs_by_name["action"].fields
+# Action -> the fields of its message.
+FIELDS: Final[Mapping[str, tuple[FieldDescriptor, ...]]] = {
+    **{action.name: tuple(action.message_type.fields) for action in _COMMANDS if action.message_type},
+    FORGET_RM: (),
+}
+_OPTIONS = frozenset({"action_id", "reason", "partition", "force"})
+_ACTION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRequest:
+    """`action`: a key of FIELDS. `partition`: the scheduler's name."""
+
+    operator: Operator
+    rm_id: str
+    action: str
+    action_id: str
+    fields: Mapping[str, str | int]
+    reason: str = ""
+    partition: str = ""
+    force: bool = False
+
+    @property
+    def unique_id(self) -> str:
+        """The action ID in the log. It contains the operator, so operators cannot take each other's IDs."""
+        return f"{self.operator.name}/{self.action_id}"
+
+    def command(self, scheduler_administrator: bool) -> inbox_pb2.Command:
+        administer = inbox_pb2.Administer(
+            operator=self.operator.name,
+            groups=self.operator.groups,
+            scheduler_administrator=scheduler_administrator,
+            reason=self.reason,
+            action_id=self.unique_id,
+            force=self.force,
+            partition=self.partition,
+        )
+        action = getattr(administer, self.action)
+        action.SetInParent()
+        for name, value in self.fields.items():
+            setattr(action, name, value)
+        return inbox_pb2.Command(administer=administer, correlation_id=f"{CORRELATION}:{self.unique_id}")
+
+
+def read_request(message: Message) -> ActionRequest:
+    """Raises Refused 400 with a reason that names the field, the value and what was expected."""
+    try:
+        operator, rm_id, action = request_of(message.subject)
+        found = json_object(_bounded(message.payload), f"a request to {action}")
+    except (Malformed, ValueError) as error:
+        raise Refused(str(error), INVALID) from None
+    if action not in FIELDS:
+        raise Refused(f"action {shown(action)}: expected one of {', '.join(FIELDS)}", INVALID)
+    expected = {field.name: field for field in FIELDS[action]}
+    if unknown := sorted(found.keys() - expected.keys() - _OPTIONS):
+        names = ", ".join(sorted({*expected, *_OPTIONS}))
+        raise Refused(f"{action}: unknown field {shown(unknown[0])}, expected {names}", INVALID)
+    return ActionRequest(
+        operator,
+        rm_id,
+        action,
+        _action_id(found),
+        {name: _value(found, field) for name, field in expected.items()},
+        _text(found, "reason", MESSAGE_BYTES, ""),
+        _partition(found, rm_id),
+        _flag(found, "force"),
+    )
+
+
+def _bounded(payload: bytes) -> bytes:
+    if len(payload) > limits.ACTION_BYTES:
+        raise Malformed(f"a request of {len(payload)} bytes: expected at most {limits.ACTION_BYTES}")
+    return payload
+
+
+def _action_id(found: Mapping[str, Any]) -> str:
+    action_id = found.get("action_id")
+    if not isinstance(action_id, str) or not _ACTION_ID.fullmatch(action_id):
+        raise Refused(f"action_id {shown(action_id)}: expected 1 to 64 of A-Z a-z 0-9 _ -", INVALID)
+    return action_id
+
+
+def _value(found: Mapping[str, Any], field: FieldDescriptor) -> str | int:
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return _text(found, field.name, QUEUE_PATH_BYTES if field.name == "queue" else ID_BYTES)
+    least, most = INT32
+    value = found.get(field.name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise Refused(f"{field.name} {shown(value)}: expected a number from {least} to {most}", INVALID)
+    return value
+
+
+def _text(found: Mapping[str, Any], name: str, most: int, default: str | None = None) -> str:
+    """`default`: the value where the field is missing (None: it is required, and not empty)."""
+    value = found.get(name, default)
+    if not isinstance(value, str) or (default is None and not value) or exceeds(value, most):
+        least = 0 if default is not None else 1
+        raise Refused(f"{name} {shown(value)}: expected a text of {least} to {most:,} bytes", INVALID)
+    if not value.isprintable():
+        raise Refused(f"{name} {shown(value)}: expected no control characters", INVALID)
+    return value
+
+
+def _partition(found: Mapping[str, Any], rm_id: str) -> str:
+    try:
+        return scheduler_name(rm_id, _text(found, "partition", ID_BYTES, ""))
+    except ForeignPartition as error:
+        raise Refused(f"partition {error}", INVALID) from None
+
+
+def _flag(found: Mapping[str, Any], name: str) -> bool:
+    value = found.get(name, False)
+    if not isinstance(value, bool):
+        raise Refused(f"{name} {shown(value)}: expected true or false", INVALID)
+    return value
