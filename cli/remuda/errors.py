@@ -7,7 +7,15 @@ from __future__ import annotations
 
 
 class UserError(Exception):
-    """Shown as `remuda: <message>` with exit code 1."""
+    """Shown as `remuda: <message>` with this exit code."""
+
+    exit_code = 1
+
+
+class Undecided(UserError):
+    """Whether the request is accepted is not known yet."""
+
+    exit_code = 3
 
 
 class NotFound(UserError):

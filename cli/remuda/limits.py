@@ -71,6 +71,16 @@ REPORTS_WITHIN_S = 30.0
 # message in a child process first.
 RESUMES_WITHIN_S = 30.0
 
+# Acting
+
+# rmproxy answers within ten seconds, decided or not; without an answer the same request is sent again.
+ACTION_ANSWERS_WITHIN_S = 12.0
+ACTS_WITHIN_S = 24.0
+# Another rmproxy takes over within a second.
+TAKES_OVER_WITHIN_S = 3.0
+# As rmproxy bounds it.
+LONGEST_REASON_BYTES = 1_024
+
 # Names from people
 
 # Of a name that is refused, in the message that refuses it.
@@ -78,6 +88,8 @@ SHOWN_NAME_CHARACTERS = 60
 # Of applications, asks, nodes: they travel inside requests; the services have bounds of their own.
 LONGEST_IDENTIFIER_CHARACTERS = 1_024
 LONGEST_QUEUE_CHARACTERS = 4_096
+# With the rmID in brackets before it.
+LONGEST_PARTITION_CHARACTERS = 130
 # Part of a key and of a subject.
 LONGEST_INSTANCE_CHARACTERS = 128
 LONGEST_URL_CHARACTERS = 1_024
@@ -97,6 +109,8 @@ LONGEST_USAGE_CHARACTERS = 300
 
 # Completion must feel immediate.
 COMPLETE_WITHIN_S = 1.0
+# Names that a shell offers: more are no help.
+COMPLETIONS = 1_000
 
 # Storage
 

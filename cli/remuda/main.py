@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import administer, keys, preview, settings, show, start
+from .commands import act, administer, keys, preview, settings, show, start
 from .terminal import exit_status
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
         show.status, show.queues, show.applications, show.nodes, show.usage, show.explain, show.story,
         show.dead_letters,
     ),
+    "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
         administer.rebuild, administer.resume, administer.backup, administer.restore, administer.declare, keys.keys,
     ),

@@ -32,6 +32,10 @@ NAMED = (
     ["story", "x", "--rm", "{}"], ["load", "--rm", "{}"], ["dead-letters", "{}"],
     ["dead-letters", "{}", "--forget", "--yes"],
     ["rm", "add", "{}"], ["rm", "remove", "{}"],
+    ["kill", "{}", "app"], ["kill", "rm", "app\x00{}"], ["move", "rm", "app", "root\x01{}"], ["hold", "{}", "root.a"],
+    ["unhold", "rm", "root.a", "--action-id", "/{}"], ["drain", "rm", "n\x00{}"],
+    ["undrain", "rm", "n1", "--reason", "\x07{}"],
+    ["priority", "rm", "app", "k\x00{}", "1"], ["release", "rm", "u", "--partition", "\x00{}"],
     ["operator", "add", "{}"], ["operator", "add", "bob", "--groups", "x,{}"], ["operator", "groups", "{}", "ops"],
     ["operator", "groups", "bob", "x,{}"], ["operator", "remove", "{}"],
     ["rm", "divide", "{}", "--config", "q", "--into", "a=x", "--into", "b=y", "--directory", "d"],
@@ -42,13 +46,15 @@ NAMED = (
 NUMBERS = (
     ["up", "--port", "{}"], ["up", "--cores", "{}"], ["load", "--nodes", "{}"], ["load", "--rate", "x{}"],
     ["declare", "--replicas", "{}"], ["dead-letters", "rm", "{}"], ["demo", "--seconds", "x{}"],
-    ["load", "--duration", "{}"],
+    ["load", "--duration", "{}"], ["priority", "rm", "app", "k", "x{}"],
 )  # fmt: skip
 ASKS_A_SYSTEM = (
     ["status"], ["queues", "rm"], ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"],
     ["applications", "rm", "--queue", "root.a"], ["nodes", "rm"], ["usage", "rm"], ["dead-letters"],
     ["dead-letters", "rm", "1"], ["dead-letters", "rm", "--forget", "--yes"], ["rebuild", "rm", "--yes"],
-    ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"],
+    ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"], ["kill", "rm", "app"],
+    ["move", "rm", "app", "root.a"], ["hold", "rm", "root.a"], ["unhold", "rm", "root.a"], ["drain", "rm", "n"],
+    ["undrain", "rm", "n"], ["priority", "rm", "app", "k", "1"], ["release", "rm", "u"],
 )  # fmt: skip
 
 

@@ -1,4 +1,8 @@
-"""`remuda rm forget RM`: delete all data of a resource manager."""
+"""`remuda rm forget RM`: delete all data of a resource manager.
+
+With the key of the role admin, or without keys, this process deletes it. An operator's key has no access to the data:
+rmproxy deletes it for a scheduler administrator.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,12 @@ from remuda_bus.rms.forget import FORGETTING, Busy, kept_in_buckets, kept_in_str
 from remuda_bus.rms.forget import forget as remove
 
 from ..client import queries
+from ..client.actions import FORBIDDEN
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import arguments, event_loop
 from ..terminal.output import console
+from .act import Attempt, act
 
 GONE = "Stopped"  # the state of an RM without heartbeats for too long, or that has deregistered
 
@@ -28,12 +34,27 @@ def forget(url: str, rm: str, yes: bool, although_registered: bool) -> None:
         raise UserError(
             f"rm forget {rm} deletes all data of {rm} and needs a confirmation: run it on a terminal or add --yes"
         )
-    event_loop.run(lambda: check_forgettable(url, rm, although_registered))
+    by_rmproxy = event_loop.run(lambda: is_key_of_an_operator(url, rm))
+    if not by_rmproxy:
+        event_loop.run(lambda: check_forgettable(url, rm, although_registered))
     console.print(f"This deletes all data of {rm}: log, snapshots, requests, callbacks, events, dead letters.")
     if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
         raise UserError("cancelled; nothing was changed")
+    if by_rmproxy:
+        act(url, Attempt(rm, "forget_rm", force=although_registered), f"{rm} is forgotten", as_json=False)
+        return
     event_loop.run(lambda: forget_rm(url, rm))
     console.print(f"{rm} is forgotten")
+
+
+async def is_key_of_an_operator(url: str, rm_id: str) -> bool:
+    """Whether the records of RMs are closed to this client."""
+    async with bus_at(url) as bus:
+        try:
+            await bus.get(subjects.RMS.name, subjects.key_of(rm_id))
+        except Refused as refused:
+            return refused.code == FORBIDDEN
+    return False
 
 
 async def check_forgettable(url: str, rm_id: str, although_registered: bool) -> None:

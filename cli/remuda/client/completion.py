@@ -1,4 +1,5 @@
-"""Shell completion of rmIDs and queues, from the system that --nats or REMUDA_NATS_URL selects.
+"""Shell completion of rmIDs, queues, applications, nodes and so on, from the system that --nats or REMUDA_NATS_URL
+selects.
 
 An outage yields no completions and no error."""
 
@@ -6,13 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import Any
 
+import msgspec
 import typer
 
 from .. import limits
 from ..errors import UserError
 
 NATS = "nats://127.0.0.1:4222"
+
+
+class Rows(msgspec.Struct):
+    """A page of any of these queries."""
+
+    applications: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
+    asks: list[dict[str, Any]] = []
+    allocations: list[dict[str, Any]] = []
+    next: list[Any] | None = None
 
 
 def rms(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -22,6 +35,33 @@ def rms(ctx: typer.Context, incomplete: str) -> list[str]:
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
     rm = ctx.params.get("rm")
     return _matching(lambda: _queues(_url(ctx), str(rm)), incomplete) if rm else []
+
+
+def applications(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _fields(ctx, incomplete, "applications", "applications", "id")
+
+
+def nodes(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _fields(ctx, incomplete, "nodes", "nodes", "id")
+
+
+def allocations(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _fields(ctx, incomplete, "allocations", "allocations", "uuid")
+
+
+def pending_keys(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The keys of the application's pending asks."""
+    application = ctx.params.get("application")
+    which = {"application": str(application)} if application else {}
+    return _fields(ctx, incomplete, "explain", "asks", "key", **which)
+
+
+def _fields(ctx: typer.Context, incomplete: str, kind: str, rows: str, field: str, **which: str) -> list[str]:
+    """The values of a field in the rows of a query, each once."""
+    rm = ctx.params.get("rm")
+    if not rm:
+        return []
+    return _matching(lambda: _query(_url(ctx), str(rm), kind, rows, field, incomplete, **which), incomplete)
 
 
 def _url(ctx: typer.Context) -> str:
@@ -64,3 +104,18 @@ async def _queues(url: str, rm: str) -> list[str]:
         paths.append(queue.path)
         below += queue.children
     return sorted(set(paths))
+
+
+async def _query(url: str, rm: str, kind: str, rows: str, field: str, prefix: str, **which: str) -> list[str]:
+    """The first values that begin with `prefix`."""
+    from . import queries
+    from .connections import bus_at
+
+    found: dict[str, None] = {}
+    async with bus_at(url) as bus:
+        async for page in queries.pages_of(bus, kind, Rows, rm=rm, **which):
+            values = (str(row[field]) for row in getattr(page, rows) if field in row)
+            found |= dict.fromkeys(value for value in values if value.startswith(prefix))
+            if len(found) >= limits.COMPLETIONS:
+                break
+    return list(found)[: limits.COMPLETIONS]

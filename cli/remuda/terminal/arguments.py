@@ -21,6 +21,7 @@ from ..errors import UserError
 T = TypeVar("T", bound=str | None)
 SCHEMES = ("nats", "tls", "ws", "wss")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+_ACTION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INSTANCE = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
@@ -59,9 +60,33 @@ def _identifier(kind: str, most: int = limits.LONGEST_IDENTIFIER_CHARACTERS) -> 
 
 
 application = _identifier("applicationID")
+node = _identifier("nodeID")
+uuid = _identifier("UUID")
+partition_name = _identifier("partition", limits.LONGEST_PARTITION_CHARACTERS)
 key = _identifier("allocationKey")
 story_id = _identifier("ID")
 queue = _identifier("queue", limits.LONGEST_QUEUE_CHARACTERS)
+
+
+def partition(text: str) -> str:
+    """ "": the partition `default`."""
+    return partition_name(text) if text else text
+
+
+def action_reason(text: str) -> str:
+    """Free text for the log."""
+    if len(text.encode(errors="surrogatepass")) > limits.LONGEST_REASON_BYTES or not text.isprintable():
+        most = f"{limits.LONGEST_REASON_BYTES:,}"
+        raise UserError(f"reason {quoted(text)}: expected at most {most} bytes, no control characters")
+    return text
+
+
+@_passing_none
+def action_id(text: str) -> str:
+    """It becomes part of the log."""
+    if not _ACTION_ID.fullmatch(text):
+        raise UserError(f"action ID {quoted(text)}: expected 1 to 64 of A-Z a-z 0-9 _ -")
+    return text
 
 
 @_passing_none

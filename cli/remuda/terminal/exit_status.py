@@ -1,6 +1,7 @@
 """Exit codes of commands, and their one line on stderr.
 
-A user error or an outage prints one line and exits with 1. Wrong usage exits with 2, a signal with 128 + its number.
+A user error or an outage prints one line and exits with 1. Wrong usage exits with 2, an action that is not decided yet
+with 3, a signal with 128 + its number.
 Only a bug prints a traceback.
 """
 
@@ -43,7 +44,7 @@ def run_command(command: Callable[..., Any]) -> None:
     except TyperException as error:
         _end(*_usage(error))
     except (UserError, SettingsProblems, BusError, NatsError) as error:
-        _end(1, str(error) or type(error).__name__)
+        _end(getattr(error, "exit_code", 1), str(error) or type(error).__name__)
     except pydantic.ValidationError as error:
         _end(1, _setting(error))
     except OSError as error:
