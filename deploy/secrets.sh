@@ -1,7 +1,7 @@
 #!/bin/sh
 # secrets.sh [RM...]: creates the keys and certificates of the stack of compose.yaml in deploy/secrets: a test CA, a
-# certificate for the NATS servers, a key for each role, for the demo's resource manager and for each RM named.
-# Existing files stay, so it can be run again.
+# certificate for the NATS servers, a key for each role, for the example operator alice of the group ops, for the demo's
+# resource manager and for each RM named. Existing files stay, so it can be run again.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -14,6 +14,7 @@ give() { [ "$(id -u)" != 0 ] || chown -R "$user" secrets saved; }
 give
 remuda() { docker run --rm --network none --user "$user" -v "$PWD/secrets:/secrets" "remuda/cli:${TAG:-latest}" "$@"; }
 remuda keys /secrets/keys
+[ -f secrets/keys/operators/alice.pub ] || remuda operator add alice --groups ops --keys /secrets/keys
 for rm in demo "$@"; do
   [ -f "secrets/keys/rms/$(printf %s "$rm" | tr : =).pub" ] || remuda rm add "$rm" --keys /secrets/keys
 done

@@ -171,7 +171,7 @@ class Door:
                     self._pending.resolve(RM, decision)
 
     async def ask(self, request: Message) -> dict[str, Any]:
-        return json.loads(await self.actions.act(request))  # type: ignore[no-any-return]
+        return json.loads(await self.actions.act(request))
 
 
 @asynccontextmanager
