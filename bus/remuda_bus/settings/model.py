@@ -18,6 +18,7 @@ SERVICE_OF_SECTION: Final = {
     "core": "core",
     "preemption": "config",
     "rms": "rmproxy",
+    "scheduler": "rmproxy",
     "timing": "config",
 }
 
