@@ -16,6 +16,7 @@ from remuda_bus.settings.sources import SOURCES
 SERVICE_OF_SECTION: Final = {
     "config": "config",
     "core": "core",
+    "groups": "rmproxy",
     "preemption": "config",
     "rms": "rmproxy",
     "scheduler": "rmproxy",

@@ -6,7 +6,7 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -23,10 +23,12 @@ Path = tuple[str, ...]
 FIRST = {si.AllocationRequest.DESCRIPTOR.full_name: "allocations"}
 
 
-def split(request: M, limit: int) -> list[M]:
-    """Split a request into parts of at most `limit` bytes each; [request] when it is not larger. Raises ValueError that
-    names the field when one element alone is too large."""
-    if request.ByteSize() <= limit:
+def split(request: M, limit: int, reserve: Callable[[Message], int] | None = None) -> list[M]:
+    """Split a request into parts of at most `limit` bytes each; [request] when it is not larger. `reserve`: bytes by
+    which an element may grow in its part. Raises ValueError that names the field when one element alone is too
+    large."""
+    more = _nothing if reserve is None else reserve
+    if request.ByteSize() + _reserved(request, reserve) <= limit:
         return [request]
     empty = type(request)()
     empty.CopyFrom(request)
@@ -40,7 +42,7 @@ def split(request: M, limit: int) -> list[M]:
         elements = getattr(_owner(request, path), path[-1])
         start = 0
         for index, element in enumerate(elements):
-            size = element.ByteSize() + limits.AROUND_ELEMENT_BYTES
+            size = element.ByteSize() + limits.AROUND_ELEMENT_BYTES + more(element)
             if size > left:
                 if size > room:
                     raise ValueError(_too_large(request, path, index, size, limit))
@@ -52,6 +54,17 @@ def split(request: M, limit: int) -> list[M]:
             left -= size
         _add(parts, path, elements, start, len(elements))
     return parts or [request]
+
+
+def _nothing(element: Message) -> int:
+    return 0
+
+
+def _reserved(request: Message, reserve: Callable[[Message], int] | None) -> int:
+    if reserve is None:
+        return 0
+    paths = _repeated(request)
+    return sum(reserve(element) for path in paths for element in getattr(_owner(request, path), path[-1]))
 
 
 def _repeated(message: Message) -> Iterator[Path]:

@@ -65,6 +65,8 @@ class SubmitApplication(Command):
     execution_timeout_ms: int = 0
     placeholder_ask: Resource = {}
     gang_scheduling_style: str = ""
+    # Why the groups of the user are not known; empty: they are.
+    groups_problem: str = ""
 
 
 class RemoveApplication(Command):

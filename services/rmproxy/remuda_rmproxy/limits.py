@@ -132,6 +132,31 @@ RATES_TRACKED: Final = 20_000
 # Questions that the configuration service answers at the same time: each may use a processor for seconds.
 RESOLUTIONS_AT_ONCE: Final = 4
 
+# Look-ups of groups that wait for a directory at the same time, in all and for one RM: a look-up takes milliseconds, and
+# a thread that waits takes 100 kB.
+LOOKUP_THREADS: Final = 16
+LOOKUPS_PER_RM: Final = 4
+# A look-up may fail by chance, but after so many in a row no request waits for the directory any more, until one of the
+# look-ups that are made at this interval has succeeded.
+LOOKUPS_FAILED_BEFORE_PAUSE: Final = 3
+LOOKUP_AGAIN_S: Final = 1.0
+# Defaults of `groups`: a user who changes groups waits for minutes anyway; one who was just added waits no longer than
+# people do; a directory is back within a day.
+GROUPS_TIMEOUT_S: Final = 2.0
+GROUPS_KNOWN_S: Final = 300.0
+GROUPS_UNKNOWN_S: Final = 60.0
+GROUPS_LAST_KNOWN_S: Final = 86_400.0
+# Users whose groups are remembered: those of a large site; some 1 kB each.
+GROUPS_CACHED: Final = 100_000
+# The reason of a rejected application is stored in the log.
+GROUPS_PROBLEM_CHARACTERS: Final = 500
+# The part of a message that is reserved for the groups of one application: a quarter, where a message takes little.
+GROUPS_SHARE_OF_MESSAGE: Final = 4
+# Tag and length of a group.
+AROUND_GROUP_BYTES: Final = 4
+# Groups in groups: deeper nesting is a mistake.
+NESTED_GROUPS_DEPTH: Final = 16
+
 # The reason of a dead letter quotes the request.
 DEAD_LETTER_REASON_CHARACTERS: Final = 500
 # Stored bytes of the request. An RM may have 1,000 dead letters, in a stream of 1 GiB for all RMs.

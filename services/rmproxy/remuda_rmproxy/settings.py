@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 from remuda_bus.process import Settings
-from remuda_bus.settings import Texts, setting
+from remuda_bus.settings import ReadableFile, Seconds, Texts, setting
+from remuda_proto.bounds import shown
 from remuda_rmproxy import limits, name_patterns
 from remuda_rmproxy.administration.access_list import AccessList
+from remuda_rmproxy.groups import filters
 
 
 def _patterns(entries: tuple[str, ...]) -> tuple[str, ...]:
@@ -27,6 +30,67 @@ class RmproxySettings(Settings):
         "RMs that may register: names, patterns with `*` and `?`, or expressions of RE2 between slashes; "
         "`[]`: no RM; not set: every RM",
     )  # fmt: skip
+    groups_resolver: Literal["request", "os", "ldap"] = setting(
+        "groups.resolver", "request",
+        "where the groups of a user come from whom a request names without groups: nowhere, the operating system, LDAP",
+    )  # fmt: skip
+    groups_timeout_s: Seconds = setting(
+        "groups.timeout", limits.GROUPS_TIMEOUT_S, "time that a request waits for the directory", gt=0, le=5
+    )
+    groups_known_s: Seconds = setting("groups.cache", limits.GROUPS_KNOWN_S, "time that an answer counts", ge=0)
+    groups_unknown_s: Seconds = setting(
+        "groups.cache_unknown", limits.GROUPS_UNKNOWN_S, "time that the answer counts that a user has no groups", ge=0
+    )
+    groups_last_known_s: Seconds = setting(
+        "groups.cache_outage", limits.GROUPS_LAST_KNOWN_S,
+        "time that an answer counts while the directory does not answer", ge=0,
+    )  # fmt: skip
+    ldap_url: Texts = setting(
+        "groups.ldap.url", (), "servers, tried in turn: `ldap://HOST[:PORT]` or `ldaps://HOST[:PORT]`"
+    )
+    ldap_start_tls: bool = setting(
+        "groups.ldap.start_tls", True, "encrypt connections to `ldap://` by StartTLS; `false`: passwords are readable"
+    )
+    ldap_ca: ReadableFile = setting(
+        "groups.ldap.ca", None, "file: CA certificates that sign those of the servers; none: those of the system"
+    )
+    ldap_bind_dn: str = setting("groups.ldap.bind_dn", "", "entry to bind as; empty: anonymously")
+    ldap_password: ReadableFile = setting("groups.ldap.password_file", None, "file: the password to bind with")
+    ldap_user_base: str = setting("groups.ldap.user_base", "", "where users are: `ou=people,dc=example,dc=org`")
+    ldap_user_filter: str = setting("groups.ldap.user_filter", "(uid={user})", "filter for the entry of `{user}`")
+    ldap_group_base: str = setting("groups.ldap.group_base", "", "where groups are")
+    ldap_group_filter: str = setting(
+        "groups.ldap.group_filter", "(|(memberUid={user})(member={dn}))",
+        "filter for the groups of `{user}`, whose entry is `{dn}`",
+    )  # fmt: skip
+    ldap_group_name: str = setting("groups.ldap.group_name", "cn", "attribute with the name of a group", min_length=1)
+    ldap_primary: str = setting(
+        "groups.ldap.primary", "gidNumber",
+        "attribute with the number of the primary group, in users and groups; empty: no group is the primary one",
+    )  # fmt: skip
+    ldap_nested: bool = setting("groups.ldap.nested", False, "`true`: groups of which a group is a `member` count, too")
+
+    @model_validator(mode="after")
+    def _complete(self) -> RmproxySettings:
+        if self.groups_resolver == "ldap":
+            for key, value in (
+                ("url", self.ldap_url),
+                ("user_base", self.ldap_user_base),
+                ("group_base", self.ldap_group_base),
+            ):
+                if not value:
+                    raise ValueError(f"groups.ldap.{key}: not set, expected a value for groups.resolver=ldap")
+            for url in self.ldap_url:
+                if not re.fullmatch(r"ldaps?://[^/\s?]+", url):
+                    raise ValueError(
+                        f"groups.ldap.url={shown(url)}: expected ldap://HOST[:PORT] or ldaps://HOST[:PORT]"
+                    )
+            if bool(self.ldap_bind_dn) != bool(self.ldap_password):
+                raise ValueError("groups.ldap.bind_dn and groups.ldap.password_file: expected both or neither")
+        filters.check("groups.ldap.user_filter", self.ldap_user_filter, ("user",))
+        filters.check("groups.ldap.group_filter", self.ldap_group_filter, ("user", "dn"))
+        return self
+
     max_rms: int = setting(
         "rms.most", limits.RMS, "most RMs on record, those included that are gone",
         variables=("REMUDA_MAX_RMS",), ge=1,

@@ -24,6 +24,7 @@ from remuda_bus.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.administration.access_list import AccessList
 from remuda_rmproxy.administration.operator_actions import OperatorActions
+from remuda_rmproxy.groups.choice import groups_by
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.dead_letters import DeadLetters
 from remuda_rmproxy.inbound.forwarder import Forwarder
@@ -71,6 +72,7 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
     halts = Halts(bus, instance, clock_ms)
     faults = Faults(bus, halts, instance, clock_ms)
     resolver = ConfigurationResolver(bus)
+    groups = groups_by(settings)
     progress = ForwardingProgress()
     pending_answers = PendingAnswers()
     cursor_check = CursorCheck(bus, registry, halts)
@@ -84,7 +86,7 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
         dead_letters = DeadLetters(bus, registry, note_dead_letter)
         decisions = SessionDecisions(bus, dead_letters, pending_answers)
         publishers = CallbackPublishers(bus, group, halts, faults, decisions.apply)
-        worker = RequestWorker(bus, registry, dead_letters, halts, resolver)
+        worker = RequestWorker(bus, registry, dead_letters, halts, resolver, groups)
         forwarder = Forwarder(bus, registry, halts, faults, worker, progress)
         registrar = Registrar(
             bus, registry, halts, cursor_check, forwarder, resolver, publishers, pending_answers, core_timeout_s,

@@ -24,6 +24,26 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Command(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class GroupsUnresolvedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REGISTER_FIELD_NUMBER: _builtins.int
     APPLICATION_FIELD_NUMBER: _builtins.int
     ALLOCATION_FIELD_NUMBER: _builtins.int
@@ -35,6 +55,7 @@ class Command(_message.Message):
     REQUEST_SEQ_FIELD_NUMBER: _builtins.int
     REQUEST_PART_FIELD_NUMBER: _builtins.int
     CORRELATION_ID_FIELD_NUMBER: _builtins.int
+    GROUPS_UNRESOLVED_FIELD_NUMBER: _builtins.int
     request_seq: _builtins.int
     """The position of the RM's request in the stream REQUESTS, and the part of the request (from 0) if the sender had to split
     it. 0 if the command is not from that stream. The core ignores positions up to the last one that it has handled.
@@ -58,6 +79,10 @@ class Command(_message.Message):
     def administer(self) -> Global___Administer: ...
     @_builtins.property
     def predicate_answers(self) -> Global___PredicateAnswers: ...
+    @_builtins.property
+    def groups_unresolved(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Users of `application` whose groups could not be resolved, and why. The core rejects their applications."""
+
     def __init__(
         self,
         *,
@@ -72,10 +97,11 @@ class Command(_message.Message):
         request_seq: _builtins.int = ...,
         request_part: _builtins.int = ...,
         correlation_id: _builtins.str = ...,
+        groups_unresolved: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "rm_connection", b"rm_connection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq", "rm_connection", b"rm_connection"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["administer", b"administer", "allocation", b"allocation", "application", b"application", "command", b"command", "configure", b"configure", "correlation_id", b"correlation_id", "groups_unresolved", b"groups_unresolved", "node", b"node", "predicate_answers", b"predicate_answers", "register", b"register", "request_part", b"request_part", "request_seq", b"request_seq", "rm_connection", b"rm_connection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["register", "application", "allocation", "node", "configure", "rm_connection", "administer", "predicate_answers"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015

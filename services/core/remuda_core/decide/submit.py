@@ -74,6 +74,8 @@ def problem_of_application(partition: Partition | None, command: SubmitApplicati
         return f"application {shown(command.application_id)} exists already"
     if not USER.matches(command.user):
         return f"user {shown(command.user)}, expected {USER.expected}"
+    if command.groups_problem:
+        return command.groups_problem
     for group in command.groups:
         if not GROUP.matches(group):
             return f"group {shown(group)}, expected {GROUP.expected}"

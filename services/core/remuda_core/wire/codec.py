@@ -8,7 +8,7 @@ from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import commands, facts
-from .commands import READERS
+from .commands import READERS, read_application_request
 from .facts import WRITERS
 
 
@@ -25,6 +25,8 @@ class CommitCodec:
         if kind is None:
             return "Nothing", []
         name, read = READERS[kind]
+        if kind == "application":
+            return name, read_application_request(message.application, message.groups_unresolved)
         asked = read(getattr(message, kind))
         return name, self._remember(asked, message.allocation) if kind == "allocation" else asked
 

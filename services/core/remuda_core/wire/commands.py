@@ -5,7 +5,7 @@ Reading never judges: every message that could be parsed becomes commands, and `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from remuda_proto.constants import NODE_PARTITION
@@ -16,6 +16,8 @@ from .. import actions, commands
 from .allocations import read_ask, read_reported
 from .configuration import read_configuration
 from .resources import read_resource, read_tags
+
+NONE_UNRESOLVED: Final[Mapping[str, str]] = {}
 
 
 def read_register(message: inbox_pb2.Register) -> Iterable[commands.Command]:
@@ -51,13 +53,17 @@ def read_node_request(message: si.NodeRequest) -> Iterable[commands.Command]:
         )  # fmt: skip
 
 
-def read_application_request(message: si.ApplicationRequest) -> Iterable[commands.Command]:
+def read_application_request(
+    message: si.ApplicationRequest, unresolved: Mapping[str, str] = NONE_UNRESOLVED
+) -> Iterable[commands.Command]:
+    """`unresolved`: why the groups of a user are not known."""
     for removed in message.remove:
         yield commands.RemoveApplication(removed.partitionName, removed.applicationID)
     for new in message.new:
         yield commands.SubmitApplication(
             new.partitionName, new.applicationID, new.queueName, new.ugi.user, tuple(new.ugi.groups), dict(new.tags),
             new.executionTimeoutMilliSeconds, read_resource(new.placeholderAsk), new.gangSchedulingStyle,
+            unresolved.get(new.ugi.user, "") if unresolved and not new.ugi.groups else "",
         )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from remuda_proto.bounds import shown
 from remuda_proto.names import RM_ID
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_rmproxy import limits
+from remuda_rmproxy.groups.group_resolver import FROM_REQUEST, Groups
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.dead_letters import DeadLetters
@@ -38,13 +39,15 @@ TOO_MUCH_WAITS = (
 
 class RequestWorker:
     def __init__(
-        self, bus: Bus, registry: RmRegistry, dead_letters: DeadLetters, halts: Halts, resolver: ConfigurationResolver
-    ) -> None:
+        self, bus: Bus, registry: RmRegistry, dead_letters: DeadLetters, halts: Halts, resolver: ConfigurationResolver,
+        groups: Groups = FROM_REQUEST,
+    ) -> None:  # fmt: skip
         self._bus = bus
         self._registry = registry
         self._dead_letters = dead_letters
         self._halts = halts
         self._resolver = resolver
+        self._groups = groups
         self._backlog = InboxBacklog()
         # Of each RM the requests whose append has failed, and their commands: some of them may be in the inbox.
         self._attempts: dict[str, tuple[list[int], list[Outgoing]]] = {}
@@ -111,8 +114,8 @@ class RequestWorker:
         while (message := queue.first()) is not None and len(batch) < limits.FORWARD_BATCH_MESSAGES:
             if subjects.rm_of(message.subject) != rm_id:
                 break  # a request of another unknown sender
-            if batch and (size > limits.FORWARD_BATCH_BYTES or translate.kind_of(message) == "configuration"):
-                break  # earlier requests do not wait for the configuration service
+            if batch and (size > limits.FORWARD_BATCH_BYTES or self._waits_for_others(message)):
+                break  # earlier requests do not wait
             commands = await self._commands_of(message, rm_id, spans)
             queue.start_first()
             seqs.append(message.seq)
@@ -121,6 +124,19 @@ class RequestWorker:
             if one:
                 break
         return seqs, batch
+
+    def _waits_for_others(self, message: Message) -> bool:
+        """Whether the request waits for the configuration service, or for a directory of groups."""
+        return translate.kind_of(message) == "configuration" or self._groups.must_wait(self._users_of(message))
+
+    def _users_of(self, message: Message) -> list[str]:
+        """The users whose groups are to be resolved."""
+        if not self._groups.is_used or translate.kind_of(message) != "application":
+            return []
+        try:
+            return translate.users_without_groups(message)
+        except InvalidRequest:
+            return []  # a dead letter
 
     async def _wait_for_backlog(self, queue: RequestQueue, rm_id: str) -> None:
         """While the core is far behind with this RM, its requests wait in REQUESTS and not in memory."""
@@ -187,7 +203,9 @@ class RequestWorker:
     async def _translate(self, message: Message, record: RmRecord) -> list[bytes]:
         """The serialised commands. Raises InvalidRequest."""
         if translate.kind_of(message) != "configuration":
-            return translate.commands_of(message, record.rm_id, self._payload_limit)
+            users = self._users_of(message)
+            groups = await self._groups.resolve(record.rm_id, users) if users else translate.NO_GROUPS
+            return translate.commands_of(message, record.rm_id, self._payload_limit, groups)
         update = translate.configuration_update(message, record.rm_id)
         configuration = await self._resolver.resolve_update(record, update)
         group = update.policyGroup or record.policy_group

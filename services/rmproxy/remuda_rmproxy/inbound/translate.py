@@ -6,21 +6,26 @@ Hot path: each element of a request costs one look-up and one assignment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.streams.split import split
+from remuda_proto import bounds
 from remuda_proto.bounds import joined, shown
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.remuda.v1 import config_pb2, inbox_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
+from remuda_rmproxy.groups.resolution import Resolution
 from remuda_rmproxy.inbound import request_bounds
 from remuda_rmproxy.records.partitions import ForeignPartition, SchedulerNames
+
+NO_GROUPS: Final[Mapping[str, Resolution]] = {}
+UNRESOLVED: Final = Resolution()  # without a directory
 
 
 class InvalidRequest(Exception):
@@ -28,9 +33,17 @@ class InvalidRequest(Exception):
     expected."""
 
 
-def commands_of(message: Message, rm_id: str, limit: int) -> list[bytes]:
+def users_without_groups(message: Message) -> list[str]:
+    """The users of an application request whose groups it does not name. Raises InvalidRequest."""
+    request = si.ApplicationRequest()
+    _parse(request, message.payload)
+    truncate(request)
+    return list(dict.fromkeys(new.ugi.user for new in request.new if _lacks_groups(new)))
+
+
+def commands_of(message: Message, rm_id: str, limit: int, groups: Mapping[str, Resolution] = NO_GROUPS) -> list[bytes]:
     """The serialised command of an application, allocation or node request. A request of more than `limit` bytes is
-    split into several commands. Raises InvalidRequest."""
+    split into several commands. `groups`: of users without groups in the request. Raises InvalidRequest."""
     kind = kind_of(message)
     command = inbox_pb2.Command(request_seq=message.seq)
     request = getattr(command, kind)
@@ -41,8 +54,42 @@ def commands_of(message: Message, rm_id: str, limit: int) -> list[bytes]:
         NORMALISE_BY_KIND[kind](request, SchedulerNames(rm_id))
     except ForeignPartition as error:
         raise InvalidRequest(f"partition {error}") from None
+    if kind == "application" and any(map(_lacks_groups, request.new)):
+        return list(_with_groups(message, request, limit, groups))
     payload = command.SerializeToString()
     return [payload] if len(payload) <= limit else list(_parts(message, kind, request, limit))
+
+
+def _lacks_groups(new: si.AddApplicationRequest) -> bool:
+    return bool(new.ugi.user) and not new.ugi.groups
+
+
+def _with_groups(
+    message: Message, request: si.ApplicationRequest, limit: int, groups: Mapping[str, Resolution]
+) -> Iterator[bytes]:
+    """The request is split as if every user without groups had as many as there may be: what a part holds must not
+    depend on what a directory answers, since another process may forward the request again."""
+    reserve = min(bounds.GROUPS.total, limit // limits.GROUPS_SHARE_OF_MESSAGE)
+    try:
+        parts = split(
+            request,
+            limit - limits.COMMAND_OVERHEAD_BYTES,
+            lambda element: reserve if isinstance(element, si.AddApplicationRequest) and _lacks_groups(element) else 0,
+        )
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    for number, part in enumerate(parts):
+        command = inbox_pb2.Command(request_seq=message.seq, request_part=number)
+        for new in filter(_lacks_groups, part.new):
+            found = groups.get(new.ugi.user, UNRESOLVED)
+            size = sum(bounds.size_of(group) + limits.AROUND_GROUP_BYTES for group in found.groups)
+            if found.problem or size > reserve:
+                reason = found.problem or f"groups of {size} bytes, more than the {reserve} that a message has for them"
+                command.groups_unresolved[new.ugi.user] = reason
+            else:
+                new.ugi.groups.extend(found.groups)
+        command.application.CopyFrom(part)
+        yield command.SerializeToString()
 
 
 def configuration_update(message: Message, rm_id: str) -> si.UpdateConfigurationRequest:
