@@ -132,8 +132,8 @@ RATES_TRACKED: Final = 20_000
 # Questions that the configuration service answers at the same time: each may use a processor for seconds.
 RESOLUTIONS_AT_ONCE: Final = 4
 
-# Look-ups of groups that wait for a directory at the same time, in all and for one RM: a look-up takes milliseconds, and
-# a thread that waits takes 100 kB.
+# Look-ups of groups that wait for a directory at the same time, in all and for one RM: a look-up takes milliseconds,
+# and a thread that waits takes 100 kB.
 LOOKUP_THREADS: Final = 16
 LOOKUPS_PER_RM: Final = 4
 # A look-up may fail by chance, but after so many in a row no request waits for the directory any more, until one of the

@@ -73,13 +73,9 @@ class RmproxySettings(Settings):
     @model_validator(mode="after")
     def _complete(self) -> RmproxySettings:
         if self.groups_resolver == "ldap":
-            for key, value in (
-                ("url", self.ldap_url),
-                ("user_base", self.ldap_user_base),
-                ("group_base", self.ldap_group_base),
-            ):
-                if not value:
-                    raise ValueError(f"groups.ldap.{key}: not set, expected a value for groups.resolver=ldap")
+            needed = {"url": self.ldap_url, "user_base": self.ldap_user_base, "group_base": self.ldap_group_base}
+            for key in (key for key, value in needed.items() if not value):
+                raise ValueError(f"groups.ldap.{key}: not set, expected a value where groups.resolver is ldap")
             for url in self.ldap_url:
                 if not re.fullmatch(r"ldaps?://[^/\s?]+", url):
                     raise ValueError(

@@ -10,6 +10,7 @@ from itertools import count
 from remuda_bus.bus import Bus
 from remuda_bus.rms.faults import Faults
 from remuda_bus.rms.halts import Halts
+from remuda_rmproxy.groups.group_resolver import FROM_REQUEST, Groups
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.dead_letters import DeadLetters
 from remuda_rmproxy.inbound.forwarder import Forwarder
@@ -19,10 +20,12 @@ from remuda_rmproxy.inbound.request_worker import RequestWorker
 from remuda_rmproxy.records.registry import RmRegistry
 
 
-def forwarder_of(bus: Bus, registry: RmRegistry | None = None, halts: Halts | None = None) -> Forwarder:
+def forwarder_of(
+    bus: Bus, registry: RmRegistry | None = None, halts: Halts | None = None, groups: Groups = FROM_REQUEST
+) -> Forwarder:
     registry = RmRegistry() if registry is None else registry
     halts = halts or Halts(bus, "test", lambda: 0)
-    worker = RequestWorker(bus, registry, DeadLetters(bus, registry), halts, ConfigurationResolver(bus))
+    worker = RequestWorker(bus, registry, DeadLetters(bus, registry), halts, ConfigurationResolver(bus), groups)
     faults = Faults(bus, halts, "test", count(1).__next__)
     return Forwarder(bus, registry, halts, faults, worker, ForwardingProgress())
 

@@ -1,1 +1,1 @@
-"""Finds the groups of users for applications that name none, from a directory: that of the operating system, or LDAP."""
+"""Finds the groups of users for applications that name none, from a directory: the operating system's or LDAP."""

@@ -7,13 +7,14 @@ from string import Formatter
 
 from remuda_proto.bounds import shown
 
-# RFC 4515, section 3. NUL ends texts in some servers; bytes beyond ASCII are UTF-8 and need no escape.
-_ESCAPED = str.maketrans({character: f"\\{ord(character):02x}" for character in "\\*()\0"})
+# All other bytes are written in hexadecimal digits (RFC 4515, section 3). That is more than the RFC asks for: ldap3
+# removes blanks around a value, so that ` ann` would be read as `ann`.
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.@")
 
 
 def escaped(value: str) -> str:
     """A value that never changes the structure of a filter. Characters that UTF-8 does not have become `?`."""
-    return value.encode(errors="replace").decode().translate(_ESCAPED)
+    return "".join(chr(byte) if byte in _PLAIN else f"\\{byte:02x}" for byte in value.encode(errors="replace"))
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:

@@ -69,7 +69,7 @@ class GroupResolver:
     def must_wait(self, users: Iterable[str]) -> bool:
         """Whether `resolve` would wait."""
         now_s = self._clock_s()
-        return not self._pauses and any(self._cache.fresh(user, now_s) is None for user in users)
+        return not self._pauses() and any(self._cache.fresh(user, now_s) is None for user in users)
 
     async def resolve(self, rm_id: str, users: Iterable[str]) -> Mapping[str, Resolution]:
         """The groups of each user, or why there are none. Never raises for a directory that fails."""
@@ -84,7 +84,6 @@ class GroupResolver:
                 self._of_rm[rm_id] = (slots, requests - 1)
         return dict(zip(distinct, found, strict=True))
 
-    @property
     def _pauses(self) -> bool:
         """The directory has failed several times in a row."""
         return self._failures >= limits.LOOKUPS_FAILED_BEFORE_PAUSE
@@ -92,13 +91,13 @@ class GroupResolver:
     async def _resolve(self, user: str, slots: asyncio.Semaphore) -> Resolution:
         if (groups := self._cache.fresh(user, self._clock_s())) is not None:
             return Resolution(groups)
-        if self._pauses:
+        if self._pauses():
             self._try_again(user)
             return self._last_known(user)
         async with slots:
             if (groups := self._cache.fresh(user, self._clock_s())) is not None:
                 return Resolution(groups)
-            if self._pauses:
+            if self._pauses():
                 return self._last_known(user)
             try:
                 async with asyncio.timeout(self._timeout_s):
@@ -157,6 +156,6 @@ class GroupResolver:
             log.warning("the directory of groups does not answer", reason=reason)
 
     def _succeeded(self) -> None:
-        if self._pauses:
+        if self._pauses():
             log.info("the directory of groups answers again")
         self._failures = 0

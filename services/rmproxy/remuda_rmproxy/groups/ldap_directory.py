@@ -8,6 +8,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ class LdapSettings:
 class LdapDirectory:
     def __init__(self, settings: LdapSettings) -> None:
         self._settings = settings
+        self._whole_s = ceil(settings.timeout_s)  # the library takes whole seconds only
         tls = ldap3.Tls(
             validate=ssl.CERT_REQUIRED,
             version=ssl.PROTOCOL_TLS_CLIENT,
@@ -77,7 +79,7 @@ class LdapDirectory:
             auto_bind=ldap3.AUTO_BIND_TLS_BEFORE_BIND if encrypts_later else ldap3.AUTO_BIND_NO_TLS,
             authentication=ldap3.SIMPLE if settings.bind_dn else ldap3.ANONYMOUS,
             read_only=True,
-            receive_timeout=settings.timeout_s,
+            receive_timeout=self._whole_s,
             raise_exceptions=True,
             auto_referrals=False,  # a referral would be followed to any server, with these credentials
             check_names=False,
@@ -107,10 +109,8 @@ class LdapDirectory:
             return None
         found = list(self._groups(connection, filled(f"({attribute}={{number}})", {"number": numbers[0]})).values())
         if len(found) != 1:
-            count = len(found)
-            raise UnusableAnswer(
-                f"{count} groups with {attribute} {shown(numbers[0])}, the primary one of {shown(user)}"
-            )
+            numbered = f"{attribute} {shown(numbers[0])}, that of the primary group of user {shown(user)}"
+            raise UnusableAnswer(f"{len(found)} groups with {numbered}, expected one")
         return found[0]
 
     def _add_nested(self, connection: ldap3.Connection, groups: dict[str, str]) -> None:
@@ -141,14 +141,14 @@ class LdapDirectory:
     ) -> list[Mapping[str, Any]]:
         connection.search(
             base, search, attributes=attributes or [ldap3.NO_ATTRIBUTES], size_limit=most,
-            time_limit=max(1, round(self._settings.timeout_s)),
+            time_limit=self._whole_s,
         )  # fmt: skip
         return [entry for entry in connection.response or [] if entry.get("type") == "searchResEntry"]
 
 
 def _values(entry: Mapping[str, Any], attribute: str) -> list[str]:
     """The values of an attribute, as text. Its name has no case."""
-    raw = entry.get("raw_attributes", {})
+    raw: Mapping[str, list[bytes]] = entry.get("raw_attributes", {})
     found = next((values for name, values in raw.items() if name.lower() == attribute.lower()), [])
     return [value.decode(errors="replace") for value in found]
 

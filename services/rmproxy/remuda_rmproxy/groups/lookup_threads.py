@@ -35,8 +35,9 @@ class LookupThreads:
     def _serve(self) -> None:
         while True:
             loop, future, work = self._work.get()
+            done: Callable[[asyncio.Future[Any], Any], None] = _set_result
             try:
-                done, result = _set_result, work()
+                result = work()
             except BaseException as error:  # noqa: BLE001 - passed on to the task that awaits it
                 done, result = _set_exception, error
             self._idle.release()

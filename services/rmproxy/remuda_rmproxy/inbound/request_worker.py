@@ -203,9 +203,10 @@ class RequestWorker:
     async def _translate(self, message: Message, record: RmRecord) -> list[bytes]:
         """The serialised commands. Raises InvalidRequest."""
         if translate.kind_of(message) != "configuration":
-            users = self._users_of(message)
-            groups = await self._groups.resolve(record.rm_id, users) if users else translate.NO_GROUPS
-            return translate.commands_of(message, record.rm_id, self._payload_limit, groups)
+            if users := self._users_of(message):
+                groups = await self._groups.resolve(record.rm_id, users)
+                return translate.commands_of(message, record.rm_id, self._payload_limit, groups)
+            return translate.commands_of(message, record.rm_id, self._payload_limit)
         update = translate.configuration_update(message, record.rm_id)
         configuration = await self._resolver.resolve_update(record, update)
         group = update.policyGroup or record.policy_group
