@@ -109,7 +109,7 @@ def running_slapd(folder: Path, entries: str) -> Iterator[Slapd]:
         capture_output=True,
     )  # fmt: skip
     server = Slapd(folder, free_port("127.0.0.1"), free_port("127.0.0.1"))
-    command = [SLAPD, "-d", "0", "-f", configuration, "-h", f"{server.url}/ {server.tls_url}/"]
+    command = [SLAPD, "-d", "0", "-f", str(configuration), "-h", f"{server.url}/ {server.tls_url}/"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 20
