@@ -17,6 +17,12 @@ DIST   ?= dist
 # Tests mostly wait, so two files at a time; 0: one process, for a debugger.
 WORKERS ?= 2
 
+# Where tests keep the files of their servers: in memory where there is enough of it, because servers sync each message.
+# Tests kill processes, never the machine, so they need no disk.
+IN_MEMORY = $(shell awk '$$2 == "/dev/shm" && $$3 == "tmpfs" && $$4 !~ /noexec/ { print $$2 }' /proc/mounts 2>/dev/null)
+ENOUGH_KIB := 4000000
+TEST_DIR ?= $(if $(IN_MEMORY),$(shell df -k $(IN_MEMORY) | awk 'END { if ($$4 > $(ENOUGH_KIB)) print $$6 }'))
+
 # Chaos: how long, how many kills, how many asks, and which run of chance (default: a new one).
 chaos: SECONDS ?= 100
 KILLS ?= 40
@@ -37,7 +43,7 @@ demo: $(READY)          ## the scheduler at work on an embedded NATS server, abo
 	@$(BIN)/remuda demo $(ARGS)
 
 test: $(READY)          ## unit, golden, property and integration tests; what .ci/run does besides takes longer
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --deselect tests/sim/test_mutants.py \
+	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --deselect tests/sim/test_mutants.py \
 	  --deselect tests/attacks --deselect tests/fuzz/test_fuzz.py --deselect release/tests/test_install.py $(ARGS)
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=

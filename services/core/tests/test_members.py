@@ -1,4 +1,4 @@
-"""What a core makes of what it sees of the others: what it takes, what it gives up, and when it is ready."""
+"""A core process among others: which RMs it takes and gives up, and when it is ready. On virtual time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from remuda_bus.lease.leaders import Ownership, leader_of
 from remuda_bus.memory import MemoryBus
 from remuda_core import limits
 from remuda_core.shell.members import Members
+from tests.sim.virtual_time import on_virtual_time
 
 RMS = ("a", "b:1", "c", "d")
 MANY = (*RMS, "e", "f", "g", "h", "i", "j", "k", "l")
@@ -23,10 +24,15 @@ MANY = (*RMS, "e", "f", "g", "h", "i", "j", "k", "l")
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "READY_AFTER_S", 0.0)
+    """Powers of two, so that virtual time reaches a deadline exactly."""
+    monkeypatch.setattr(limits, "READY_AFTER_S", 1 / 64)
     monkeypatch.setattr(limits, "SETTLED_S", 0.0)
-    monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 0.05)
-    monkeypatch.setattr(limits, "FOLLOWS_ON_S", 0.1)
+    monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 1 / 16)
+    monkeypatch.setattr(limits, "FOLLOWS_ON_S", 1 / 8)
+
+
+def memory_bus() -> MemoryBus:
+    return MemoryBus(asyncio.get_running_loop().time)
 
 
 class Process:
@@ -102,8 +108,9 @@ async def until(holds: Callable[[], bool], within_s: float = 5.0) -> None:
             await asyncio.sleep(0.01)
 
 
+@on_virtual_time
 async def test_one_leads_everything_and_of_two_each_has_half() -> None:
-    bus = MemoryBus()
+    bus = memory_bus()
     async with running(bus, "one") as one:
         await until(lambda: one.leads.keys() == set(RMS))
         assert await leader_of(bus, "b:1") == "one"
@@ -115,8 +122,9 @@ async def test_one_leads_everything_and_of_two_each_has_half() -> None:
         await until(lambda: one.leads.keys() == set(RMS))
 
 
+@on_virtual_time
 async def test_a_process_writes_one_entry_however_much_it_leads() -> None:
-    bus = MemoryBus()
+    bus = memory_bus()
     async with running(bus, "one", tuple(f"rm-{n}" for n in range(100))) as one:
         await until(lambda: len(one.leads) == 100)
         before = bus._buckets[subjects.LEADERS.name].revision
@@ -158,8 +166,9 @@ class Mortal(MemoryBus):
         self.served.clear()
 
 
+@on_virtual_time
 async def test_a_killed_process_is_followed_long_before_its_lease_ends() -> None:
-    server = MemoryBus()
+    server = memory_bus()
     mortal = Mortal(server)
     async with running(server, "one") as one, running(mortal, "two") as two:
         await until(lambda: len(one.leads) == len(two.leads) == 2)
@@ -168,9 +177,9 @@ async def test_a_killed_process_is_followed_long_before_its_lease_ends() -> None
         await until(lambda: one.leads.keys() == set(RMS), subjects.LEASES.ttl_s / 3)
 
 
+@on_virtual_time
 async def test_a_silent_process_is_followed_when_its_lease_has_expired() -> None:
-    clock = asyncio.get_running_loop().time
-    server = MemoryBus(clock)
+    server = memory_bus()
     mortal = Mortal(server)
     async with running(server, "one") as one, running(mortal, "two") as two:
         await until(lambda: len(one.leads) == len(two.leads) == 2)
@@ -184,9 +193,10 @@ async def test_a_silent_process_is_followed_when_its_lease_has_expired() -> None
         await until(lambda: not two.leads)
 
 
+@on_virtual_time
 async def test_a_core_that_comes_and_goes_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SETTLED_S", 0.5)
-    bus = MemoryBus()
+    bus = memory_bus()
     async with running(bus, "one") as one:
         await until(lambda: one.leads.keys() == set(RMS))
         for _ in range(5):
@@ -197,8 +207,9 @@ async def test_a_core_that_comes_and_goes_gets_nothing(monkeypatch: pytest.Monke
             await until(lambda: len(one.leads) == len(two.leads) == 2)
 
 
+@on_virtual_time
 async def test_it_is_ready_when_what_it_should_lead_is_hot() -> None:
-    bus = MemoryBus()
+    bus = memory_bus()
 
     async def said() -> bool:
         entry = await bus.get(subjects.LEASES.name, subjects.member("core.1"))
@@ -223,9 +234,10 @@ async def test_it_is_ready_when_what_it_should_lead_is_hot() -> None:
     assert await bus.get(subjects.LEASES.name, subjects.member("core.1")) is None, "what goes gives its lease back"
 
 
+@on_virtual_time
 async def test_a_name_that_another_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "NAMESAKE_ENDS_S", 0.3)
-    bus = MemoryBus()
+    bus = memory_bus()
     async with running(bus, "one") as one:
         await until(lambda: one.leads.keys() == set(RMS))
         with pytest.raises(ExceptionGroup) as failure:
@@ -240,7 +252,7 @@ class Cores:
 
     def __init__(self, stack: AsyncExitStack, standbys: int, rms: tuple[str, ...] = MANY) -> None:
         self.alive: dict[str, tuple[Process, Mortal, AsyncExitStack]] = {}
-        self.server = MemoryBus(asyncio.get_running_loop().time)
+        self.server = memory_bus()
         self.standbys = standbys
         self._stack = stack
         self._rms = rms
@@ -278,6 +290,7 @@ class Cores:
 
 
 @pytest.mark.parametrize("standbys", [0, 1, 2])
+@on_virtual_time
 async def test_after_any_kills_each_rm_has_a_leader_and_its_standbys(standbys: int) -> None:
     names, chance = ("one", "two", "three", "four"), random.Random(standbys)
     async with AsyncExitStack() as stack:
@@ -294,6 +307,7 @@ async def test_after_any_kills_each_rm_has_a_leader_and_its_standbys(standbys: i
                 await cores.start(name, chance.choice((0.0, 0.05)))
 
 
+@on_virtual_time
 async def test_a_standby_takes_over_without_restoring_anything() -> None:
     async with AsyncExitStack() as stack:
         cores = Cores(stack, 1)
@@ -309,6 +323,7 @@ async def test_a_standby_takes_over_without_restoring_anything() -> None:
         await until(lambda: all({cores.leader(rm_id)} == before[rm_id] for rm_id in led), 2.0)
 
 
+@on_virtual_time
 async def test_the_leader_and_its_standby_die_at_once() -> None:
     async with AsyncExitStack() as stack:
         cores = Cores(stack, 1)
@@ -321,6 +336,7 @@ async def test_the_leader_and_its_standby_die_at_once() -> None:
         await until(lambda: cores.settled)
 
 
+@on_virtual_time
 async def test_a_leader_stays_until_its_successor_is_hot() -> None:
     async with AsyncExitStack() as stack:
         cores = Cores(stack, 1)
@@ -335,6 +351,7 @@ async def test_a_leader_stays_until_its_successor_is_hot() -> None:
         assert len(two.leads) == len(MANY) // 2
 
 
+@on_virtual_time
 async def test_a_core_that_starts_again_soon_makes_nobody_restore_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 2.0)
     monkeypatch.setattr(limits, "FOLLOWS_ON_S", 10.0)
@@ -352,9 +369,10 @@ async def test_a_core_that_starts_again_soon_makes_nobody_restore_anything(monke
         assert [one.restored for one in processes[1:]] == before
 
 
+@on_virtual_time
 async def test_the_standby_of_an_rm_that_comes_follows_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "FOLLOWS_AFTER_S", 60.0)
-    bus = MemoryBus()
+    bus = memory_bus()
     async with running(bus, "one", ()) as one, running(bus, "two", ()) as two:
         everyone = (one, two)
         await until(lambda: all(process.members._members.keys() == {"one", "two"} for process in everyone))
@@ -365,13 +383,15 @@ async def test_the_standby_of_an_rm_that_comes_follows_it_at_once(monkeypatch: p
         await asyncio.gather(*works, return_exceptions=True)
 
 
+@on_virtual_time
 async def test_the_highest_setting_of_all_processes_counts() -> None:
-    bus = MemoryBus()
+    bus = memory_bus()
     async with running(bus, "one", standbys=0) as one, running(bus, "two", standbys=2) as two:
         await until(lambda: one.follows == two.follows == set(RMS))
         assert one.members.standbys == 2
 
 
+@on_virtual_time
 async def test_a_question_is_for_the_first_standby() -> None:
     async with AsyncExitStack() as stack:
         cores = Cores(stack, 1)
