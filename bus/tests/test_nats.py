@@ -399,7 +399,7 @@ async def test_declare_adds_limits_to_streams_of_older_versions(
     assert await config() == found
 
 
-async def test_more_consumers_than_a_server_allows_by_default(bus: NatsBus) -> None:
+async def test_more_consumers_than_a_server_allows_by_default(server: NatsServer, bus: NatsBus) -> None:
     """Each registered RM has one."""
     callbacks = subjects.CALLBACKS.name
     for begin in range(0, 1_100, 50):
@@ -410,6 +410,8 @@ async def test_more_consumers_than_a_server_allows_by_default(bus: NatsBus) -> N
             )
         )
     assert await bus.consumer_state(callbacks, "rm-1099") is not None
+    await bus.close()
+    await server.kill()  # it would take ten seconds to stop so many in order
 
 
 async def test_declare_refuses_a_setting_that_cannot_be_changed(bus: NatsBus, monkeypatch: pytest.MonkeyPatch) -> None:
