@@ -55,7 +55,7 @@ class Chaos:
         self.drivers = Supervisor(printed=self.hear)
 
     async def run(self) -> list[str]:
-        """What does not add up."""
+        """Returns the inconsistencies."""
         async with self.system:
             await self.system.ready(READY_S)
             for rm in self.rms:
@@ -84,7 +84,7 @@ class Chaos:
         return self.data / f"{rm}.journal"
 
     async def kill_all(self) -> None:
-        """Everybody's turn comes equally often, at random times."""
+        """Kill each process equally often, at random times."""
         gap_s = self.options.seconds / self.options.kills
         turns: list[str] = []
         for number in range(1, self.options.kills + 1):
@@ -113,7 +113,7 @@ class Chaos:
         return next(process.pid for process in everyone if process.name == name)
 
     async def until_settled(self, within_s: float) -> None:
-        """What does not settle will be told of by the comparison."""
+        """Returns after `within_s` at the latest. The comparison reports RMs that have not settled."""
         try:
             async with asyncio.timeout(within_s):
                 await until(lambda: all(self.heard.get(rm, {}).get("settled") for rm in self.rms))
@@ -133,7 +133,7 @@ class Chaos:
         return problems + await stories(bus, rm, problems)
 
     def bugs(self) -> list[str]:
-        """What a log says that no kill explains."""
+        """The log lines that no kill explains."""
         logs = [*self.system.log_dir.glob("*.log"), *self.data.glob("rm-*.log")]
         return [
             f"{log.name}: {line.strip()}"

@@ -1,4 +1,4 @@
-"""What tests of the bus say when they fail."""
+"""Assertion messages of the tests of the bus."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def read(messages: list[Message], after: Position | None) -> list[LogEntry]:
     return [entry for entry in entries if entry is not None]
 
 
-# What happens next: which leader writes, whether more parts follow, and whether it first looks at the log anew.
+# The next step: the leader that writes, whether more parts follow, and whether it first reads the log anew.
 steps = st.lists(
     st.tuples(st.sampled_from("ab"), st.booleans(), st.sampled_from([False, False, False, True])), max_size=40
 )

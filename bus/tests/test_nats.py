@@ -121,7 +121,7 @@ async def test_a_second_reader_of_a_consumer_loses_no_messages_of_the_first(bus:
 
 
 async def some(consumer: Consumer, taken: list[bytes]) -> list[bytes]:
-    """What is new of it; all of it is acknowledged."""
+    """Acknowledge a batch, and return its new messages."""
     messages = await consumer.batch(timeout_s=0.05)
     await consumer.ack(messages)
     return [message.payload for message in messages if int(message.payload) >= len(taken)]

@@ -19,7 +19,7 @@ from remuda.main import cli
 
 DIGITS = "9" * 5_000
 NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
-# What only acts: everything else lists or shows, and has --json.
+# Commands that only act. All others list or show data, and have --json.
 ACTS = {
     "up", "run", "demo", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add", "rm remove", "rm forget",
     "rm divide", "operator add", "operator groups", "operator remove",

@@ -1,4 +1,4 @@
-"""What people get wrong: one line on stderr, exit code 1, no traceback."""
+"""Mistakes of users: one line on stderr, exit code 1, no traceback."""
 
 from __future__ import annotations
 

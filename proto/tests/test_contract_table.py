@@ -20,7 +20,7 @@ from remuda_proto.si.v1 import si_pb2
 PROTO = Path(__file__).resolve().parents[1]
 SPECIFICATION = Path(os.environ.get("REMUDA_SPEC", PROTO.parents[1] / "shared" / "spec"))
 
-# What later versions of the interface added without changing what was there, and we have too.
+# Additions of later versions of the interface, which this one has, too.
 ADDITIONS = {
     "message AllocationRequest": {"4 allocations repeated Allocation"},
     "message AllocationResponse": {"5 rejectedAllocations repeated RejectedAllocation"},

@@ -1,7 +1,7 @@
-"""What an RM knows of its work, written down before it is acted upon or acknowledged: a `kill -9` loses nothing of it.
+"""The records of an RM about its work, written before an action or acknowledgement, so that `kill -9` loses none.
 
-A journal of lines, appended to a file; reading it again gives the same books. What makes no sense is kept as a fault: a
-correct scheduler causes none. Knows nothing of the bus.
+A journal of lines, appended to a file; reading it again gives the same books. An inconsistent callback is kept as a
+fault: a correct scheduler causes none. Knows nothing of the bus.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ MEMORY = 10  # of each ask; its vcore is 1
 
 
 class Fate(Enum):
-    """What becomes of an allocation: it runs on, the RM releases it, or the scheduler does when its time is over."""
+    """The end of an allocation: it keeps running, the RM releases it, or the scheduler does after its execution
+    timeout."""
 
     KEPT = 0
     RELEASED = 1
@@ -97,7 +98,7 @@ class Books:
             books._enter(line.split(" ", 4))
         return books
 
-    # What the RM does
+    # Actions of the RM
 
     def begins(self, resync: str) -> None:
         self._write(f"begins {resync}")
@@ -112,7 +113,7 @@ class Books:
     def sent(self, first: int, last: int) -> None:
         self._write(f"sent {first} {last}")
 
-    # What the RM is told
+    # Callbacks
 
     def allocations(self, new: Sequence[tuple[str, str, str]]) -> list[str]:
         """(UUID, key, node) of each. Returns the UUIDs that the RM is to release."""
@@ -125,7 +126,7 @@ class Books:
     def fault(self, text: str) -> None:
         self._write(f"fault {' '.join(text.split())}")
 
-    # What follows from it
+    # Derived
 
     @property
     def next_ask(self) -> int:
@@ -153,7 +154,7 @@ class Books:
         )
 
     def problems(self) -> list[str]:
-        """What does not add up, once it has settled."""
+        """The inconsistencies, once the run has settled."""
         found = [f"the RM was told nonsense: {fault}" for fault in self.faults]
         missing = [n for n in range(self.plan.asks) if key_of(n, self.attempts.get(n, 0)) not in self.placed]
         found += [f"{len(missing)} asks were never placed: {missing[:10]} ..."] if missing else []

@@ -67,8 +67,8 @@ class AccountingRm:
                 await asyncio.sleep(RETRY_S)
 
     async def _report(self) -> None:
-        """Applications, nodes with what runs there, and what is still asked for. What has a time limit loses it by
-        this: the RM sees to it itself."""
+        """Applications, nodes with their running allocations, and pending asks. Allocations lose their timeouts by
+        this: the RM ends them itself."""
         books = self.books
         timed = [uuid for uuid, placed in books.running.items() if self._plan.fate(placed.number) is not Fate.KEPT]
         books.ends(timed, "RESTART")
@@ -130,7 +130,7 @@ class AccountingRm:
 
     async def _allocations(self, told: si.AllocationResponse) -> None:
         self._releases(self.books.allocations([(a.UUID, a.allocationKey, a.nodeID) for a in told.new]))
-        # What the scheduler wants ended is still running in the books until it has been told that it is not.
+        # Releases by the scheduler: the books keep the allocation as running until the release is confirmed.
         await self._rm.confirm(*(one for one in told.released if one.terminationType != si.STOPPED_BY_RM))
         by_reason = defaultdict(list)
         for release in told.released:

@@ -37,7 +37,7 @@ class Allocations(msgspec.Struct):
 
 
 async def verify(bus: Bus, rm_id: str, books: Books, within_s: float = 20.0) -> list[str]:
-    """What does not add up, in words; nothing if all is well. To be called once the books are settled; the core has
+    """The inconsistencies, as text; empty if there are none. Call it once the books are settled; the core has
     `within_s` to catch up with them."""
     await caught_up(bus, rm_id, len(books.running), within_s)
     live = [row async for page in pages_of(bus, "allocations", Allocations, rm=rm_id) for row in page.allocations]

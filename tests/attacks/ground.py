@@ -1,9 +1,9 @@
-"""What every attack has in common: a system with side RMs at work, a hostile RM beside them, and the verdict.
+"""The common part of all attacks: a system with working side RMs, a hostile RM beside them, and the verdict.
 
 Cores share RMs evenly, so with two side RMs and two cores the hostile RM has a side RM beside it in its own core.
 
-A *spared* system runs on the same machine, with a side RM and without a hostile one. What its asks wait while the
-attack lasts is the fault of the machine (and of the processor time that the attack costs), not of what tenants share.
+A *spared* system runs on the same machine, with a side RM and without a hostile one. The waits of its asks during the
+attack come from the machine (and from the processor time of the attack), not from resources that tenants share.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OFTEN = {"REMUDA_SNAPSHOT_FACTS": "1000", "REMUDA_SNAPSHOT_APART_S": "1"}
 
 
 class Ground:
-    """`idle_s`: how long an ask waits at most while nothing else happens. `spared`: the side RM of the other system."""
+    """`idle_s`: the longest wait of an ask on the idle system. `spared`: the side RM of the other system."""
 
     def __init__(self, system: Watched, sides: list[Side], spared: Side, idle_s: float) -> None:
         self.system = system
@@ -49,18 +49,18 @@ class Ground:
 
     @property
     def usable(self) -> bool:
-        """For another attack."""
+        """Prepare for another attack."""
         alive = all(side.alive for side in (*self.sides, self.spared))
         return not self.spoilt and alive and not self.system.ended()
 
     def may_wait_s(self, began: float, longer_s: float = LONGER_S) -> float:
-        """How long an ask of a side RM may wait that was made since then."""
+        """The longest wait that is allowed for asks that a side RM has submitted since then."""
         return max(self.idle_s, *self.spared.waits_s(began)) + longer_s
 
     @asynccontextmanager
     async def attack(self, *, longer_s: float = LONGER_S, may_end: bool = False) -> AsyncIterator[Hostile]:
-        """A hostile RM that is not registered yet. Judges when the block is left. `may_end`: processes may end, and
-        side RMs wait for their replacement."""
+        """Yields a hostile RM that is not registered yet. The verdict follows at the end of the block. `may_end`:
+        processes may end, and side RMs wait for their replacement."""
         self._numbers += 1
         self.spoilt = True
         before_mb = self.system.memory_mb()
@@ -97,7 +97,7 @@ async def ground(data: Path) -> AsyncIterator[Ground]:
 
 
 class Grounds:
-    """One system for many attacks, as long as they leave it as it was; otherwise the next gets a new one."""
+    """One system for many attacks. After an attack that has changed the system, the next one gets a new system."""
 
     def __init__(self) -> None:
         self._stack: AsyncExitStack | None = None

@@ -1,4 +1,4 @@
-"""What an RM is asked by the scheduler, and answers wrongly, late or never."""
+"""An RM answers the scheduler's questions wrongly, late or never."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def stopped(pid: int | None) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["rmproxy-1", "rmproxy-2", "core-1", "core-2"])
 async def test_a_process_that_hangs(grounds, ground: Ground, name: str) -> None:
-    """Once its lease has moved, registrations and queries are answered by the others, each of them."""
+    """Once its lease has moved, the other processes answer every registration and query."""
     pid = ground.system.pids()[name]
     ground.spoilt = True
     lease_s = subjects.LEASES.ttl_s
@@ -95,7 +95,7 @@ async def faulty(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
 @pytest.mark.asyncio(loop_scope="function")
 @pytest.mark.parametrize("where", ["core", "rmproxy"])
 async def test_a_bug_halts_the_rm_that_meets_it(faulty: Ground, where: str) -> None:
-    """Processes die of it, twice; then that RM is halted by itself, the message is kept, and the others go on."""
+    """The message ends two processes. Then its RM alone is halted, the message is kept, and the other RMs continue."""
     async with faulty.attack(longer_s=3 * FAILOVER_S, may_end=True) as rm:
         await rm.register()
         await rm.submit(application(f"bug-in-{where}", queue="root.a", user="ann"))

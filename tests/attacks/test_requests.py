@@ -58,7 +58,7 @@ async def test_a_resource_name_of_its_own_for_each_node(ground: Ground) -> None:
 
 
 async def test_nodes_that_all_differ_in_many_resources(ground: Ground) -> None:
-    """To build their index takes long, and to look through them: each new name, and each size of an ask that fits
+    """It takes long to build their index, and to search it: for each new name, and each size of an ask that fits
     nowhere."""
 
     def wide(number: int) -> si.NodeInfo:
@@ -114,7 +114,7 @@ async def test_many_broken_configurations(ground: Ground) -> None:
 
 
 async def test_extreme_numbers(ground: Ground) -> None:
-    """Its snapshots can be written and read again, and its story be told."""
+    """Its snapshots can be written and read again, and its story can be read."""
     async with ground.attack() as rm:
         await rm.register()
         await rm.nodes(node("n1", vcore=INT64_MAX), node("n2", resources={"vcore": -INT64_MAX}))
@@ -147,7 +147,7 @@ def remuda(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 async def test_one_pass_over_many_partitions(ground: Ground) -> None:
-    """Each has thousands of asks that fit at once."""
+    """Each RM has thousands of asks that fit at the same time."""
     partitions = [f"p{number}" for number in range(30)]
     config = "\n".join(f"- {{name: {name}, queues: [{{name: a, submitacl: '*'}}]}}" for name in partitions)
     async with ground.attack() as rm:

@@ -1,5 +1,5 @@
 """Requests and refusals of one RM that would fill the streams which all RMs share. The bounds are small
-(`tests/tenants/small_bounds`), and so is what it takes to exceed them."""
+(`tests/tenants/small_bounds`), and so are the floods that exceed them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def small(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ground]:
 
 
 async def flood(rm: Hostile, kind: str, request: bytes, size: int) -> int:
-    """As fast as the server takes it. Returns how many requests the server has refused."""
+    """Publish as fast as the server accepts. Returns the number of requests that the server has refused."""
     requests = iter(range(size // len(request)))
     refused = 0
 
@@ -58,10 +58,10 @@ async def held_mb(bus: Bus, stream: subjects.Stream) -> float:
 
 
 async def test_more_requests_than_the_core_keeps_up_with(small: Ground) -> None:
-    """What is beyond the bound of the RM is refused and told, also while its inbox is full.
+    """Requests beyond the bound of the RM are refused and reported, also while its inbox is full.
 
     Side RMs wait for 1 to 2 s on a busy machine, longer than in other attacks. Neither disk nor cores take that time:
-    beside the flood an append takes at most 0.15 s, and a query 0.35 s. What is left is the way through REQUESTS:
+    beside the flood an append takes at most 0.15 s, and a query 0.35 s. The rest is the way through REQUESTS:
     rmproxy reads it in the order of the stream, so a request waits for the megabytes before it."""
     bus = small.system.bus
     async with small.attack(longer_s=3 * LONGER_S) as rm:
@@ -80,7 +80,7 @@ async def is_below(bus: Bus, stream: subjects.Stream, mb: float) -> bool:
 
 
 async def test_requests_of_which_nothing_comes(small: Ground) -> None:
-    """They make snapshots due, behind which the inbox is trimmed though it is young."""
+    """They make snapshots due, and the inbox is trimmed behind the snapshots although it is young."""
     async with small.attack() as rm:
         await rm.register()
         releases = [si.AllocationAskRelease(applicationID="none", allocationKey="k" * 1_000) for _ in range(200)]

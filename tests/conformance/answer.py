@@ -1,4 +1,4 @@
-"""What a scheduler answered to a scenario, step by step, in the form of a trace."""
+"""The answers of a scheduler to a scenario, step by step, as a trace."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Case:
         """UUID -> name, of ours and of theirs."""
         return names_of(self.ours, self.in_any_order), names_of(self.theirs, self.in_any_order)
 
-    # What was asked for
+    # Requests
 
     def step(self, number: int) -> Step:
         return self.scenario.steps[number]
@@ -132,7 +132,7 @@ def quantities(resource: Mapping[str, Any] | None) -> dict[str, int]:
 
 
 def available(case: Case, steps: Sequence[Json]) -> dict[str, dict[str, int]]:
-    """What is left on each node after these steps."""
+    """The free resources of each node after these steps."""
     left: dict[str, dict[str, int]] = {}
     occupied: dict[str, dict[str, int]] = {}
     for step, node in case.nodes():

@@ -1,4 +1,4 @@
-"""What two answers to one scenario have to agree in, and where they do not (FORMAT.md section 5).
+"""Compares two answers to one scenario (FORMAT.md section 5).
 
 Both are in the form of a trace. An answer is first reduced to what is meaningful: resources without zeros, UUIDs as
 "the nth allocation of this key", lists in an order of their own. Then `differences` walks both, step by step.
@@ -172,7 +172,7 @@ def _like(ours: list[Json], groups: list[list[Json]]) -> list[Json]:
 
 
 def _aligned(what: str, ours: list[Json], theirs: list[Json]) -> Iterator[Found]:
-    """What has to be put in or taken out, so that one becomes the other."""
+    """The additions and removals that turn one into the other."""
     matcher = SequenceMatcher(None, [show(item) for item in ours], [show(item) for item in theirs], autojunk=False)
     for _, start, end, other_start, other_end in (code for code in matcher.get_opcodes() if code[0] != "equal"):
         yield from (((what, str(number)), ours[number], None) for number in range(start, end))

@@ -38,7 +38,7 @@ from .recording import Json
 
 RM: Final = "rm:123"
 NOW_MS: Final = 1_700_000_000_000
-# What was running when the files of the corpus came as updates.
+# The work that ran when the files of the corpus came as updates.
 BASE: Final = "partitions:\n- name: default\n  queues:\n  - name: root\n    queues:\n    - name: basequeue\n"
 
 MISSING_QUEUE: Final = re.compile(
@@ -238,7 +238,7 @@ def in_force(queue: LiveQueue) -> Json:
         "priorityPolicy": value("priority.policy", "default"),
         "priorityOffset": int(value("priority.offset", "0")),
         "preemptionPolicy": value("preemption.policy", "default"),
-        # Who is preempted for is in a leaf.
+        # The preempting ask is in a leaf.
         "preemptionDelayMs": milliseconds(value("preemption.delay", "30s") if queue.leaf else "30s"),
         "maxRunningApps": settings.max_applications,
         "properties": dict(settings.properties),

@@ -16,14 +16,14 @@ from remuda_core.state import Allocation, Application, Node, Partition, PendingA
 
 from .recording import Json
 
-# What an application of the reference is listed under once it is over.
+# The list of an ended application in the reference's answer.
 OVER: Final = {lifecycle.COMPLETED: "completedApplications", lifecycle.FAILED: "completedApplications",
                lifecycle.REJECTED: "rejectedApplications"}  # fmt: skip
 NOTHING_PENDING: Final = -(2**31)
 
 
 class Watch:
-    """What the state does not keep and whoever watches it knows: the most an application has held at any one time, and
+    """Values that the state does not keep, and that are collected by watching it: the peak usage of an application, and
     which applications have been given a reservation while they were Accepted."""
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ def _reservations(node: Node) -> list[str]:
     return [] if pending is None else [f"{pending.application.id}|{pending.ask.allocation_key}"]
 
 
-# What users and groups use, and what limits them
+# Usage and limits of users and groups
 
 
 def usage(state: State, kind: str) -> Iterator[Json]:

@@ -34,7 +34,7 @@ from .dump import Watch, dump
 from .recording import Json, Scenario, Step
 
 START_MS: Final = 1_700_000_000_000
-# What a cycle takes: the harness waits that long for confirmations.
+# The duration of a cycle: the harness waits that long for confirmations.
 CYCLE_MS: Final = 12
 # How often a scheduler that runs by itself looks again.
 PASS_MS: Final = 100
@@ -56,7 +56,7 @@ def play(scenario: Scenario, compatibility: str = COMPATIBILITY) -> Answers:
 
 
 def extra_config(scenario: Scenario, compatibility: str) -> dict[str, str]:
-    """What the RM brings along at its registration."""
+    """The content of the RM's registration."""
     options = scenario.options
     extra = {
         **scenario.extra_config,
@@ -74,7 +74,7 @@ def extra_config(scenario: Scenario, compatibility: str) -> dict[str, str]:
 
 
 class Refusal(Exception):
-    """What the call itself is answered with."""
+    """The reply to the call itself."""
 
 
 class InProcess:
@@ -115,7 +115,7 @@ class InProcess:
             answers.final = dump(self.core.state, self._watch)
         return answers
 
-    # What the RM does
+    # Actions of the RM
 
     def register(self) -> None:
         scenario = self.scenario
@@ -206,7 +206,7 @@ class InProcess:
         configuration.timing.CopyFrom(read_timing(extra)[0])
         return configuration
 
-    # What the core does
+    # Actions of the core
 
     def _command(self, message: inbox_pb2.Command) -> list[log_pb2.Fact]:
         codec = CommitCodec()
@@ -254,7 +254,7 @@ class InProcess:
                 self._due.append((self.now_ms + self.scenario.options.confirm_delay_ms, confirmation))
 
     def _follow(self) -> None:
-        """What happens on what has just happened, at this very time."""
+        """The reactions to the last facts, at the same time."""
         while self._due and self._due[0][0] <= self.now_ms:
             _, confirmation = self._due.pop(0)
             request = si.AllocationRequest(rmID=self.scenario.rm_id)
@@ -301,7 +301,7 @@ class InProcess:
             if cycles < 0 and not productive:
                 break
 
-    # What time does
+    # Time
 
     def _pass(self, ms: int) -> None:
         """So much time, and everything that is due in it."""
@@ -339,7 +339,7 @@ class InProcess:
 
 
 def fails(failures: Mapping[str, Sequence[str]], key: str, node_id: str) -> bool:
-    """What the RM's predicates say, by the options of the scenario."""
+    """The answer of the RM's predicates, by the options of the scenario."""
     return any(node_id in nodes or "*" in nodes for nodes in (failures.get(key, ()), failures.get("*", ())))
 
 

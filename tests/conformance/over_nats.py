@@ -140,7 +140,7 @@ class OverNats:
         message.rmID = self.scenario.rm_id
         await self._bus.append(subjects.request(self.scenario.rm_id, kind), message.SerializeToString())
 
-    # What the RM hears, and does by itself
+    # Callbacks, and the reactions of the RM
 
     async def _hear(self) -> None:
         reader = await self._bus.read(subjects.CALLBACKS.name, subjects.callback(self.scenario.rm_id, "allocation"))
@@ -172,7 +172,7 @@ class OverNats:
             raise Refused("the scenario says so")
         return b""
 
-    # What a standby does
+    # The standby
 
     async def _follow(self) -> None:
         reader = await LogReader.open(self._bus, self.scenario.rm_id, commit_class=schema.Commit)

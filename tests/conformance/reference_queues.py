@@ -15,7 +15,8 @@ from remuda_core.state import Partition
 
 @contextmanager
 def keep_a_copy_of_the_template() -> Iterator[None]:
-    """A parent that is made on the way keeps the template that was in force then. What is made below it has that."""
+    """A parent that is made on the way keeps the template that was in force then. Queues made below it have that
+    template."""
     dynamic_queue = submit.dynamic_queue
 
     def with_copy(partition: Partition, path: str, leaf: bool) -> QueueSettings:

@@ -307,7 +307,7 @@ def limit_everything_by_the_cluster() -> Iterator[None]:
 
 @contextmanager
 def keep_nothing_for_preemptors() -> Iterator[None]:
-    """What is preempted for an ask that is bound to no node goes to the first that comes. Its node is reserved only if
+    """The room freed for an ask that is bound to no node goes to the first ask that comes. Its node is reserved only if
     the ask fits under every maximum, and in the cluster as a whole, before the victims have gone."""
     carry_out, plan = preempt.carry_out, preemption_plan.plan
 
@@ -366,7 +366,7 @@ def wait_for_places_that_were_too_small() -> Iterator[None]:
             yield fact
 
     def looking_again(index: Index, state: State, partition: Partition) -> PartitionIndex:
-        """What is counted here changes at other times than what the index waits for."""
+        """These counts change at other times than those that the index expects."""
         found = of(index, state, partition)
         for application in partition.applications.values():
             for group in application.task_groups.values():

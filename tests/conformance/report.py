@@ -1,4 +1,4 @@
-"""What a run of scenarios came to, for people: a table of all, or one scenario step by step."""
+"""The results of a run of scenarios, for people: a table of all, or one scenario step by step."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compared_throughout(verdicts: Sequence[Verdict]) -> int:
 
 
 def blind_steps(verdicts: Sequence[Verdict]) -> int:
-    """What follows a parting after which nothing can be compared."""
+    """The text for a difference after which nothing can be compared."""
     return sum(
         len(verdict.case.scenario.steps) - verdict.parted_at
         for verdict in verdicts
@@ -75,7 +75,7 @@ def shorten(text: str, most: int = 220) -> str:
 
 
 def story(console: Console, verdict: Verdict, steps_shown: int = 3) -> None:
-    """What was done, and both answers side by side where they part."""
+    """The steps, and both answers side by side where they differ."""
     console.print(f"[bold]{verdict.name}[/]: [{COLOURS[verdict.word]}]{verdict.word}[/]")
     for kind, count in verdict.kinds.items():
         console.print(f"  explained: {escape(kind)} ({count})")

@@ -18,7 +18,7 @@ from .verdict import EXPLAINED, judge
 
 
 def test_two_rules_of_the_reference_are_played_at_once():
-    """What was preempted for `first` is kept for it by one rule of ours, and `urgent` preempts for itself alone by the
+    """The room preempted for `first` is held for it by one rule of ours, and `urgent` preempts for itself alone by the
     other: the answers agree only where both are the reference's."""
     names = ["KeptForPreemptor", "PlacedBeforePreempted"]
     played = scenario(

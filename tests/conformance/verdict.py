@@ -184,7 +184,7 @@ def _explain(found: Comparison) -> Comparison:
 
 
 def _leave_blind(verdict: Verdict, found: Comparison) -> None:
-    """What follows a parting whose rule cannot be played, or not all the way, is not compared."""
+    """Steps after a difference whose rule cannot be played, or not to the end, are not compared."""
     partings = [(since, kind) for since, kind in found.partings if kind.leaves_blind(found.case)]
     partings += [(found.parts_at, kind) for kind, _ in found.played if kind.leaves_blind(found.case)]
     for since, kind in partings:

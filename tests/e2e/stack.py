@@ -1,4 +1,4 @@
-"""The stack of deploy/compose.yaml in containers, and what may happen to them."""
+"""The stack of deploy/compose.yaml in containers, with actions on them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UP_WITHIN_S = 120.0
 
 
 def why_not() -> str | None:
-    """Why these tests cannot run here; None: they can."""
+    """The reason why these tests cannot run here; None: they can."""
     if os.environ.get("REMUDA_E2E") != "1":
         return "end-to-end tests in containers run by `make e2e`"
     try:
@@ -45,7 +45,7 @@ def why_not() -> str | None:
 
 
 class Compose(DockerCompose):
-    """Also with docker-compose 1.29, which is what Debian has."""
+    """Also works with docker-compose 1.29, the version of Debian."""
 
     @functools.cached_property
     def compose_command_property(self) -> list[str]:
@@ -73,18 +73,18 @@ class Stack:
         self.until_well(*SERVICES, *SERVERS)
 
     def let_in(self, *rms: str) -> None:
-        """They have keys from now on, for servers that read their configuration."""
+        """Create keys for these RMs. They are valid for servers that read their configuration from now on."""
         subprocess.run([DEPLOY / "secrets.sh", *rms], check=True, capture_output=True)
 
     def shut_out(self, rm_id: str) -> None:
-        """`remuda rm remove` as in docs/operations.md."""
+        """Run `remuda rm remove` as in docs/operations.md."""
         secrets = {str(SECRETS): {"bind": "/secrets", "mode": "rw"}}
         command = ["rm", "remove", rm_id, "--keys", "/secrets/keys"]
         user = os.environ.get("REMUDA_UID", "10001")
         self._engine.containers.run("remuda/cli", command, user=user, volumes=secrets, network_mode="none", remove=True)
 
     def down(self) -> None:
-        """What each container has said is kept in LOGS."""
+        """Remove the containers. Their output is kept in LOGS."""
         LOGS.mkdir(exist_ok=True)
         for found in self._engine.containers.list(all=True, filters={"label": f"com.docker.compose.project={PROJECT}"}):
             service = found.labels["com.docker.compose.service"]
@@ -92,13 +92,13 @@ class Stack:
         self._compose.stop()
 
     def replace(self, name: str, **environment: str) -> None:
-        """Another container, made with these variables of compose.yaml; volumes stay. Returns when it is ready."""
+        """Replace the container by one with these variables of compose.yaml; volumes stay. Returns when it is ready."""
         command = [*self._compose.compose_command_property, "up", "--detach", "--no-deps", name]
         subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
         self.until_well(name)
 
     def tag(self, tag: str) -> None:
-        """What is there now, as the images of another version."""
+        """Tag the present images as those of another version."""
         for name in IMAGES:
             self._engine.images.get(f"remuda/{name}:latest").tag(f"remuda/{name}", tag)
 
@@ -131,12 +131,12 @@ class Stack:
         return str(self.container(name).logs(tail=lines).decode(errors="replace"))
 
     def memory_bytes(self, name: str) -> int:
-        """What its processes hold themselves, without files that the kernel keeps for them."""
+        """The memory of its processes, without the kernel's cache of files."""
         said: dict[str, Any] = self.container(name).stats(stream=False, one_shot=True)["memory_stats"]["stats"]
         return int(said["rss"] if "rss" in said else said["anon"])
 
     def files_of(self, image: str) -> Iterator[bytes]:
-        """All files of an image, as one archive."""
+        """Returns all files of an image, as one archive."""
         made = self._engine.containers.create(f"remuda/{image}:latest")
         try:
             yield from made.export()
@@ -144,7 +144,7 @@ class Stack:
             made.remove()
 
     def environment(self, rm_id: str) -> dict[str, str]:
-        """Of a process that is this RM."""
+        """The environment of a process that is this RM."""
         access = self.access_of_rm(rm_id)
         return {
             "REMUDA_NATS_URL": self.url,
@@ -156,7 +156,7 @@ class Stack:
     async def load(
         self, rm_id: str, *options: str, seed: Path | None = None, output: int = asyncio.subprocess.PIPE
     ) -> asyncio.subprocess.Process:
-        """`remuda load` from outside, as this RM. `seed`: not the key it has in SECRETS."""
+        """Run `remuda load` outside of the containers, as this RM. `seed`: a key instead of that in SECRETS."""
         environment = {**os.environ, **self.environment(rm_id)}
         if seed is not None:
             environment["REMUDA_NATS_SEED"] = str(seed)
@@ -178,7 +178,7 @@ class Stack:
 
     @property
     def host(self) -> str:
-        """Where containers find this machine."""
+        """The address of this machine for containers."""
         return str(self._network().attrs["IPAM"]["Config"][0]["Gateway"])
 
     def _network(self) -> Any:
@@ -186,5 +186,5 @@ class Stack:
 
 
 async def in_thread(call: Callable[..., None], *arguments: str) -> None:
-    """The engine takes its time; meanwhile the connections of this process have to be served."""
+    """Run a slow call to the engine in a thread, so that the connections of this process are served meanwhile."""
     await asyncio.to_thread(call, *arguments)

@@ -1,4 +1,4 @@
-"""What a container has, and what can be seen of it from outside."""
+"""The permissions and files of a container, and its ports."""
 
 from __future__ import annotations
 

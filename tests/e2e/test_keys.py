@@ -1,4 +1,4 @@
-"""A resource manager gets a key, and loses it, while everything runs."""
+"""A key of a resource manager is created and revoked while all services run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(200)
 
 
 async def worked(stack: Stack, seed: Path | None = None) -> tuple[int, str]:
-    """A few asks of that RM."""
+    """Run a few asks of that RM."""
     few = ("--nodes", "1", "--apps", "1", "--asks", "5", "--duration", "100ms")
     process = await stack.load(RM, *few, seed=seed)
     said, _ = await asyncio.wait_for(process.communicate(), 60)

@@ -1,4 +1,4 @@
-"""Parts of the stack are cut off or killed while an RM works; then all books agree: nothing lost, nothing doubled.
+"""Parts of the stack are cut off or killed while an RM works; then all records agree: none is lost or doubled.
 
 The RM is a process outside, with a key of its own; what it has written down is compared with what the core says and
 with what its log says (tests/accounting).
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(400)
 
 @contextlib.asynccontextmanager
 async def working(stack: Stack, rm_id: str, journal: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The RM, until the block is left."""
+    """Run the RM until the end of the block."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.accounting.rm", stack.url, rm_id, str(journal), str(ASKS), str(RATE),
         env={**os.environ, **stack.environment(rm_id)}, stdout=asyncio.subprocess.PIPE,
@@ -46,7 +46,7 @@ async def working(stack: Stack, rm_id: str, journal: Path) -> AsyncIterator[asyn
 
 
 async def settled(process: asyncio.subprocess.Process) -> None:
-    """Returns when the RM says that it has done what it had to do."""
+    """Returns when the RM reports that its plan is complete."""
     assert process.stdout is not None
     async with asyncio.timeout(SETTLED_WITHIN_S):
         async for line in process.stdout:

@@ -1,4 +1,4 @@
-"""Half load for a while: no process grows, nothing remains unacknowledged. REMUDA_SOAK_S=600 by hand, see
+"""Half load for a while: no process grows, no message stays unacknowledged. REMUDA_SOAK_S=600 by hand, see
 docs/operations.md. Servers remember message IDs for two minutes, so they are judged only when it takes longer."""
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def test_a_leak_grows_on_and_on_or_by_much_and_a_busy_moment_does_not() -> None:
 
 
 class Growth(NamedTuple):
-    """After the warm-up: from the first third to the second or from there to the last, whichever is less; and in all.
-    What leaks grows on and on, or by much at once; a moment in which the machine was busy, and more had to be held,
-    leaves a small mark, once."""
+    """The growth after the warm-up: from the first third to the second or from the second to the last, the smaller one;
+    and in all. What leaks grows on and on, or by much at once; a moment in which the machine was busy, and more had to
+    be held, has a small effect, once."""
 
     on_and_on: float
     in_all: float
@@ -84,7 +84,7 @@ class Growth(NamedTuple):
 
 
 def grown(samples: list[tuple[float, int]]) -> Growth:
-    """By medians, since a collection may lie between any two samples."""
+    """By medians, since the garbage collector may run between any two samples."""
     warm = [size for at, size in samples if at >= WARM_UP * SOAK_S]
     third = max(1, len(warm) // 3)
     first, second, last = (statistics.median(part) for part in (warm[:third], warm[third:-third], warm[-third:]))

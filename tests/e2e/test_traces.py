@@ -1,4 +1,4 @@
-"""What an operator's collector would see: one ask is one trace, also through containers."""
+"""Traces as an operator's collector receives them: one ask is one trace, also through containers."""
 
 from __future__ import annotations
 

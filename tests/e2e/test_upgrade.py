@@ -1,4 +1,4 @@
-"""Every container is replaced, one after the other, under load: the RM sees no failed request, and no long pause."""
+"""Every container is replaced, one after the other, under load: no request of the RM fails, and no pause is long."""
 
 from __future__ import annotations
 

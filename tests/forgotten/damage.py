@@ -1,4 +1,4 @@
-"""What is done to the files of a server that is stopped."""
+"""Changes to the files of a stopped server."""
 
 from __future__ import annotations
 

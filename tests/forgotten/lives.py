@@ -1,4 +1,4 @@
-"""An RM that keeps books, the command line, and what an alarm looks like from outside."""
+"""An RM that keeps records, the command line, and the signs of a halt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WITHIN_S = 60.0  # twenty processes share two cores
 
 
 class Books:
-    """What the RM runs, and its report of it."""
+    """The running allocations of the RM, and its report of them."""
 
     def __init__(self, rm: ResourceManager) -> None:
         self.rm = rm
@@ -101,7 +101,7 @@ async def history_goes_on(bus: NatsBus, newest: str) -> None:
 
 
 async def remuda(*arguments: str) -> str:
-    """What the command says, on one line."""
+    """Returns the output of the command, on one line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "remuda", *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

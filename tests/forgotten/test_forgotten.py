@@ -103,7 +103,7 @@ async def test_with_all_services_live(server: NatsServer, tmp_path: Path, harm: 
 
 @DAMAGES
 async def test_with_all_services_started_anew(server: NatsServer, tmp_path: Path, harm: Damage) -> None:
-    """Nobody but the RM, and what is in the other streams, remembers."""
+    """Only the RM and the other streams have the lost positions."""
     rm = connected(server)
     books = Books(rm)
     async with Services(server.url) as services:

@@ -27,7 +27,7 @@ IDLE_S = 2.0
 SIDE_P99_S = 0.5 * PATIENCE
 SETTLED_WITHIN_S = 60.0
 ENDS_WITHIN_S = 20.0
-# What hostile RMs may have the services keep is bounded, by far less than this.
+# The services keep a bounded amount for hostile RMs, far less than this.
 GROWS_MB = 300.0
 # nats-server caches what it has on disk, and gives nothing back before it nears the limit of its memory.
 SERVER_GROWS_MB = 1_000.0
@@ -168,7 +168,7 @@ async def _handled(bus: Bus, rm_id: str) -> set[int]:
 
 
 async def _until_now(bus: Bus, stream: str, subject: str) -> list[Message]:
-    """What the stream holds there; it may go on to grow meanwhile."""
+    """The messages of the stream on this subject up to the last one at the call."""
     last, found = await bus.last_message(stream, subject), list[Message]()
     if last is None:
         return found

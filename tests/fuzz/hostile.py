@@ -121,7 +121,7 @@ class FuzzingRm(Hostile):
         else:
             self.accepted.append(seq)
 
-    # What it does
+    # Actions
 
     async def _register(self) -> None:
         declared = {"resync": self.random.choice(("report", "report", "replay"))}
@@ -146,7 +146,7 @@ class FuzzingRm(Hostile):
         await self._register()
 
     async def _work(self) -> None:
-        """What an RM would do: it takes these to bring the scheduler into many states."""
+        """Sensible requests, which bring the scheduler into many states."""
         for kind in ("node", "application", "allocation"):
             await self._request(kind, self.maker.sensible(REQUESTS[kind](), items=8).SerializeToString())
 

@@ -92,7 +92,7 @@ class Maker:
         return bytes(raw)
 
     def text(self) -> str:
-        """What nobody expects of a name."""
+        """An unexpected name."""
         if self.random.random() < 0.6:
             return self.random.choice(WORDS)
         return self.random.choice(ALPHABETS) * self.random.choice(self._lengths)

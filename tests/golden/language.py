@@ -35,7 +35,7 @@ from tests.property.world import RM, World
 
 SUFFIXES: Final = {"M": 10**6, "G": 10**9}
 EVERYTHING: Final = 1_000_000
-# What is indented below this word is YAML.
+# The indented lines below this word are YAML.
 FILE: Final = "queues.yaml"
 
 
@@ -428,7 +428,7 @@ class Notes:
         yield commands.ReleaseAllocation(partition, application, uuid, allocation_key=key)
 
     def confirm(self, line: Line) -> Iterator[commands.Command]:
-        """What the core wants released is gone: of a key, or all of the application."""
+        """Confirm the releases that the core has requested: of a key, or all of the application."""
         partition, name = self.partition(line), line.one("application or app/key")
         application, _, key = name.partition("/")
         known = self._known(partition)

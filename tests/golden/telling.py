@@ -1,4 +1,5 @@
-"""What an operator reads of each kind of fact: one table. Some get a line only where a scenario asks to `show` them."""
+"""The line of each kind of fact in a scenario: one table. Some have a line only where a scenario asks to `show`
+them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ TERMINATIONS: Final = {1: "STOPPED_BY_RM", 2: "TIMEOUT", 3: "PREEMPTED_BY_SCHEDU
 
 START_MS: Final = World().now_ms
 ALWAYS: Final = "always"
-# What else `show` can name.
+# Other names for `show`.
 GROUPS: Final = ("states", "asks", "nodes", "queues", "partitions", "preemption", "time", "events")
 
 

@@ -1,6 +1,6 @@
-"""Nobody gets in who should not, and who is in can do what is his: against a server under the shipped configuration.
+"""Unknown clients are refused, and every role has exactly its permissions, on a server with the shipped configuration.
 
-What each role may do is written down here once more, by hand, so that a slip in remuda.access.permissions shows.
+The permissions of each role are repeated here by hand, so that a mistake in remuda.access.permissions shows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^"
 
 ALICE = "alice@example.com"  # an operator with a key of her own, in the group ops
 
-# What anybody could want to publish, and who may. Services that answer requests of other services and of RMs are not
+# Subjects, and the roles that may publish to them. Services that answer requests of other services and of RMs are not
 # listed for the answers.
 MAY_PUBLISH = {
     "si.v1.rm.rm-1.register": {"rm-1"},

@@ -114,7 +114,7 @@ async def test_what_cannot_be_answered_is_refused_at_once(server: NatsServer, bu
 
 
 async def test_answers_of_a_leader_under_load_are_of_durable_commits(server: NatsServer, bus: NatsBus) -> None:
-    """What an answer shows is in the log up to the commit that it names."""
+    """The content of an answer is in the log up to the commit that it names."""
     async with (
         running(server.url, "one", core_main, CoreSettings),
         ResourceManager.connect(server.url, "rm-1", config=QUEUES) as rm,

@@ -1,4 +1,4 @@
-"""What happens when something is full, or somebody slow: over a real nats-server, with limits that are soon reached."""
+"""Full streams and slow RMs: over a real nats-server, with limits that are soon reached."""
 
 from __future__ import annotations
 

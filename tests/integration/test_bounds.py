@@ -124,7 +124,7 @@ def numbers(module: ast.Module) -> set[str]:
 
 
 def unbounded_queues(module: ast.Module) -> set[str]:
-    """What they are assigned to."""
+    """The names to which they are assigned."""
     found = set()
     for line in ast.walk(module):
         if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:

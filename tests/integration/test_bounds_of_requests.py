@@ -31,7 +31,7 @@ AMOUNT = si.Resource(resources={"vcore": si.Quantity(value=1)})
 
 
 class Path:
-    """What an RM sends goes through rmproxy's translation into a core that knows an application and a node."""
+    """Passes requests of an RM through rmproxy's translation into a core that knows an application and a node."""
 
     def __init__(self) -> None:
         self.core = Core(RM)

@@ -1,4 +1,4 @@
-"""What only a cluster does, with an account for each RM: one server does not know who still listens at the next."""
+"""Behaviour of a cluster with an account for each RM: a server does not know the subscriptions at other servers."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def cluster(tmp_path: Path) -> AsyncIterator[GuardedCluster]:
 
 
 async def test_callbacks_go_on_at_once_when_a_connection_moves(cluster: GuardedCluster) -> None:
-    """A server that is replaced sends its clients elsewhere. What they had asked it for is answered, to nobody, by the
-    server that leads the consumer."""
+    """A server that is replaced sends its clients elsewhere. Their open pull requests are answered, without a receiver,
+    by the server that leads the consumer."""
     durable, metadata = subjects.callback_consumer(RM), {"number": "1"}
     proxy = await cluster.connect("remuda-rmproxy", "rmproxy")
     await proxy.create_consumer(subjects.CALLBACKS.name, subjects.callback(RM, "*"), durable, 0, metadata)
@@ -64,7 +64,7 @@ async def test_callbacks_go_on_at_once_when_a_connection_moves(cluster: GuardedC
             waited_since = loop.time()
             messages = await consumer.batch(timeout_s=10)
             longest_s = max(longest_s, loop.time() - waited_since)
-            # What was acknowledged while the connection broke may come again, before everything else.
+            # Messages acknowledged while the connection broke may be repeated, before all others.
             new = [number for message in messages if (number := int(message.payload)) >= heard]
             assert new == list(range(heard, heard + len(new)))
             heard += len(new)

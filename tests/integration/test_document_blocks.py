@@ -25,7 +25,7 @@ DOCUMENTS = [ROOT / file for file in FILES if not (ROOT / file).is_symlink()]
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]\[]*\]\(([^()\s]+)\)")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)) | {".venv/.ready"}
-# What the shell examples use that is not of this repository.
+# Commands in the shell examples that are not part of this repository.
 FOREIGN = {
     "base64", "cd", "decode", "docker", "docker-compose", "done", "echo", "encode", "export", "for", "jq", "kubectl",
     "nats", "openssl", "pip", "protoc", "python", "sleep", "while",

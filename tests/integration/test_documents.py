@@ -1,4 +1,4 @@
-"""What the documents say is true: their examples run, their configuration loads, their tables are complete."""
+"""The documents are true: their examples run, their configuration loads, their tables are complete."""
 
 from __future__ import annotations
 

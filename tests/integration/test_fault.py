@@ -1,5 +1,5 @@
-"""What one RM asks ends a core, by an exception or without a word: it ends no more than two, then that RM is halted by
-itself, its message is kept, and the others go on."""
+"""A message of an RM ends a core, by an exception or by a crash. It ends no more than two cores. Then that RM alone is
+halted, its message is kept, and the other RMs continue."""
 
 from __future__ import annotations
 

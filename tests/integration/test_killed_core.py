@@ -27,7 +27,7 @@ partitions:
 
 
 class Told:
-    """What the RM has heard, and when it has heard enough."""
+    """The callbacks of the RM, and an event for the last one."""
 
     def __init__(self) -> None:
         self.allocations: list[si.Allocation] = []

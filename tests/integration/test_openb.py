@@ -1,5 +1,5 @@
 """A recorded production cluster through the whole system: every pod placed, or pending with a reason, and no node ever
-over its capacity. What is right is counted here from the CSV files alone, not with the reader under test.
+over its capacity. The expected numbers are counted here from the CSV files alone, not with the reader under test.
 
 REMUDA_DATA is the directory that holds `openb/`; default: ../shared/data beside the repository.
 """
@@ -88,7 +88,7 @@ async def test_the_whole_trace(tmp_path: Path) -> None:
 def check_record(
     record: list[dict[str, Any]], capacities: dict[str, Counter[str]], sizes: dict[str, Counter[str]]
 ) -> None:
-    """Replays what the RM was told, in order, and books it again."""
+    """Replays the callbacks of the RM in order, and books them again."""
     used: dict[str, Counter[str]] = {node: Counter() for node in capacities}
     running: dict[str, tuple[str, str]] = {}  # UUID -> pod, node
     placed: Counter[str] = Counter()

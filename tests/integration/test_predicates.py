@@ -143,6 +143,6 @@ async def test_core_and_rmproxy_may_die_while_the_rm_thinks(system: System) -> N
             process = next(process for process in system.processes if process.name == victim)
             assert process.pid is not None
             os.kill(process.pid, signal.SIGKILL)
-        # What the killed rmproxy had asked is given up after five seconds, and asked anew.
+        # The question of the killed rmproxy is given up after five seconds, and asked anew.
         await asyncio.wait_for(placed.enough.wait(), 90)
     assert len(placed.on) == 300

@@ -26,7 +26,7 @@ from .table import GOLDEN, LAWS, README, Fate, named, read, table
 LAW_TESTS = ("tests/property/test_laws.py", "tests/property")
 WITHIN_S = 300.0
 STAGES = (("--play", GOLDEN), ("--laws", LAWS))
-# Exit codes. What goes wrong otherwise ends a process with others.
+# Exit codes. Other errors end a process with other codes.
 NOTICED, UNNOTICED = 10, 0
 
 

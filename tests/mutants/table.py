@@ -56,7 +56,7 @@ def table(mutants: Iterable[Mutant], fates: Mapping[str, Fate]) -> str:
 
 
 def read() -> dict[str, Fate]:
-    """What the table says."""
+    """The content of the table."""
     text = README.read_text() if README.exists() else ""
     rows = re.findall(r"^\| `(\w+)` \| .* \| (?:(golden|law): (.*)|SURVIVED) \|$", text, flags=re.MULTILINE)
     return {name: Fate(by, test) for name, by, test in rows}

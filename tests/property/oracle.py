@@ -1,4 +1,4 @@
-"""Sections 9 to 12 of the semantics, word for word and slowly: who is next, and where is best.
+"""Sections 9 to 12 of the semantics, word for word and slowly: the next ask, and the best node.
 
 Looks at the state only, never at the index, and shares no code with the cycle.
 """
@@ -24,7 +24,7 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class Next:
-    """What a cycle does first: `kind` of fact, for this ask, on any of these nodes."""
+    """The first decision of a cycle: `kind` of fact, for this ask, on any of these nodes."""
 
     kind: type[Fact]
     application_id: str
@@ -65,7 +65,7 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
             and fits_total(partition, ask)
             and (nodes := bound_node(partition, ask) if bound else closest(partition, ask))
         ):
-            # Who has to be on a node takes it from whom it is kept for.
+            # An ask that is bound to a node replaces the reservation of another ask.
             fits = bound and has_room(partition.nodes[bound], ask.ask.resource)
             return Next(Allocated if fits else NodeReserved, ask.application.id, ask.ask.allocation_key, nodes)
     return None
@@ -120,7 +120,7 @@ def something_is_too_small(partition: Partition) -> bool:
     )
 
 
-# Who is next
+# The next ask
 
 
 def in_order(partition: Partition, queue: Queue) -> Iterator[PendingAsk]:
@@ -214,7 +214,7 @@ def has_its_turn(application: Application) -> bool:
 
 
 def what_limits(application: Application) -> tuple[object, ...]:
-    """What has to let its asks pass, as far as it is known before the amounts."""
+    """The constraints that its asks have to pass, as far as they do not depend on amounts."""
     limits = limits_for(application)
     trackers = tuple((queue.path, name) for queue, name, limit in limits if limit.max_resources)
     application_limits = tuple((queue.path, name) for queue, name, limit in limits if limit.max_applications)
@@ -293,7 +293,7 @@ def below(queue: Queue) -> Iterator[Application]:
 
 
 def fits_maxima(ask: PendingAsk) -> bool:
-    """What is left of a maximum may be negative: then nothing fits, whatever it needs."""
+    """Headroom may be negative: then no ask fits, whatever it needs."""
     for queue in ask.application.queue.path_to_root:
         for name, maximum in queue.settings.max.items():
             used = queue.allocated.get(name, 0)

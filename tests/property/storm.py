@@ -1,7 +1,7 @@
 """A long, busy day out of a seed: commands that mostly mean something in the state there is.
 
 Where hypothesis looks for the smallest example, this one looks for the state that takes hundreds of commands to get
-into. What fails is cut down to the commands that are needed (`shortened`).
+into. A failing run is reduced to the commands that are needed (`shortened`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Storm(Operators):
         )[0]
         return act()
 
-    # What there is
+    # Objects
 
     def resource(self, low: int, high: int, gpu: float = 0.1) -> dict[str, int]:
         amounts = {"vcore": self.random.randint(low, high), "memory": self.random.randint(low, high)}
@@ -424,7 +424,7 @@ def apply(world: World, command: Command) -> None:
 
 
 def storm(seed: int, steps: int, administered: int = 3) -> World:
-    """What has become of the world. Raises what goes wrong, with the commands that lead there."""
+    """Returns the world after the commands. Raises an error with the commands that led to it."""
     weather = Storm(seed, administered)
     done: list[Command] = []
     try:
@@ -450,7 +450,7 @@ def attempt(done: Sequence[Command]) -> Exception | None:
 
 
 def preemptor_kind(error: Exception | None) -> tuple[type, str]:
-    """What tells errors apart, roughly: one of another kind is not the one that is looked for."""
+    """A rough key of an error: an error with another key is not the one searched for."""
     return type(error), str(error)[:20]
 
 

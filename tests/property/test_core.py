@@ -1,4 +1,4 @@
-"""Whatever is asked of the core, in whatever order: what has to be true is true, and a replayed core is the same."""
+"""For any commands in any order, the invariants hold and a replayed core is the same."""
 
 from __future__ import annotations
 

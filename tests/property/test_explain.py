@@ -1,4 +1,4 @@
-"""What is said of asks that wait, against a plain reading of the semantics."""
+"""Explanations of asks that wait, compared with a plain implementation of the semantics."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Whatever si.v1 can say: extreme numbers, odd names, unknown enumeration values. The core decides, its facts go over
-the wire and back, a snapshot can be taken and restored, and an auditor agrees with all sums."""
+"""All values that si.v1 can hold: extreme numbers, odd names, unknown enumeration values. The core decides, its facts
+go over the wire and back, a snapshot can be taken and restored, and an auditor agrees with all sums."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PARTITIONS = ("", "", "", "default", "nosuch", "[rm-1]default")
 FIELDS = {"partitionName": PARTITIONS, "user": ("a", "b", "a", "!"), "queueName": TEXTS}
 
 SOME = si.Resource(resources={"vcore": si.Quantity(value=1)})
-# What would be taken as it is; of each message a few fields are something else.
+# Valid values; in each message a few fields have another value.
 BASE: dict[str, dict[str, Any]] = {
     "AddApplicationRequest": {"applicationID": "a", "queueName": "root.a", "ugi": si.UserGroupInformation(user="a")},
     "UserGroupInformation": {"user": "a"},

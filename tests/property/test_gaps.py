@@ -1,5 +1,5 @@
-"""Who is next in a gap is who would be next if everything that fits it were opened: two cores are told the same, one
-searches every gap, the other opens whatever fits."""
+"""The next ask for a freed node is the one that would be next if all fitting demands were opened: of two equal cores,
+one searches every gap, the other opens whatever fits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def configuration() -> Configuration:
 
 
 class Day:
-    """What happens, as commands; everything is drawn from what the core says."""
+    """A run, as commands; everything is drawn from the core's facts."""
 
     def __init__(self, seed: int) -> None:
         self.random, self.core, self.now_ms, self.made = Random(seed), Core("rm"), 0, 0

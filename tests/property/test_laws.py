@@ -136,7 +136,7 @@ def allocations(facts: list[Fact]) -> list[Fact]:
 
 @given(seed=st.integers(0, 10**6))
 def test_time_goes_on_after_a_restart_as_it_would_have(seed: int) -> None:
-    """Whatever was to end ends at the same time. (Why asks wait may be told once more.)"""
+    """All timeouts come at the same time. (The reason why an ask waits may be reported once more.)"""
     day = Storm(seed)
     list(day.run(60))
     world = day.world
@@ -169,7 +169,7 @@ def test_what_is_released_is_as_if_it_had_never_been_taken(seed: int) -> None:
 
 @dataclass
 class Life:
-    """What a log has told of an application. One that resumes is due no placeholders any more."""
+    """The facts of a log about an application. A resuming one needs no placeholders any more."""
 
     due: Resource
     state: str = "New"
@@ -206,7 +206,7 @@ def test_an_application_starts_with_the_last_placeholder_a_second_replacement_or
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_gang_that_is_not_complete_starts_with_a_second_replacement_or_what_takes_no_place(seed: int) -> None:
-    """What is seldom in a storm: its placeholders are replaced while others are still to come."""
+    """A rare case in storms: placeholders are replaced while others are still pending."""
     random, world = Random(seed), world_of(QueueSettings("a"), nodes=2, vcore=50)
     for number in range(4):
         app_id, due = f"app-{number}", random.randint(3, 6)

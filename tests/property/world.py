@@ -160,8 +160,8 @@ Done = Allocated | PredicateAsked | NodeReserved
 
 
 def steps(partition: Partition, facts: list[Fact]) -> list[tuple[type[Fact], Done]]:
-    """What was done, and for whom. A question is asked for an allocation. A node that is reserved because others are
-    preempted is no step."""
+    """An action, and its ask or application. A question is asked for an allocation. A node that is reserved because
+    others are preempted is no step."""
     made: list[tuple[type[Fact], Done]] = []
     preempts: PreemptionStarted | None = None
     for fact in facts:

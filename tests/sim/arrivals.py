@@ -1,4 +1,4 @@
-"""What the server sends to a process by itself: messages of streams, entries of buckets."""
+"""Messages of streams and entries of buckets that the server pushes to a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACK_WAIT_S = 30.0
 
 
 class Arrivals:
-    """What comes from a source at the server, in order, and waits to be taken."""
+    """The queue of messages from a source at the server, in order."""
 
     def __init__(
         self, connection: Connection, network: Network, source: Callable[[], Awaitable[list[Any]]] | None

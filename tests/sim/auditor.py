@@ -124,7 +124,7 @@ class Auditor:
         return self.core.state.now_ms + int((self._clock() - self.changed_at) * 1_000)
 
     async def unsettled(self) -> str:
-        """What is still under way; "": nothing."""
+        """The work that is still under way, as text; "": none."""
         state = self.core.state
         timer = min(state.timers, default=None)
         if timer is not None and timer.at_ms < self.now_ms() + SOON_MS:

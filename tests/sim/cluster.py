@@ -1,4 +1,4 @@
-"""What really is at a resource manager: its nodes, what runs there, what it has asked for. It survives the RM's
+"""The real state of a resource manager: its nodes, running allocations and asks. It survives the RM's
 process, as containers do, and it is the RM's view of things."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Cluster:
             self.asked.pop(ask, None)
 
     def forget(self, application_id: str) -> None:
-        """What it asks for is not awaited any more."""
+        """Its asks are not awaited any more."""
         self.applications.pop(application_id, None)
         for ask in [ask for ask in self.asked if ask[0] == application_id]:
             del self.asked[ask]
@@ -78,14 +78,15 @@ class Cluster:
             things.clear()
 
     def begin_anew(self) -> None:
-        """The scheduler has forgotten everything. What runs for nobody, or nowhere, ends now: it cannot be reported."""
+        """The scheduler has lost its state. Allocations without an application or node end now: they cannot be
+        reported."""
         self.heard = []
         for uuid, allocation in list(self.running.items()):
             if allocation.applicationID not in self.applications or allocation.nodeID not in self.nodes:
                 self.ended[uuid] = self.running.pop(uuid)
 
     def report(self) -> tuple[list[si.AddApplicationRequest], list[si.NodeInfo], list[si.AllocationAsk]]:
-        """What the scheduler has to know, to be sent in this order."""
+        """The report to the scheduler, to be sent in this order."""
         nodes = [
             node(node_id, vcore=vcore, existing=[one for one in self.running.values() if one.nodeID == node_id])
             for node_id, vcore in self.nodes.items()

@@ -1,7 +1,7 @@
 """The bus as one process sees it: a `Connection` to the server.
 
 A call is a message to the server, the effect there, and an answer. Each way takes time, and either message may be lost.
-What a connection sends to one stream or bucket arrives in that order; everything else may overtake. A connection can be
+Messages of a connection to one stream or bucket arrive in order; all others may overtake. A connection can be
 cut for a while, and with its process it ends: what had been sent may still arrive, nothing comes back.
 """
 
@@ -133,7 +133,7 @@ class Connection:
             self.usable()
 
     def _arrives(self, arrived: Callable[[], None]) -> None:
-        """What a process had sent before it died may have left the machine or not."""
+        """Messages of a killed process may have left the machine or not."""
         if not self.ended or self._network.random.random() < 0.5:
             arrived()
 
@@ -280,7 +280,7 @@ class Connection:
         return Consuming(self, self._network, make, await self._insist(make))
 
     async def _insist(self, work: Work) -> Any:
-        """What is opened waits for the server as long as that takes."""
+        """Opening waits for the server, without a limit."""
         while True:
             try:
                 return await self._call("", work)
@@ -343,5 +343,5 @@ async def _next_entry(entries: AsyncIterator[Entry]) -> list[Entry]:
 
 
 def lane_of(subject: str) -> str:
-    """What is sent to one stream arrives in order."""
+    """Messages to one stream arrive in order."""
     return subject.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""What the processes get from the machine, on virtual time and out of the seed: clocks and nonces."""
+"""The machine of the processes: clocks on virtual time, and nonces from the seed."""
 
 from __future__ import annotations
 

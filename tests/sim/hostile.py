@@ -85,7 +85,7 @@ class HostileRm:
                 return Reply(b"", {subjects.REGISTRATION: "x"})
         return b""
 
-    # What it does
+    # Actions
 
     async def _register(self, bus: Bus) -> None:
         request = si.RegisterResourceManagerRequest(rmID=self.rm_id, config=CONFIGURATION)

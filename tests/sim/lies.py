@@ -1,4 +1,4 @@
-"""What a resource manager should not say."""
+"""Messages that a resource manager should not send."""
 
 from __future__ import annotations
 

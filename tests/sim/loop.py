@@ -1,4 +1,4 @@
-"""An asyncio event loop on virtual time: when nothing is ready, the next timer is due. Nothing ever waits for real.
+"""An asyncio event loop on virtual time: when nothing is ready, the next timer is due. No test waits in real time.
 
 The same coroutines run in the same order each time: sets of tasks are ordered by when the tasks were made, not by where
 they lie in memory.
@@ -41,7 +41,7 @@ class NumberedFuture(asyncio.Future[Any]):
 
 
 class _Gate:
-    """What is due of a process that is stopped waits until it goes on, or until the loop ends."""
+    """A callback of a stopped process waits until the process continues, or until the loop ends."""
 
     __slots__ = ("args", "callback", "context", "handle", "loop")
 
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         pass
 
     def _write_to_self(self) -> None:
-        """Nobody waits in `select`."""
+        """`select` does not wait."""
 
     def _make_task(self, _: Any, coroutine: Any, **options: Any) -> NumberedTask:
         """`options`: the context, if any; since Python 3.13.3 all that a task is made with, its name too."""

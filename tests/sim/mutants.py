@@ -26,7 +26,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
 def no_chain_check(patch: pytest.MonkeyPatch) -> None:
-    """Whatever is in the log is in force."""
+    """Every message of the log is in force."""
 
     def has_valid_parent(chain: Chain, commit: log_pb2.Commit) -> bool:
         return True
@@ -117,7 +117,7 @@ def a_fault_ends_the_process(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Forwarder, "_work_once", work_once)
 
 
-# What one RM must not do to others is found where there is a hostile one.
+# Mutants of the isolation of RMs are found in runs with a hostile RM.
 TENANTS_MUTANTS: tuple[Mutant, ...] = (forwarded_one_after_the_other, all_are_halted, a_fault_ends_the_process)
 MUTANTS: tuple[Mutant, ...] = (
     no_chain_check,

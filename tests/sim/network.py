@@ -1,4 +1,4 @@
-"""What lies between all processes and the one server: its weather, who listens to what, and what is on its way."""
+"""The network between all processes and the one server: its weather, subscriptions, and messages on their way."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Network:
         return asyncio.get_running_loop().create_task(work, context=self.own)
 
     def asked(self, subject: str) -> list[Served]:
-        """Who gets a request: one of those that take turns, and each of the others."""
+        """The receivers of a request: one of each queue group, and every other subscriber."""
         found = [one for one in self.endpoints if matches(one.subject, subject)]
         in_turn = [one for one in found if one.answers is None]
         return [*([self.random.choice(in_turn)] if in_turn else []), *(one for one in found if one.answers is not None)]

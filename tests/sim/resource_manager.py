@@ -83,7 +83,7 @@ class Rm(Liar):
         return "replay"
 
     async def _registered(self, rm: ResourceManager, resync: Resync) -> None:
-        """What was asked for in vain may have been handled late: then the numbers have a gap."""
+        """A failed registration may have been handled late: then the numbers have a gap."""
         cluster, number = self.cluster, rm._connected_publisher().registration
         self._story.tell(f"has registration {number} by {resync}")
         expected, cluster.registration = cluster.registration + 1, number

@@ -221,7 +221,7 @@ class Simulation:
     # The end
 
     async def _calm(self) -> None:
-        """No more disasters, no more work; everybody lives. What is under way comes to its end, and then has to be
+        """No more disasters and no more work; all processes run. The work under way ends, and then has to be
         right."""
         self.story.tell("calm")
         self.weather.calm, self.network.judges = True, True

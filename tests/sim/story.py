@@ -1,4 +1,4 @@
-"""What happened, line by line, to be printed when it should not have happened."""
+"""The events of a run, line by line, to be printed when it fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 if TYPE_CHECKING:
     from .process import Process
 
-# Whose code is running; None: the simulation's own.
+# The process whose code is running; None: the simulation's own.
 CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
 UNEXPECTED = ("exception", "critical")
 
@@ -43,7 +43,7 @@ class Story:
 
     @contextmanager
     def of_logs(self) -> Iterator[None]:
-        """What the processes log becomes part of the story. Bugs that somebody caught and logged are no less bugs."""
+        """Log lines of the processes become part of the story. Bugs that were caught and logged count, too."""
         before = structlog.get_config()
         structlog.configure(
             processors=[self._logged], wrapper_class=structlog.make_filtering_bound_logger(20), context_class=dict

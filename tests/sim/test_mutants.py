@@ -1,4 +1,4 @@
-"""What the simulation must not miss."""
+"""Mutants that the simulation has to find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much longer a wait may be on a machine that others use: REMUDA_PATIENCE=4. What a tenant may cost others is
+"""The factor of allowed waits on a busy machine: REMUDA_PATIENCE=4. The effects of one tenant on others are
 measured on a machine that is quiet, with 1."""
 
 from __future__ import annotations

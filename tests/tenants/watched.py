@@ -43,7 +43,7 @@ class Watched:
         }
 
     def last_words(self, log: Path) -> str:
-        """What somebody who looks for the cause wants to see first."""
+        """The lines of a log that show the cause of a failure."""
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         told = [line for line in lines if "Error" in line or "error" in line or "exception" in line]
         return " | ".join(line[:400] for line in told[-3:])

@@ -46,7 +46,7 @@ async def answers(bus: NatsBus) -> bool:
 
 
 async def eventually(condition):
-    """What the condition gives as soon as it is not false; it may be a coroutine function."""
+    """Returns the value of the condition as soon as it is true; it may be a coroutine function."""
     deadline = time.monotonic() + WITHIN_S
     while True:
         value = condition()
@@ -68,7 +68,7 @@ async def current(bus) -> dict[str, Any]:
 
 
 async def register(bus, rm_id="rm-1", source="file", state="registered", extra_config=None) -> None:
-    """What rmproxy writes about an RM."""
+    """The record of an RM, as rmproxy writes it."""
     value = {"rm_id": rm_id, "policy_group": "group", "version": "", "config_source": source, "state": state}
     value["extra_config"] = extra_config or {}
     await bus.put(subjects.RMS.name, subjects.key_of(rm_id), json.dumps(value).encode())

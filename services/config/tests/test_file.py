@@ -1,4 +1,4 @@
-"""What the service does when the configuration file changes, over a real NATS server."""
+"""Changes of the configuration file, over a real NATS server."""
 
 from __future__ import annotations
 

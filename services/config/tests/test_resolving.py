@@ -1,4 +1,4 @@
-"""What the service answers to ResolveConfiguration, over a real NATS server."""
+"""Answers of the service to ResolveConfiguration, over a real NATS server."""
 
 from __future__ import annotations
 

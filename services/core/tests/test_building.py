@@ -36,7 +36,7 @@ def waiting() -> Core:
 
 @pytest.fixture
 def items(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was looked at since the list was last cleared."""
+    """Records the look-ups since the list was last cleared."""
     seen: list[str] = []
 
     def counted(owner: Any, name: str) -> None:

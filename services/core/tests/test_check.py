@@ -146,7 +146,7 @@ def closed_ask_class_of_open_demand(core: Core) -> None:
 
 
 def stale_due(core: Core) -> None:
-    """What it is due was not worked out again."""
+    """Its entitlement was not computed again."""
     ranking = parent(core).ranking
     assert len(ranking.members) > 1
     ranking.ranks()
@@ -258,7 +258,7 @@ def test_decision_above_a_maximum(core: Core) -> None:
     above.settings = QueueSettings("p", max={"vcore": 1})
     with pytest.raises(AssertionError, match="root.p now has vcore=.*, its maximum is 1"):
         check_decision(core.state, [made(core)])
-    # What the allocation does not use may be too much already.
+    # The usage by other allocations may exceed the limit already.
     above.settings = QueueSettings("p", max={"gpu": 0})
     above.allocated["gpu"] = 3
     check_decision(core.state, [made(core)])

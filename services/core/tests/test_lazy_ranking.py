@@ -1,4 +1,4 @@
-"""What has left a ranking is not kept, however seldom somebody looks who is first."""
+"""A ranking does not keep members that have left, however seldom the first one is requested."""
 
 from __future__ import annotations
 

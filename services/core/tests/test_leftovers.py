@@ -1,4 +1,5 @@
-"""What comes and goes leaves nothing behind, whatever stays: after 800 times a core holds as much as after 200."""
+"""Added and removed objects leave nothing behind, beside any that stay: after 800 rounds a core holds as much as after
+200."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a core holds depends on what there is, not on what there has ever been."""
+"""The memory of a core depends on its live objects, not on removed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who should lead whom: balanced, with few moves, and the same for everyone who sees the same."""
+"""The assignment of RMs to cores: balanced, with few moves, and equal on all cores with the same entries."""
 
 from __future__ import annotations
 

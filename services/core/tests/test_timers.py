@@ -1,4 +1,4 @@
-"""What is to happen by itself: given out in order, once, and forgotten where it cannot mean anything any more."""
+"""Timers: returned in order, once, and dropped when they have no effect any more."""
 
 from __future__ import annotations
 

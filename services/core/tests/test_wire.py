@@ -1,4 +1,4 @@
-"""What is written is read back the same: every kind of fact, out of its own types."""
+"""Every kind of fact is written and read back the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one item of a request costs does not grow with what the RM has besides. Counted in calls, not in time."""
+"""The cost of one item of a request does not grow with the other objects of the RM. Counted in calls, not in time."""
 
 from __future__ import annotations
 

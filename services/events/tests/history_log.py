@@ -54,7 +54,7 @@ async def writer_of(bus: Bus, rm_id: str = RM) -> LogWriter:
 
 
 async def expected(bus: Bus, rm_id: str = RM) -> list[Line]:
-    """What the log says has to be told."""
+    """The records that the log requires."""
     reader = await LogReader.open(bus, rm_id, Position())
     lines = [
         (entry.seq, index, payload)

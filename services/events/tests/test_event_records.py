@@ -1,4 +1,4 @@
-"""What every kind of fact reads like, and how long a thousand allocations take."""
+"""The event records of every kind of fact, and the time for a thousand allocations."""
 
 from collections.abc import Callable
 from typing import Any

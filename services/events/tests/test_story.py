@@ -1,4 +1,4 @@
-"""Stories: which facts belong to one, and what is said of their causes. What they read like is in the golden
+"""Stories: the facts that belong to one, and their causes. Their texts are in the golden
 scenarios."""
 
 from __future__ import annotations

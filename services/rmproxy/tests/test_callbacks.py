@@ -176,7 +176,7 @@ FACTS = st.one_of(
 
 
 def order_of(callbacks: list[Callback]) -> list[tuple[str, str, str]]:
-    """What a reader meets who takes the fields in the order of their declaration."""
+    """The changes in the order in which the fields are declared."""
     types: dict[str, Any] = {
         "allocation": si.AllocationResponse,
         "application": si.ApplicationResponse,

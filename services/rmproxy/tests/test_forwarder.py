@@ -26,7 +26,7 @@ async def ask(bus: MemoryBus) -> None:
 
 
 async def forwarded(bus: MemoryBus) -> None:
-    """What a process does that dies as soon as everything is forwarded."""
+    """The actions of a process that ends as soon as all requests are forwarded."""
     forwarder = forwarder_of(bus)
     running = asyncio.create_task(forwarder.run())
     try:

@@ -16,7 +16,7 @@ ANNOUNCES_NOTHING = RmRecord("rm-2", state="registered", registration=1)
 
 
 class Reports:
-    """What is reported, as time goes by."""
+    """Collects the reports as time passes."""
 
     def __init__(self, *rms: RmRecord) -> None:
         self.rms = list(rms)
@@ -24,7 +24,7 @@ class Reports:
         self.now: float | None = None
 
     def at(self, now: float, *, heard: bool = False) -> list[tuple[str, str]]:
-        """What has been reported until then."""
+        """Returns the reports until then."""
         reported = []
         while self.now is not None and self.now + 0.5 < now:
             reported += self.look(self.now + 0.5)

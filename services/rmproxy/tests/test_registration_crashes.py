@@ -35,7 +35,7 @@ class Died(Exception):
 
 
 async def proxy(bus: Any) -> None:
-    """What an rmproxy does for this RM, until the process dies."""
+    """The actions of an rmproxy for this RM, until the process ends."""
     decisions = SessionDecisions(bus, DeadLetters(bus, RmRegistry()), PendingAnswers())
     await CallbackPublisher(bus, RM, decisions.apply, lambda entries, questions: None, lambda: False).run()
 

@@ -1,4 +1,4 @@
-"""What a case of a kind is made of, and how answers are changed."""
+"""The parts of a case of a kind, and changes of answers."""
 
 from __future__ import annotations
 

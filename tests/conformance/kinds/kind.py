@@ -1,4 +1,4 @@
-"""What a kind of difference is.
+"""A kind of difference.
 
 A kind may explain single differences (`explains`), or name the step from which on the two answers have to part
 (`taints_from`). Predicates are narrow: they look for the very thing in scenario, trace and answer.

@@ -1,4 +1,4 @@
-"""What users and groups may use, and what they use."""
+"""Limits and usage of users and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several kinds look up in a scenario and its answers."""
+"""Look-ups of several kinds in a scenario and its answers."""
 
 from __future__ import annotations
 

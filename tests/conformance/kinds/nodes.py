@@ -1,4 +1,4 @@
-"""What is placed where."""
+"""Placement on nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is preempted, and for whom."""
+"""Allocations that are preempted, and the asks that preempt."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _states(dump: Json | None, path: str) -> dict[str, str]:
 
 
 def _template_limit(case: Case, step: int, path: str) -> int:
-    """What the nearest template above a queue that is not configured says; 0: nothing."""
+    """The setting of the nearest template above a queue that is not configured; 0: none."""
     configured = queue_configs(case.configuration_at(len(case.scenario.steps) if step == FINAL else step))
     if path in configured:
         return 0

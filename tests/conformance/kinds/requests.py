@@ -1,4 +1,4 @@
-"""What is refused, and what is answered."""
+"""Refusals and answers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class UnknownReleaseAnswered(Kind):
 
 
 def _uuid(release: Json, steps: list[Json], names: Mapping[str, str]) -> str:
-    """What a release names: by its UUID, or as the RM knows an allocation of a key after these steps."""
+    """The allocations of a release: by its UUID, or those of a key that the RM knows after these steps."""
     written = str(release.get("UUID", ""))
     named = UUID_OF.fullmatch(written)
     if named is None:

@@ -1,4 +1,4 @@
-"""What a request or an update changes, and what it does not."""
+"""Effects of requests and updates."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _below(queue: Queue, above: str) -> Iterator[tuple[str, Queue]]:
 
 
 def _changes(queue: Queue | None, path: list[str], theirs: Any) -> bool:
-    """What theirs shows is what the refused text says."""
+    """The reference's answer shows the settings of the refused text."""
     if queue is None:
         return False
     if path == ["isLeaf"]:

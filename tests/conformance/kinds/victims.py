@@ -1,4 +1,4 @@
-"""Who is preempted for whom, and when."""
+"""Choice and time of victims."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .lookups import bound_asks, bound_to, by_node, victims_of
 
 
 class Asked:
-    """What the RM has asked for up to a step, by application and key, and what each UUID is an allocation of."""
+    """The asks of the RM up to a step, by application and key, and the ask of each UUID."""
 
     def __init__(self, case: Case, step: int) -> None:
         self.asks: dict[tuple[str, str], Json] = {
@@ -74,7 +74,7 @@ class WillingGoFirst(Kind):
         return None
 
     def _more_reluctant(self, asked: Asked, ours: set[str], theirs: set[str]) -> bool:
-        """What only theirs preempts is more reluctant than anything that only ours preempts."""
+        """Each victim of the reference alone is ranked behind every victim of ours alone."""
         mine, other = ([reluctance(asked.of(uuid)) for uuid in each] for each in (ours - theirs, theirs - ours))
         return bool(mine and other) and max(mine) < max(other)
 
