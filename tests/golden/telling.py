@@ -35,8 +35,8 @@ def key(fact: Any) -> str:
 
 
 def released(fact: facts.AllocationReleased) -> str:
-    told = "" if fact.told else ", the RM knows"
-    return f"Released {key(fact)} {fact.node_id} {TERMINATIONS[fact.termination_type]}: {fact.message}{told}"
+    known = "" if fact.reported else ", the RM knows"
+    return f"Released {key(fact)} {fact.node_id} {TERMINATIONS[fact.termination_type]}: {fact.message}{known}"
 
 
 def queue_added(fact: facts.QueueAdded) -> str:

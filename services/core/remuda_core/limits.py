@@ -68,7 +68,7 @@ EXPLAIN_AGAIN_MS: Final = 60_000
 # An ask that has waited less is not explained.
 EXPLAIN_AFTER_MS: Final = 1_000
 # Groups of equal asks that one tick checks, and demands for which it searches the nodes (10 ms for 10,000 nodes).
-EXPLAIN_LINES_PER_TICK: Final = 200
+EXPLAINED_PER_TICK: Final = 200
 EXPLAIN_NODES_PER_TICK: Final = 5
 # Fewer where nodes are many and have many resource names: so many amounts in all take some 50 ms. One look at least.
 EXPLAIN_AMOUNTS_PER_TICK: Final = 500_000

@@ -23,7 +23,7 @@ from remuda_core.facts import Ask
 from remuda_core.settings import built_in
 from remuda_core.shell import replay, snapshots
 from remuda_core.shell.settings import CoreSettings
-from remuda_core.shell.snapshots import BUCKET, Shelf, Snapshots, restore
+from remuda_core.shell.snapshots import BUCKET, SnapshotListing, Snapshots, restore
 from remuda_core.shell.trimming import trim
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
@@ -146,7 +146,7 @@ async def test_two_are_kept(bus: Bus) -> None:
     for number in range(4):
         positions.append((await lead.ask(number)).seq)
         await lead.snapshot()
-    assert await Shelf(bus).kept(RM) == positions[-2:]
+    assert await SnapshotListing(bus).kept(RM) == positions[-2:]
     assert await bus.object_names(BUCKET) == [f"rm=1.{seq}" for seq in sorted(map(str, positions[-2:]))]
 
 

@@ -21,11 +21,11 @@ def allocated(key: str, app: str = "app-1") -> Fact:
     return Fact(allocated=log_pb2.Allocated(allocation=allocation))
 
 
-def released(key: str, told: bool = True) -> Fact:
+def released(key: str, reported: bool = True) -> Fact:
     return Fact(
         allocation_released=log_pb2.AllocationReleased(
             partition=PARTITION, application_id="app-1", allocation_key=key, uuid=f"u-{key}",
-            termination_type=si.STOPPED_BY_RM, message="done", told=told,
+            termination_type=si.STOPPED_BY_RM, message="done", reported=reported,
         )
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_every_kind_of_release() -> None:
     naming = {"partition": PARTITION, "application_id": "app-1", "allocation_key": "k", "uuid": "u"}
     [callback] = told(
         released("a"),
-        released("b", told=False),
+        released("b", reported=False),
         Fact(release_requested=log_pb2.ReleaseRequested(**naming, termination_type=si.PREEMPTED_BY_SCHEDULER)),
         Fact(release_ignored=log_pb2.ReleaseIgnored(**naming, termination_type=si.STOPPED_BY_RM, message="unknown")),
         Fact(release_ignored=log_pb2.ReleaseIgnored(**naming, termination_type=si.TIMEOUT, message="confirmed twice")),

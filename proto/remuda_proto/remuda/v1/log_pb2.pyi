@@ -1655,7 +1655,7 @@ class AllocationReleased(_message.Message):
     RESOURCE_FIELD_NUMBER: _builtins.int
     TERMINATION_TYPE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    TOLD_FIELD_NUMBER: _builtins.int
+    REPORTED_FIELD_NUMBER: _builtins.int
     NODE_REMOVED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
@@ -1664,8 +1664,8 @@ class AllocationReleased(_message.Message):
     node_id: _builtins.str
     termination_type: _si_pb2.TerminationType.ValueType
     message: _builtins.str
-    told: _builtins.bool
-    """The RM gets an AllocationRelease."""
+    reported: _builtins.bool
+    """The RM receives an AllocationRelease."""
     node_removed: _builtins.bool
     """The reason is the removal of its node."""
     @_builtins.property
@@ -1681,12 +1681,12 @@ class AllocationReleased(_message.Message):
         resource: _si_pb2.Resource | None = ...,
         termination_type: _si_pb2.TerminationType.ValueType = ...,
         message: _builtins.str = ...,
-        told: _builtins.bool = ...,
+        reported: _builtins.bool = ...,
         node_removed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "message", b"message", "node_id", b"node_id", "node_removed", b"node_removed", "partition", b"partition", "resource", b"resource", "termination_type", b"termination_type", "told", b"told", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "message", b"message", "node_id", b"node_id", "node_removed", b"node_removed", "partition", b"partition", "reported", b"reported", "resource", b"resource", "termination_type", b"termination_type", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

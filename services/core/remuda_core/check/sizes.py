@@ -62,7 +62,7 @@ EACH: Final = {
     "Application.log": limits.FIRST_STATES + limits.LAST_STATES,
     "Queue.refusals": limits.REFUSALS_KEPT,
     "PendingAsk.waiting": 32,
-    "ApplicationAsks.told": 32,
+    "ApplicationAsks.reported": 32,
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
     "Demand.spellings": limits.SPELLINGS,
     "FitTree._bits": 4 * limits.NEEDS_KEPT + 1,

@@ -27,16 +27,17 @@ def recovered(partition: Partition, allocation: Allocated, now_ms: int) -> Itera
 
 
 def released(partition: Partition, allocation: Allocation, termination_type: int, message: str, now_ms: int, *,
-             told: bool, node_removed: bool = False) -> Iterator[Fact]:  # fmt: skip
-    """Release an allocation. The state of the application may change with it. `told`: the RM receives the release."""
+             reported: bool, node_removed: bool = False) -> Iterator[Fact]:  # fmt: skip
+    """Release an allocation. The state of the application may change with it. `reported`: the RM receives the
+    release."""
     if allocation.replacement is not None:
         yield replacement_cancelled(allocation.replacement, message)
-    yield freed(allocation, termination_type, message, told=told, node_removed=node_removed)
+    yield freed(allocation, termination_type, message, reported=reported, node_removed=node_removed)
     yield from after_release(partition, allocation.application, allocation.fact.placeholder, now_ms)
 
 
 def freed(
-    allocation: Allocation, termination_type: int, message: str, *, told: bool, node_removed: bool = False
+    allocation: Allocation, termination_type: int, message: str, *, reported: bool, node_removed: bool = False
 ) -> Fact:
     fact = allocation.fact
     return facts.AllocationReleased(
@@ -48,7 +49,7 @@ def freed(
         fact.resource,
         termination_type,
         message,
-        told,
+        reported,
         node_removed,
     )
 

@@ -14,8 +14,8 @@ from ..limits import (
     EXPLAIN_AFTER_MS,
     EXPLAIN_AGAIN_MS,
     EXPLAIN_AMOUNTS_PER_TICK,
-    EXPLAIN_LINES_PER_TICK,
     EXPLAIN_NODES_PER_TICK,
+    EXPLAINED_PER_TICK,
     OUTSTANDING_LOOKS,
     OUTSTANDING_PER_TICK,
 )
@@ -25,12 +25,12 @@ from ..state import Partition, PendingAsk, State
 def explanations(state: State, partition: Partition, index: PartitionIndex, now_ms: int) -> Iterator[Fact]:
     """AskWaiting for asks whose constraints differ from those last explained, each at most once per EXPLAIN_AGAIN_MS
     (semantics section 17). One ask stands for all equal asks of its application."""
-    untold, full = OUTSTANDING_PER_TICK, room_constraints(state)
+    unreported, full = OUTSTANDING_PER_TICK, room_constraints(state)
     # Node constraints by demand: equal for all asks of a demand except those with reserved nodes.
     looked: dict[Demand | PendingAsk, list[Constraint]] = {}
     amounts = len(partition.nodes) * len(index.names)
     looks = max(1, min(EXPLAIN_NODES_PER_TICK, EXPLAIN_AMOUNTS_PER_TICK // max(1, amounts)))
-    for line in index.next_to_explain(EXPLAIN_LINES_PER_TICK):
+    for line in index.next_to_explain(EXPLAINED_PER_TICK):
         ask = line.first_ask()
         if ask is None:
             continue
@@ -38,9 +38,9 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
             continue
         demand, known = line.ask_class.demand, set(ask.waiting or ())
         constraints = [*full, *standing_constraints(ask, index)]
-        if not demand.open and not constraints and (known or line.told) and untold > 0:
-            for found in outstanding(partition, line, ask, untold):
-                untold -= 1
+        if not demand.open and not constraints and (known or line.reported) and unreported > 0:
+            for found in outstanding(partition, line, ask, unreported):
+                unreported -= 1
                 yield found
         of_nodes = {key for key in known if key[0] in OF_NODES}
         if (
@@ -62,7 +62,7 @@ def explanations(state: State, partition: Partition, index: PartitionIndex, now_
         if not constraints or {c.key for c in constraints} == known:
             continue
         first = constraints[0]
-        if now_ms - line.told.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
+        if now_ms - line.reported.get(first.key, now_ms - EXPLAIN_AGAIN_MS) < EXPLAIN_AGAIN_MS:
             continue
         yield facts.AskWaiting(
             partition.name, ask.application.id, ask.ask.allocation_key, first.constraint, first.reason, line.count(),

@@ -183,7 +183,9 @@ def decommission(
         if replacement is not None and replacement.elsewhere and not replacement.question:
             yield from replaced(partition, replacement, now_ms)  # needs no confirmation of the RM
             continue
-        yield from released(partition, allocation, facts.STOPPED_BY_RM, message, now_ms, told=True, node_removed=True)
+        yield from released(
+            partition, allocation, facts.STOPPED_BY_RM, message, now_ms, reported=True, node_removed=True
+        )
     yield from node_goes(partition, node)
     yield facts.NodeRemoved(partition.name, node.id)
 

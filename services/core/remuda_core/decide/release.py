@@ -33,9 +33,9 @@ def release_allocation(state: State, command: ReleaseAllocation, now_ms: int) ->
         if termination_type == facts.PLACEHOLDER_REPLACED and allocation.replacement is not None:
             yield from replaced(partition, allocation.replacement, now_ms)
             continue
-        told = termination_type == facts.STOPPED_BY_RM or not allocation.releasing
+        reported = termination_type == facts.STOPPED_BY_RM or not allocation.releasing
         message = shortened(command.message, MESSAGE_BYTES) or "released by the RM"
-        yield from released(partition, allocation, termination_type, message, now_ms, told=told)
+        yield from released(partition, allocation, termination_type, message, now_ms, reported=reported)
 
 
 def find(partition: Partition, command: ReleaseAllocation) -> list[Allocation]:

@@ -171,7 +171,7 @@ def remove_application(state: State, command: RemoveApplication, now_ms: int) ->
     message, holds = f"application {application.id} was removed", bool(application.allocations)
     yield from nothing_is_asked(partition, application, facts.STOPPED_BY_RM, message)
     for allocation in list(application.allocations.values()):
-        yield freed(allocation, facts.STOPPED_BY_RM, message, told=True)
+        yield freed(allocation, facts.STOPPED_BY_RM, message, reported=True)
     if application.state != lifecycle.NEW:
         yield from transition(partition, application, lifecycle.COMPLETE, now_ms)
     if application.state == lifecycle.COMPLETING and not holds:

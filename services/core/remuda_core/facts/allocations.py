@@ -51,7 +51,7 @@ class AllocationReleased(Fact):
     termination_type: int
     message: str
     # The RM receives an AllocationRelease.
-    told: bool
+    reported: bool
     node_removed: bool = False
 
 

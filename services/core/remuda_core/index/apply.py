@@ -193,7 +193,7 @@ def _ask_gone(index: PartitionIndex, gone: AskGone) -> None:
 def ask_waiting(index: PartitionIndex, fact: facts.AskWaiting, now_ms: int) -> None:
     line = index.lines.get(_ask(index, fact))
     if isinstance(line, ApplicationAsks) and fact.constraints:
-        line.was_told(fact.constraints[0].key, now_ms)
+        line.was_reported(fact.constraints[0].key, now_ms)
 
 
 def ask_outstanding(index: PartitionIndex, fact: facts.AskOutstanding, _: None) -> None:

@@ -152,23 +152,23 @@ class AskClass:
 class ApplicationAsks(AsksByTurn):
     """One application's asks in an ask class, and what was reported about why they wait."""
 
-    __slots__ = ("announced", "application", "ask_class", "dirty", "entry", "looked_at", "told")
+    __slots__ = ("announced", "application", "ask_class", "dirty", "entry", "looked_at", "reported")
 
     def __init__(self, application: Application, ask_class: AskClass) -> None:
         super().__init__()
         self.application = application
         self.ask_class = ask_class
         # Constraint.key of each reason that was reported -> when it was last reported, in ms.
-        self.told: Mapping[tuple[str, str, str], int] = NOTHING
+        self.reported: Mapping[tuple[str, str, str], int] = NOTHING
         # By priority: the age of the last ask that was announced as outstanding; and what there was to announce then.
         self.announced: Mapping[int, int] = NOTHING
         self.looked_at: tuple[int, int] = (0, 0)
         self.entry: Entry | None = None
         self.dirty = False
 
-    def was_told(self, why: tuple[str, str, str], now_ms: int) -> None:
+    def was_reported(self, why: tuple[str, str, str], now_ms: int) -> None:
         """The reason why it waits was reported."""
-        self.told = {**self.told, why: now_ms}
+        self.reported = {**self.reported, why: now_ms}
 
     def was_announced(self, ask: PendingAsk) -> None:
         """The ask was announced as outstanding. Priorities without asks are forgotten."""

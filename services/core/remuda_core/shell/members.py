@@ -26,7 +26,7 @@ from .. import limits
 from .presence import Member, Presence
 from .seat import Seat
 from .sharing import ranked, shares
-from .snapshots import Shelf
+from .snapshots import SnapshotListing
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class Members:
         self._tasks: asyncio.TaskGroup
         self.takes = asyncio.Semaphore(limits.TAKES_AT_ONCE)
         self.restores = asyncio.Semaphore(limits.RESTORES_AT_ONCE)
-        self.shelf = Shelf(bus)
+        self.listing = SnapshotListing(bus)
 
     # State of this process.
 

@@ -29,7 +29,7 @@ BUCKET = subjects.SNAPSHOTS.name
 Source = Child | InProcess
 
 
-class Shelf:
+class SnapshotListing:
     """The sequences of the snapshots of all RMs. One per process, because a bucket is listed as a whole."""
 
     def __init__(self, bus: Bus) -> None:
@@ -58,17 +58,17 @@ class Shelf:
         return {key: sorted(seqs) for key, seqs in found.items()}
 
 
-async def restore(bus: Bus, core: Core, shelf: Shelf | None = None) -> Position:
+async def restore(bus: Bus, core: Core, listing: SnapshotListing | None = None) -> Position:
     """Restore the newest readable snapshot into the core. Returns its position; Position() without any. Raises
     HistoryChanged when the log was trimmed beyond that position."""
-    rm_id, shelf = core.state.rm_id, shelf or Shelf(bus)
-    seqs = await shelf.kept(rm_id)
+    rm_id, listing = core.state.rm_id, listing or SnapshotListing(bus)
+    seqs = await listing.kept(rm_id)
     while True:
         position = await _newest(bus, core, seqs)
         parent = await first_parent(bus, rm_id)
         if parent <= position.seq:
             return position
-        before, seqs = seqs, await shelf.kept(rm_id, fresh=True)
+        before, seqs = seqs, await listing.kept(rm_id, fresh=True)
         if seqs == before:  # else the leader has written a newer one, and trimmed the log
             raise HistoryChanged(
                 f"{subjects.log(rm_id)} begins behind {parent}, and there is no snapshot from which to continue"
@@ -121,10 +121,10 @@ class Snapshots:
     """The snapshots and digests that a leader takes. Between commits it calls `wanted`, and if that is true, `take`."""
 
     def __init__(
-        self, bus: Bus, core: Core, settings: CoreSettings, facts: int = 0, shelf: Shelf | None = None
+        self, bus: Bus, core: Core, settings: CoreSettings, facts: int = 0, listing: SnapshotListing | None = None
     ) -> None:
         """`facts`: the number of facts replayed since the last snapshot."""
-        self._shelf = shelf or Shelf(bus)
+        self._listing = listing or SnapshotListing(bus)
         self._kept: list[int] | None = None  # only the leader writes and deletes snapshots
         # Spreads the first snapshots when a process takes over thousands of RMs at the same time.
         self._later_s = settings.snapshot_s * fraction(core.state.rm_id) if facts else 0.0
@@ -263,7 +263,7 @@ class Snapshots:
         """Delete old snapshots and trim. After a failure, the rest is deleted after the next snapshot."""
         try:
             if self._kept is None:
-                self._kept = await self._shelf.kept(rm_id)
+                self._kept = await self._listing.kept(rm_id)
             seqs = self._kept = sorted({*self._kept, position.seq})
             for seq in seqs[: -limits.SNAPSHOTS_KEPT]:
                 await self._bus.delete_object(BUCKET, name_of(rm_id, seq))

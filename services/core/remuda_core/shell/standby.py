@@ -70,7 +70,7 @@ class Standby:
         async with self._members.restores:
             if not self._members.should_follow(self.rm_id):
                 return
-            await self._follower.open(await snapshots.restore(self._bus, self._core, self._members.shelf))
+            await self._follower.open(await snapshots.restore(self._bus, self._core, self._members.listing))
         log.info("following", rm=self.rm_id, log_seq=self.position.seq)
         self._members.hot(self.rm_id)
         self.hot = True
@@ -119,7 +119,7 @@ class Standby:
                     self._bus, self._core, self._members.name, self._clock_ms, ownership.inherited
                 )
             writer = await self._follower.close()
-        kept = Snapshots(self._bus, self._core, self._settings, self._follower.facts, self._members.shelf)
+        kept = Snapshots(self._bus, self._core, self._settings, self._follower.facts, self._members.listing)
         leader = Leader(
             self._bus, self._core, ownership.revision, writer, self._clock_ms, kept,
             self._settings.allocations_per_pass,

@@ -166,7 +166,7 @@ CALLBACK_MAPPINGS: dict[str, CallbackMapping] = {
     "allocated": CallbackMapping("allocation", _fill_allocation, "new"),
     "placeholder_replaced": CallbackMapping("allocation", _fill_replacement, "new"),
     "allocation_released": CallbackMapping(
-        "allocation", _fill_release, "released", applies=lambda fact, _: bool(fact.told)
+        "allocation", _fill_release, "released", applies=lambda fact, _: bool(fact.reported)
     ),
     "release_requested": CallbackMapping("allocation", _fill_release, "released"),
     "release_ignored": CallbackMapping("allocation", _fill_release, "released", applies=_is_released_by_rm),
