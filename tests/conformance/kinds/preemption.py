@@ -94,7 +94,7 @@ class NoMoreThanNeeded(Kind):
     does not count what is free there.
     """
 
-    golden = "preemption.txt: Nobody goes who is not needed"
+    golden = "preemption.txt: Unnecessary victims are spared"
     reference_rules = (choose_one_victim_after_the_other,)
 
     def taints_from(self, case: Case) -> int | None:

@@ -73,7 +73,7 @@ class UnknownReleaseAnswered(Kind):
     releases.
     """
 
-    golden = "releases.txt: What is not there is acknowledged and changes nothing"
+    golden = "releases.txt: A release of an unknown allocation is acknowledged and changes nothing"
 
     def explains(self, case: Case, difference: Difference) -> bool:
         ours = difference.ours
@@ -244,7 +244,7 @@ class FailingTakesNoAsks(Kind):
     remuda rejects it with the reason.
     """
 
-    golden = "differences.txt: What is asked for an application that fails is refused"
+    golden = "differences.txt: An ask of a Failing application is rejected"
     blind = True
 
     def explains(self, case: Case, difference: Difference) -> bool:

@@ -157,9 +157,7 @@ class PlacedBeforePreempted(Kind):
     its turn, before the next ask of the same queue is placed.
     """
 
-    golden = (
-        "preemption.txt: What is placed in a pass counts before preemption: nobody goes for a guaranteed that is used"
-    )
+    golden = "preemption.txt: A pass places all asks before it preempts"
     reference_rules = (preempt_before_the_next_ask,)
 
     def taints_from(self, case: Case) -> int | None:
