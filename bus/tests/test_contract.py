@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -38,14 +38,6 @@ class Case:
     resize: Callable[[str, int], Awaitable[None]]
 
 
-@pytest.fixture
-def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = replace(subjects.LEASES, ttl_s=1.0)
-    buckets = tuple(short if bucket is subjects.LEASES else bucket for bucket in subjects.BUCKETS)
-    monkeypatch.setattr(subjects, "LEASES", short)
-    monkeypatch.setattr(subjects, "BUCKETS", buckets)
-
-
 @pytest.fixture(params=["memory", "nats", "nats, readers that share a consumer"])
 async def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Case]:
     if "share" in request.param:
@@ -76,7 +68,6 @@ def payloads(messages: list[Message]) -> list[bytes]:
     return [message.payload for message in messages]
 
 
-WITHIN_S = 12.0
 INBOX = subjects.INBOX.name
 REQUESTS = subjects.REQUESTS.name
 
@@ -610,12 +601,11 @@ async def test_watch(case: Case) -> None:
 
 
 async def told(entries: AsyncIterator[object]) -> tuple[str, bytes | None]:
-    entry = await asyncio.wait_for(anext(entries), WITHIN_S)
+    entry = await asyncio.wait_for(anext(entries), 12.0)
     return entry.key, entry.value  # type: ignore[attr-defined]
 
 
-@pytest.mark.usefixtures("short_leases")
-async def test_entries_expire(case: Case) -> None:
+async def test_entries_expire(short_leases: None, case: Case) -> None:
     bucket = subjects.LEASES.name
     entries = case.bus.watch(bucket)
     await case.bus.put(bucket, "a", b"1", 0)

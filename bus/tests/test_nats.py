@@ -401,16 +401,14 @@ async def test_declare_adds_limits_to_streams_of_older_versions(
 
 async def test_more_consumers_than_a_server_allows_by_default(server: NatsServer, bus: NatsBus) -> None:
     """Each registered RM has one."""
-    callbacks = subjects.CALLBACKS.name
     for begin in range(0, 1_100, 50):
         await asyncio.gather(
             *(
-                bus.create_consumer(callbacks, subjects.callback(f"rm-{n}", "*"), f"rm-{n}", 0, {})
+                bus.create_consumer(subjects.CALLBACKS.name, subjects.callback(f"rm-{n}", "*"), f"rm-{n}", 0, {})
                 for n in range(begin, begin + 50)
             )
         )
-    assert await bus.consumer_state(callbacks, "rm-1099") is not None
-    await bus.close()
+    assert await bus.consumer_state(subjects.CALLBACKS.name, "rm-1099") is not None
     await server.kill()  # it would take ten seconds to stop so many in order
 
 

@@ -120,9 +120,6 @@ def something_is_too_small(partition: Partition) -> bool:
     )
 
 
-# The next ask
-
-
 def in_order(partition: Partition, queue: Queue) -> Iterator[PendingAsk]:
     if queue.leaf:
         for application in sorted(asking(queue), key=lambda a: application_rank(partition, queue, a)):

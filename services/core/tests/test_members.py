@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from remuda_bus import subjects
-from remuda_bus.bus import Handler, Serving, Unanswered
 from remuda_bus.lease.leaders import Ownership, leader_of
 from remuda_bus.memory import MemoryBus
 from remuda_core import limits
 from remuda_core.shell.members import Members
+from services.core.tests.mortal_bus import Mortal
 from tests.sim.virtual_time import on_virtual_time
 
 RMS = ("a", "b:1", "c", "d")
@@ -132,38 +132,6 @@ async def test_a_process_writes_one_entry_however_much_it_leads() -> None:
         await asyncio.sleep(1.2 * subjects.LEASES.ttl_s / 3)
         assert bus._buckets[subjects.LEADERS.name].revision == before
         assert bus._buckets[subjects.LEASES.name].revision - renewed <= 2
-
-
-class Mortal(MemoryBus):
-    """The bus of processes that can be killed: what they serve is away, and what they write does not arrive."""
-
-    def __init__(self, server: MemoryBus) -> None:
-        self.__dict__ = server.__dict__.copy()
-        self.served: list[Serving] = []
-        self.dead = False
-
-    async def serve(self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None):
-        serving = await super().serve(subject, handler, name, answers)
-        self.served.append(serving)
-        return serving
-
-    async def put(self, *args, **options) -> int:
-        await self.alive()
-        return await super().put(*args, **options)
-
-    async def delete(self, *args, **options) -> None:
-        await self.alive()
-        await super().delete(*args, **options)
-
-    async def alive(self) -> None:
-        if self.dead:
-            raise Unanswered("it is dead")
-
-    async def die(self) -> None:
-        self.dead = True
-        for serving in self.served:
-            await serving.close()
-        self.served.clear()
 
 
 @on_virtual_time
