@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events cli
+ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events services/grpc cli
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
 # Python that is in no package: tests, benchmarks, generators.

@@ -3,6 +3,7 @@ streams declared. The logging configuration of a command ends with its test. And
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ import structlog
 from remuda.embedded import NatsServer
 from remuda_bus.nats import NatsBus, connect
 from remuda_proto.si.v1 import si_pb2 as si
+
+# Read when grpc is imported. Its handlers abort the children that tests fork (nats-server, a core's snapshots) while
+# another thread is in gRPC. No child uses gRPC.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+os.environ["REMUDA_GRPC_PORT"] = "0"  # several systems run at the same time
 
 
 @pytest.fixture(autouse=True)

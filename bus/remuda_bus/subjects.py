@@ -148,6 +148,11 @@ def own_administration(rm_id: str, action: str) -> str:
     return f"remuda.administer.{rm_id}.{action}"
 
 
+def front_end(instance: str) -> str:
+    """Queries to a gRPC front end about itself, for people. The reply is JSON {"host", "port", "rms"}."""
+    return f"remuda.api.grpc.{token(instance)}"
+
+
 STORAGE = "remuda.api.storage"  # disk space of the machine of `remuda up`: JSON {"free", "total", "level", "failed"}
 STORAGE_CHANGED = "remuda.event.storage"  # the same JSON, published when `level` or `failed` changes
 
@@ -304,7 +309,11 @@ FORGOTTEN = Bucket(
     "LIFE -> when an RM was forgotten last, ms since 1970: the life of whoever registers without a record, so that no "
     "allocation has the UUID of one that is forgotten",
 )
-BUCKETS = (LEASES, LEADERS, RMS, CONFIGURATIONS, EVENT_BOOKMARKS, HALTS, FAULTS, FORGOTTEN)
+FRONT_ENDS = Bucket(
+    "remuda_front_ends",
+    'key_of(rmID) -> JSON {"instance", "token"}: the gRPC front end that an RM is connected to: the newest claim',
+)
+BUCKETS = (LEASES, LEADERS, RMS, CONFIGURATIONS, EVENT_BOOKMARKS, HALTS, FAULTS, FORGOTTEN, FRONT_ENDS)
 LIFE = "life"
 
 

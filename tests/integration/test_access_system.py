@@ -19,9 +19,12 @@ from remuda_config.shell import main as config
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve
+from remuda_grpc.settings import GrpcSettings
+from remuda_grpc.shell import main as grpc_main
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
+from tests.integration.grpc_client import client, port_of, told
 from tests.integration.guarded import GuardedServer
 from tests.integration.running import running, until
 
@@ -33,6 +36,10 @@ class Eager(CoreSettings):
     snapshot_s: float = 0.0
     snapshot_apart_s: float = 0.0
     replay_horizon_s: float = 0.0
+
+
+class FreePort(GrpcSettings):
+    port: int = 0
 
 
 @pytest.fixture
@@ -48,6 +55,7 @@ async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
             ("core", core, Eager),
             ("rmproxy", rmproxy, Settings),
             ("events", events, Settings),
+            ("grpc", grpc_main, FreePort),
         ):
             service = running(started.url, name, main, settings, started.access(name))
             await services.enter_async_context(service)
@@ -101,6 +109,29 @@ async def test_an_rm_of_every_kind_of_message_works(server: GuardedServer) -> No
         await rm.deregister()
     violations = [line for line in server.log_file.read_text().splitlines() if "Violation" in line]
     assert len(violations) == 1 and "remuda.api.core.rm-2.queues" in violations[0]
+
+
+async def test_rm_over_grpc_works(server: GuardedServer) -> None:
+    people = await connect_as(server, "remuda-cli", "operator")
+    port = await port_of(people)
+    await people.close()
+    async with client(port) as rm:
+        await rm.register()
+        nodes, applications, allocations = (rm.open(kind) for kind in ("node", "application", "allocation"))
+        create = si.NodeInfo(
+            nodeID="n1", action=si.NodeInfo.CREATE, schedulableResource=node("n1", vcore=2).schedulableResource
+        )
+        await nodes.write(si.NodeRequest(nodes=[create]))
+        await told(nodes, lambda responses: responses[-1].accepted)
+        await applications.write(
+            si.ApplicationRequest(new=[application("app", user="alice", tags={"namespace": "playground"})])
+        )
+        await told(applications, lambda responses: responses[-1].accepted)
+        await allocations.write(si.AllocationRequest(asks=[ask("app", "k", vcore=1)]))
+        await told(allocations, lambda responses: responses[-1].new)
+        for stream in (nodes, applications, allocations):
+            stream.cancel()
+    assert not [line for line in server.log_file.read_text().splitlines() if "Violation" in line]
 
 
 async def test_a_service_bears_streams_of_another_version(server: GuardedServer) -> None:

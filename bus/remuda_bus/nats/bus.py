@@ -92,11 +92,12 @@ class NatsBus:
             raise _refusal(answered)
         return Message(subject, reply.data, answered)
 
-    async def announce(self) -> None:
-        """Register this process as a NATS micro service with the name of the connection (`nats micro ls`)."""
+    async def announce(self, instance: str = "") -> None:
+        """Register this process as a NATS micro service with the name of the connection (`nats micro ls`). `instance`:
+        the name of the process, for its metadata."""
         if self._micro is None:
             name = re.sub(r"[^A-Za-z0-9_-]", "-", self._connection.name)
-            self._micro = MicroService(self._connection.client, name)
+            self._micro = MicroService(self._connection.client, name, instance)
             await self._micro.start()
 
     async def serve(

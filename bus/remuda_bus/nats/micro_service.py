@@ -6,6 +6,7 @@ nats-py cannot remove an endpoint, so endpoints are subscriptions of this module
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -33,8 +34,10 @@ QUEUE_GROUP = "q"  # the default of micro services: one of the processes that se
 class MicroService(Service):
     """The micro service of this process."""
 
-    def __init__(self, client: PatchedClient, name: str) -> None:
-        super().__init__(client, ServiceConfig(name=name, version=VERSION, description=f"remuda: {name}"))
+    def __init__(self, client: PatchedClient, name: str, instance: str) -> None:
+        metadata = {"instance": instance, "pid": str(os.getpid())}
+        about = ServiceConfig(name=name, version=VERSION, description=f"remuda: {name}", metadata=metadata)
+        super().__init__(client, about)
         self.connection = client
         self._serving: list[Endpoint] = []
         self._requests: set[asyncio.Task[None]] = set()

@@ -70,7 +70,7 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
     bus = await connect(settings.nats_url, name, replicas=settings.replicas, access=access_of(settings))
     try:
         await bus.declare()
-        await bus.announce()
+        await bus.announce(settings.instance)
         log.info("started", instance=settings.instance, url=settings.nats_url)
         gc.collect()
         gc.freeze()

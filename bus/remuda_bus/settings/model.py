@@ -17,6 +17,7 @@ SERVICE_OF_SECTION: Final = {
     "config": "config",
     "core": "core",
     "groups": "rmproxy",
+    "grpc": "grpc",
     "preemption": "config",
     "rms": "rmproxy",
     "scheduler": "rmproxy",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from remuda_bus import subjects
 from remuda_bus.operators import Operator
 
-SERVICES = ("core", "rmproxy", "config", "events")
+SERVICES = ("core", "rmproxy", "config", "events", "grpc")
 ROLES = (*SERVICES, "operator", "admin")
 MONITOR = "monitor"  # reads server metrics, in the system account
 RM_DOMAIN = "remuda"  # the JetStream domain in the accounts of RMs
@@ -238,6 +238,17 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             subjects.lease_holder(subjects.EVENTS_LEASE),
         ),
         (subjects.lease_holder(subjects.EVENTS_LEASE),),
+    ),
+    # What an RM may, for every RM: certificates say which client is which.
+    "grpc": (
+        (
+            *(f"si.v1.rm.*.{kind}" for kind in (*subjects.REQUEST_KINDS, "register", "heartbeat")),
+            *(f"$JS.API.CONSUMER.{verb}.CALLBACKS.*" for verb in ("INFO", "RESET", "MSG.NEXT")),
+            "$JS.ACK.CALLBACKS.*.>",
+            *_looks_into(_RMS, subjects.FRONT_ENDS.name),
+            f"$KV.{subjects.FRONT_ENDS.name}.*",
+        ),
+        ("remuda.api.grpc.*",),
     ),
     # Reads and queries.
     "operator": (

@@ -13,7 +13,8 @@ from remuda_bus.settings import Loaded, SettingsProblems, load
 from ..errors import UserError
 
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
-SERVICES: Final = ("rmproxy", "core", "config", "events")
+REQUIRED: Final = ("rmproxy", "core", "config", "events")
+SERVICES: Final = (*REQUIRED, "grpc")
 
 
 def check_service(name: str) -> str:
@@ -36,6 +37,10 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_config.shell.settings import ConfigSettings
 
         return ConfigSettings
+    if service == "grpc":
+        from remuda_grpc.settings import GrpcSettings
+
+        return GrpcSettings
     return Settings
 
 
@@ -69,6 +74,10 @@ def main_of(service: str) -> Main:
         from remuda_config.shell.service import main as config
 
         return config
+    if service == "grpc":
+        from remuda_grpc.shell import main as grpc
+
+        return grpc
     from remuda_events.shell import main as events
 
     return events

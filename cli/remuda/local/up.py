@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from rich.live import Live
 
@@ -17,20 +18,26 @@ from .services import SERVICES, check_settings
 from .supervisor import Process, State
 from .system import NATS, Layout, System
 
+if TYPE_CHECKING:
+    from remuda_grpc.settings import GrpcSettings
+
 REDRAW_EVERY_S = 0.5
 
 
 def up(
-    *, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, plain: bool, settings: Path | None,
-    assignments: tuple[str, ...],
+    *, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, grpc_port: int | None,
+    plain: bool, settings: Path | None, assignments: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
         arguments.readable("--config", config)
-    check_settings(SERVICES, settings, assignments)
-    _check_port(port)
+    loaded = check_settings(SERVICES, settings, assignments)
+    if grpc_port is None:
+        grpc_port = cast("GrpcSettings", loaded["grpc"].settings).port
+    _check_port("--port", port)
+    _check_port("--grpc-port", grpc_port)
     layout = Layout(
-        data.resolve(), port, config, cores, rmproxies, settings=settings and settings.resolve(),
+        data.resolve(), port, config, cores, rmproxies, grpc_port, settings=settings and settings.resolve(),
         assignments=assignments,
     )  # fmt: skip
     try:
@@ -91,8 +98,8 @@ def print_state(process: Process) -> None:
     print_line(process.name, text)
 
 
-def _check_port(port: int) -> None:
-    """Check the port first, because nats-server reports it in its log only."""
+def _check_port(option: str, port: int) -> None:
+    """Check the port first, because a child process reports it in its log only."""
     if port == 0:
         return
     with socket.socket() as probe:
@@ -101,5 +108,5 @@ def _check_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise UserError(
-                f"--port {port}: {error.strerror}; is another remuda running? --port 0 selects a free port"
+                f"{option} {port}: {error.strerror}; is another remuda running? {option} 0 selects a free port"
             ) from None

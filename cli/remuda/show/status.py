@@ -21,11 +21,11 @@ from ..client.connections import bus_at, jetstream_at
 from ..client.queries import Queues
 from ..client.service_ping import Pinger
 from ..errors import UserError
-from ..local.services import SERVICES
+from ..local.services import REQUIRED
 from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import amount, number
-from . import configuration_status, cores, dead_letters, faults, halts, storage_status
+from . import configuration_status, cores, dead_letters, faults, front_ends, halts, storage_status
 from .queue_tree import applications
 
 
@@ -38,7 +38,7 @@ def status(url: str, as_json: bool) -> None:
         _show_status(url, found)
     if found["jetstream"]:
         raise UserError(f"{url}: {found['jetstream']}")
-    missing = [service for service in SERVICES if not found["services"].get(service)]
+    missing = [service for service in REQUIRED if not found["services"].get(service)]
     if missing:
         raise UserError(f"{url}: not running: {', '.join(missing)}; `remuda run {missing[0]} --nats {url}` starts one")
 
@@ -51,6 +51,7 @@ async def _status(url: str) -> dict[str, Any]:
             "nats": url,
             "services": dict(Counter(answer.service for answer in answers)),
             **await storage_status.read(bus),
+            "grpc": await front_ends.front_ends(bus, answers),
             "cores": [],
             "rms": [],
             "halts": [],
@@ -104,11 +105,13 @@ def _sum(amounts: Any) -> dict[str, int]:
 def _show_status(url: str, found: dict[str, Any]) -> None:
     services = found["services"]
     parts: list[Any] = [("services ", "dim")]
-    for service in SERVICES:
+    for service in REQUIRED:
         count = services.get(service, 0)
         parts += [(f"{service} ", "green" if count else "red"), f"{count}   "]
     console.print(Text.assemble(("nats     ", "dim"), url))
     console.print(Text.assemble(*parts))
+    if found["grpc"]:
+        console.print(front_ends.line(found["grpc"]))
     for line in storage_status.lines(found):
         console.print(line)
     for line in configuration_status.lines(found["configuration"]):

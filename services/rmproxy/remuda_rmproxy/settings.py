@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, model_validator
 
+from remuda_bus import name_patterns
 from remuda_bus.process import Settings
 from remuda_bus.settings import ReadableFile, Seconds, Texts, setting
 from remuda_proto.bounds import shown
-from remuda_rmproxy import limits, name_patterns
+from remuda_rmproxy import limits
 from remuda_rmproxy.administration.access_list import AccessList
 from remuda_rmproxy.groups import filters
 

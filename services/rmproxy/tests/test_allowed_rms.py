@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_bus import subjects
+from remuda_bus import name_patterns, subjects
 from remuda_bus.bus import NoResponders, Refused
 from remuda_bus.memory import MemoryBus
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_bus.settings import SettingsProblems, load
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import name_patterns
 from remuda_rmproxy.sessions.allowed_rms import EVERY_RM, AllowedRms
 from remuda_rmproxy.settings import RmproxySettings
 from remuda_rmproxy.shell import main

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from remuda_bus.bus import Refused
+from remuda_bus.name_patterns import matches
 from remuda_proto.bounds import shown
-from remuda_rmproxy.name_patterns import matches
 from remuda_rmproxy.records.status_codes import FORBIDDEN
 
 

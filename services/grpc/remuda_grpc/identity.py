@@ -1,0 +1,42 @@
+"""Which rmIDs a client may use: those of its certificate. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import grpc
+
+from remuda_bus import name_patterns
+from remuda_grpc.status import Failure
+from remuda_proto.bounds import shown
+
+
+def names_of(auth: Mapping[str, Iterable[bytes]]) -> frozenset[str]:
+    """The common name and the alternative names in the client certificate of a connection; empty without one."""
+    fields = ("x509_common_name", "x509_subject_alternative_name")
+    return frozenset(one.decode(errors="replace") for field in fields for one in auth.get(field, ()))
+
+
+class Clients:
+    """Whether a client may act for an RM. `required`: clients have certificates. `entries`: as in the setting
+    `grpc.clients`."""
+
+    def __init__(self, required: bool, entries: Iterable[str]) -> None:
+        self._required = required
+        self._patterns: defaultdict[str, list[str]] = defaultdict(list)
+        for entry in entries:
+            name, _, pattern = entry.partition("=")
+            self._patterns[name].append(pattern)
+
+    def check(self, names: frozenset[str], rm_id: str) -> None:
+        """Raises Failure PERMISSION_DENIED when the certificate with these names is not for that RM."""
+        if not self._required:
+            return
+        for name in names:
+            patterns = self._patterns.get(name)
+            if rm_id == name if patterns is None else any(name_patterns.matches(one, rm_id) for one in patterns):
+                return
+        certified = ", ".join(sorted(names)) or "no name"
+        reason = f"rmID {shown(rm_id)}: the client certificate is for {certified}"
+        raise Failure(grpc.StatusCode.PERMISSION_DENIED, "NOT_THIS_RM", reason, "rmID")

@@ -1,0 +1,124 @@
+"""Stores the requests of one stream in REQUESTS, in the order in which the client sent them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections import deque
+from contextlib import ExitStack
+
+from google.protobuf.message import DecodeError
+
+from remuda_bus import subjects, tracing
+from remuda_bus.bus import Bus, BusError, Headers, Outgoing
+from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.streams.ordered_append import append_in_order
+from remuda_bus.streams.split import split
+from remuda_grpc import limits
+from remuda_grpc.session import CallbackStream
+from remuda_grpc.status import failure_of, invalid
+from remuda_proto.bounds import shown
+from remuda_proto.si.v1 import si_pb2 as si
+
+Request = si.ApplicationRequest | si.AllocationRequest | si.NodeRequest
+REQUESTS: dict[str, type[Request]] = {
+    "application": si.ApplicationRequest,
+    "allocation": si.AllocationRequest,
+    "node": si.NodeRequest,
+}
+
+
+def parse(kind: str, payload: bytes) -> Request:
+    """Raises Failure INVALID_ARGUMENT."""
+    message = REQUESTS[kind]
+    try:
+        return message.FromString(payload)
+    except DecodeError:
+        raise invalid("", f"{message.DESCRIPTOR.name}: the {len(payload)} bytes are not one") from None
+
+
+class RequestWriter:
+    """The requests of one stream on their way into REQUESTS. `stored`: how many of them are durable."""
+
+    def __init__(self, bus: Bus, rm_id: str, kind: str, callbacks: CallbackStream, trace: Headers) -> None:
+        """`callbacks`: names the registration that the requests belong to. `trace`: headers of the trace that they
+        belong to."""
+        self._bus = bus
+        self._kind = kind
+        self._rm_id = rm_id
+        self._callbacks = callbacks
+        self._trace = trace
+        self._limit = bus.max_payload - HEADER_ROOM_BYTES
+        self._nonce = secrets.token_hex(6)
+        self._numbers = itertools.count(1)
+        self._waiting: deque[list[bytes]] = deque()
+        self._bytes = 0
+        self._changed = asyncio.Condition()
+        self._ended = False
+        self.stored = 0
+
+    async def add(self, payload: bytes) -> None:
+        """Take a request of the client. Waits while too many are not stored yet. Raises Failure INVALID_ARGUMENT."""
+        parts = self._parts(payload)
+        async with self._changed:
+            await self._changed.wait_for(self._has_room)
+            self._waiting.append(parts)
+            self._bytes += sum(map(len, parts))
+            self._changed.notify_all()
+
+    async def end(self) -> None:
+        """No more requests will come: `run` returns when all are stored."""
+        async with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    async def run(self) -> None:
+        """Store what `add` takes. Raises Failure when the bus takes nothing for STORE_FOR_S."""
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._waiting or self._ended)
+                if not self._waiting:
+                    return
+                taken = list(self._waiting)
+            await self._store(taken)
+            async with self._changed:
+                for parts in taken:
+                    self._waiting.popleft()
+                    self._bytes -= sum(map(len, parts))
+                self.stored += len(taken)
+                self._changed.notify_all()
+
+    async def _store(self, requests: list[list[bytes]]) -> None:
+        with ExitStack() as spans:
+            messages = [self._message(part, spans) for parts in requests for part in parts]
+            try:
+                await append_in_order(self._bus, messages, limits.STORE_FOR_S)
+            except BusError as error:
+                raise failure_of(error) from error
+
+    def _message(self, payload: bytes, spans: ExitStack) -> Outgoing:
+        span = spans.enter_context(tracing.span("grpc.forward", self._trace, rm=self._rm_id, kind=self._kind))
+        headers = {
+            **self._trace,
+            **span.headers(),
+            subjects.MSG_ID: f"{self._rm_id}.{self._nonce}.{next(self._numbers)}",
+            subjects.REGISTRATION: str(self._callbacks.registration),
+        }
+        return Outgoing(subjects.request(self._rm_id, self._kind), payload, headers)
+
+    def _parts(self, payload: bytes) -> list[bytes]:
+        request = parse(self._kind, payload)
+        if not request.rmID:
+            request.rmID = self._rm_id
+        elif request.rmID != self._rm_id:
+            raise invalid("rmID", f"rmID {shown(request.rmID)}: this stream belongs to {self._rm_id!r}")
+        elif len(payload) <= self._limit:
+            return [payload]
+        try:
+            return [part.SerializeToString() for part in split(request, self._limit)]
+        except ValueError as error:
+            raise invalid("", str(error)) from None
+
+    def _has_room(self) -> bool:
+        return len(self._waiting) < limits.UNSTORED_REQUESTS and self._bytes < limits.UNSTORED_BYTES

@@ -1,0 +1,167 @@
+"""The RPCs of `si.v1.Scheduler` (000, RPC Interface)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from remuda_bus import subjects, tracing
+from remuda_bus.bus import Bus
+from remuda_bus.untrusted import Malformed, number_in
+from remuda_grpc import limits
+from remuda_grpc.identity import Clients, names_of
+from remuda_grpc.requests import RequestWriter, parse
+from remuda_grpc.session import NOWHERE, CallbackStream, Place
+from remuda_grpc.sessions import Sessions
+from remuda_grpc.status import Failure, invalid
+from remuda_proto.bounds import shown
+from remuda_proto.names import RM_ID
+from remuda_proto.si.v1 import si_pb2 as si
+
+Context = Any  # grpc.aio.ServicerContext; grpcio has no types
+
+# Metadata of a client: the headers of the wire contract, in lower case as HTTP/2 requires.
+RM: Final = "remuda-rm"
+REGISTRATION: Final = subjects.REGISTRATION.lower()
+LOG_SEQ: Final = subjects.LOG_SEQ.lower()
+LOG_FACT: Final = subjects.LOG_FACT.lower()
+STORED: Final = "remuda-requests-stored"
+# extraConfig: the front end sends the heartbeats, so it says how often (docs/wire-contract.md, Heartbeats).
+HEARTBEAT_INTERVAL: Final = "heartbeat.interval"
+_FORWARDED: Final = (subjects.REGISTRATION, subjects.LOG_SEQ, subjects.LOG_HASH, subjects.TRACEPARENT)
+
+
+class Scheduler:
+    """Requests and responses are bytes: responses are the payloads of callbacks, unchanged."""
+
+    def __init__(self, bus: Bus, sessions: Sessions, clients: Clients) -> None:
+        self._bus = bus
+        self._sessions = sessions
+        self._clients = clients
+
+    async def register_resource_manager(self, payload: bytes, context: Context) -> bytes:
+        """The response has the number of the registration in its metadata."""
+        try:
+            request = _registration(payload)
+            self._check_client(context, request.rmID)
+            metadata = dict(context.invocation_metadata() or ())
+            headers = {name: metadata[name.lower()] for name in _FORWARDED if name.lower() in metadata}
+            request.extraConfig[HEARTBEAT_INTERVAL] = f"{limits.HEARTBEAT_INTERVAL_S:g}s"
+            with tracing.span("grpc.register", headers, rm=request.rmID) as span:
+                sent = {**headers, **span.headers()}
+                number = await self._sessions.register(request.rmID, request.SerializeToString(), sent, context.peer())
+        except Failure as failure:
+            await _abort(context, failure)
+        await context.send_initial_metadata(((REGISTRATION, str(number)),))
+        return si.RegisterResourceManagerResponse().SerializeToString()
+
+    def stream(self, kind: str) -> Callable[[Any, Context], Awaitable[None]]:
+        """The behaviour of `UpdateApplication`, `UpdateAllocation` or `UpdateNode`."""
+
+        async def update(_: Any, context: Context) -> None:
+            writer: RequestWriter | None = None
+            try:
+                rm_id, first = await self._rm_of(kind, context)
+                metadata = dict(context.invocation_metadata() or ())
+                stated, after = _position(metadata)
+                callbacks = await self._sessions.open(rm_id, kind, context.peer(), stated, after)
+                trace = {name: metadata[name] for name in (subjects.TRACEPARENT,) if name in metadata}
+                writer = RequestWriter(self._bus, rm_id, kind, callbacks, trace)
+                try:
+                    await context.send_initial_metadata(((REGISTRATION, str(callbacks.registration)),))
+                    await _exchange(context, writer, callbacks, first)
+                finally:
+                    await callbacks.close()
+            except Failure as failure:
+                await _abort(context, failure, writer)
+
+        return update
+
+    async def _rm_of(self, kind: str, context: Context) -> tuple[str, bytes | None]:
+        """The RM of a stream, from its metadata or its first request; and that request, if it was read."""
+        rm_id = dict(context.invocation_metadata() or ()).get(RM)
+        first: bytes | None = None
+        if rm_id is None:
+            first = await context.read()
+            if first is grpc.aio.EOF:
+                raise invalid(RM, f"the stream ended before its first request, and without the metadata {RM}")
+            rm_id = parse(kind, first).rmID
+        _check_rm_id(rm_id)
+        self._check_client(context, rm_id)
+        return rm_id, first
+
+    def _check_client(self, context: Context, rm_id: str) -> None:
+        self._clients.check(names_of(context.auth_context()), rm_id)
+
+
+async def _exchange(context: Context, writer: RequestWriter, callbacks: CallbackStream, first: bytes | None) -> None:
+    """Read requests and send callbacks until the client cancels. A client that sends no more requests still gets
+    callbacks. Raises Failure."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_read(context, writer, first))
+            tasks.create_task(writer.run())
+            tasks.create_task(_send(context, callbacks))
+    except* Failure as failures:
+        raise _first(failures) from None
+
+
+async def _read(context: Context, writer: RequestWriter, payload: bytes | None) -> None:
+    while True:
+        if payload is not None:
+            await writer.add(payload)
+        payload = await context.read()
+        if payload is grpc.aio.EOF:
+            await writer.end()
+            return
+
+
+async def _send(context: Context, callbacks: CallbackStream) -> None:
+    while True:
+        message = await callbacks.next()
+        await context.write(message.payload)
+
+
+def _first(failures: BaseExceptionGroup[Failure]) -> Failure:
+    failure = failures.exceptions[0]
+    return _first(failure) if isinstance(failure, BaseExceptionGroup) else failure
+
+
+async def _abort(context: Context, failure: Failure, writer: RequestWriter | None = None) -> NoReturn:
+    """End the RPC. The trailing metadata of a stream has the number of requests that are durable."""
+    trailing: tuple[tuple[str, str | bytes], ...] = failure.trailing_metadata()
+    if writer is not None:
+        trailing = (*trailing, (STORED, str(writer.stored)))
+    await context.abort(failure.code, failure.message, trailing)
+    raise failure  # `abort` has raised
+
+
+def _registration(payload: bytes) -> si.RegisterResourceManagerRequest:
+    """Raises Failure INVALID_ARGUMENT."""
+    try:
+        request = si.RegisterResourceManagerRequest.FromString(payload)
+    except DecodeError:
+        raise invalid("", f"RegisterResourceManagerRequest: the {len(payload)} bytes are not one") from None
+    _check_rm_id(request.rmID)
+    return request
+
+
+def _check_rm_id(rm_id: str) -> None:
+    if not RM_ID.matches(rm_id):
+        raise invalid("rmID", f"rmID {shown(rm_id)}: expected {RM_ID.expected}")
+
+
+def _position(metadata: Mapping[str, str]) -> tuple[int, Place]:
+    """The registration that the client means (0: the newest), and the last callback of this kind that it has
+    processed. Raises Failure INVALID_ARGUMENT."""
+    try:
+        stated = number_in(metadata, REGISTRATION, 0)
+        if LOG_SEQ not in metadata:
+            return stated, NOWHERE
+        return stated, (number_in(metadata, LOG_SEQ), number_in(metadata, LOG_FACT, limits.LAST_FACT))
+    except Malformed as error:
+        raise invalid(str(error).split()[0].rstrip(":"), str(error)) from None

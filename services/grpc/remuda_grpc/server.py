@@ -1,0 +1,89 @@
+"""The gRPC server: `si.v1.Scheduler`, health and reflection, on a port with or without TLS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from remuda_grpc import limits
+from remuda_grpc.scheduler import Scheduler
+from remuda_grpc.settings import GrpcSettings
+from remuda_proto.si.v1 import si_pb2 as si
+
+SCHEDULER: Final = si.DESCRIPTOR.services_by_name["Scheduler"].full_name
+_STREAMS: Final = {"UpdateApplication": "application", "UpdateAllocation": "allocation", "UpdateNode": "node"}
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", limits.REQUEST_BYTES),
+    ("grpc.max_send_message_length", -1),  # the bus bounds callbacks
+    ("grpc.keepalive_time_ms", round(limits.KEEPALIVE_INTERVAL_S * 1_000)),
+    ("grpc.keepalive_timeout_ms", round(limits.KEEPALIVE_TIMEOUT_S * 1_000)),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", round(limits.CLIENT_PING_INTERVAL_S * 1_000)),
+    ("grpc.so_reuseport", 0),  # two processes on one port would be a mistake
+)
+
+
+class Server:
+    """`port`: the one it listens on, once it is started."""
+
+    def __init__(self, settings: GrpcSettings, scheduler: Scheduler) -> None:
+        self._settings = settings
+        self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=limits.RPCS_AT_ONCE)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SCHEDULER, _handlers(scheduler)),))
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((SCHEDULER, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self.port = 0
+
+    async def start(self) -> None:
+        """Raises OSError when the port is taken, and ValueError when a file of the settings is no certificate or
+        key."""
+        address, credentials = self._settings.address, _credentials(self._settings)
+        try:
+            if credentials is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {address}: {error}") from None
+        await self._server.start()
+
+    async def set_serving(self, serving: bool) -> None:
+        """What the health service answers, for the whole server and for the scheduler."""
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in ("", SCHEDULER):
+            await self._health.set(service, status)
+
+    async def stop(self) -> None:
+        await self._server.stop(limits.STOP_WITHIN_S)
+
+
+def _handlers(scheduler: Scheduler) -> dict[str, Any]:
+    """Without serializers: `Scheduler` takes and gives bytes."""
+    register = grpc.unary_unary_rpc_method_handler(scheduler.register_resource_manager)
+    streams = {name: grpc.stream_stream_rpc_method_handler(scheduler.stream(kind)) for name, kind in _STREAMS.items()}
+    return {"RegisterResourceManager": register, **streams}
+
+
+def _credentials(settings: GrpcSettings) -> Any:
+    if settings.certificate is None or settings.key is None:
+        return None
+    pair = (_read("grpc.key", settings.key), _read("grpc.certificate", settings.certificate))
+    ca = settings.client_ca
+    roots = None if ca is None else _read("grpc.client_ca", ca)
+    return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
+
+
+def _read(name: str, file: Path) -> bytes:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{name} {str(file)!r}: {error.strerror}") from None
+    if b"-----BEGIN " not in content:
+        raise ValueError(f"{name} {str(file)!r}: expected a file in PEM form")
+    return content

@@ -1,0 +1,67 @@
+"""Settings of the gRPC front end, beyond those of every service."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, model_validator
+
+from remuda_bus import name_patterns
+from remuda_bus.process import Settings
+from remuda_bus.settings import ReadableFile, Texts, setting
+from remuda_grpc import limits
+
+
+def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
+    for entry in entries:
+        name, equals, pattern = entry.partition("=")
+        if not (name and equals):
+            raise ValueError(f"expected NAME=RM, found {entry!r}")
+        name_patterns.check(pattern)
+    return entries
+
+
+class GrpcSettings(Settings):
+    """Any process that reaches the port may act for any RM, unless client certificates are required. So they are, on
+    every address but loopback, unless `open` says that something else protects the port."""
+
+    host: str = setting("grpc.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
+    port: int = setting("grpc.port", limits.PORT, "port; 0: any free one, shown by `remuda status`", ge=0, le=65535)
+    certificate: ReadableFile = setting("grpc.certificate", None, "file: certificate chain of the front end")
+    key: ReadableFile = setting("grpc.key", None, "file: private key of the certificate")
+    client_ca: ReadableFile = setting(
+        "grpc.client_ca", None, "file: CA certificates that sign those of clients; with it, clients need one"
+    )
+    clients: Annotated[Texts, AfterValidator(_clients)] = setting(
+        "grpc.clients", (),
+        "which rmIDs a client certificate may use, as `NAME=RM` each; RM is a name or a pattern as in `rms.allowed`. A "
+        "certificate whose name is not listed may use the rmID that equals its name",
+    )  # fmt: skip
+    open: bool = setting("grpc.open", False, "listen on an address other than loopback without client certificates")
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("grpc.certificate and grpc.key: expected both or neither")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("grpc.client_ca: expected grpc.certificate and grpc.key, too")
+        if self.client_ca is None and not self.open and not is_loopback(self.host):
+            raise ValueError(
+                f"grpc.host={self.host!r}: expected a loopback address, or client certificates (grpc.client_ca), or "
+                "grpc.open=true where something else protects the port"
+            )
+        return self
+
+    @property
+    def address(self) -> str:
+        host = self.host.strip("[]")
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

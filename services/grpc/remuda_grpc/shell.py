@@ -1,0 +1,45 @@
+"""The process of the gRPC front end: a client of the bus with the rights of every RM, and a server of gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import structlog
+
+from remuda_bus import health, subjects
+from remuda_bus.bus import Bus, Handler, Message
+from remuda_grpc.identity import Clients
+from remuda_grpc.scheduler import Scheduler
+from remuda_grpc.server import Server
+from remuda_grpc.sessions import Sessions
+from remuda_grpc.settings import GrpcSettings
+
+log = structlog.get_logger()
+
+
+async def main(bus: Bus, settings: GrpcSettings) -> None:
+    """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong certificate."""
+    sessions = Sessions(bus, settings.instance)
+    clients = Clients(settings.client_ca is not None, settings.clients)
+    server = Server(settings, Scheduler(bus, sessions, clients))
+    watching = asyncio.get_running_loop().create_task(sessions.run(), name="claims of front ends")
+    try:
+        await server.start()
+        await bus.serve(subjects.front_end(settings.instance), _about(server, settings, sessions), "front-end")
+        await server.set_serving(True)
+        log.info("listens for gRPC", host=settings.host, port=server.port)
+        health.PROCESS_HEALTH.set_status(f"listens for gRPC on port {server.port}")
+        await watching
+    finally:
+        watching.cancel()
+        await server.set_serving(False)
+        await sessions.close()
+        await server.stop()
+
+
+def _about(server: Server, settings: GrpcSettings, sessions: Sessions) -> Handler:
+    async def about(_: Message) -> bytes:
+        return json.dumps({"host": settings.host, "port": server.port, "rms": len(sessions)}).encode()
+
+    return about
