@@ -78,6 +78,13 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.QueueAdded: ("queues", queue_added),
     facts.QueueChanged: ("queues", queue_changed),
     facts.QueueDraining: ("queues", lambda f: f"Queue {f.queue} draining"),
+    facts.QueueDrainOverdue: (
+        ALWAYS,
+        lambda f: (
+            f"Queue {f.queue} still draining: {', '.join(f.application_ids)} of {', '.join(f.users)}, "
+            f"{show(f.allocated)}; admins {'; '.join(f.admin_acls) or 'none'}"
+        ),
+    ),
     facts.QueueRestored: ("queues", lambda f: f"Queue {f.queue} restored"),
     facts.QueueRemoved: ("queues", lambda f: f"Queue {f.queue} removed"),
     facts.NodeAdded: ("nodes", lambda f: f"Node {f.node_id} added{', draining' if f.draining else ''}"),

@@ -105,6 +105,13 @@ REFUSALS_KEPT: Final = 10_000
 # A release that the RM has not confirmed after this time is overdue: graceful termination takes 30 s, seldom minutes.
 RELEASE_OVERDUE_MS: Final = 300_000
 
+# It is reported that a queue still drains after so long, then each time after twice as long, but at least once in
+# DRAIN_REPORTED_MOST_MS: administrators have to act only where jobs run long, and are reminded every day.
+DRAIN_REPORTED_MS: Final = 600_000
+DRAIN_REPORTED_MOST_MS: Final = 86_400_000
+# Applications and users that such a report names, so that people can read it.
+DRAIN_REPORT_NAMES: Final = 10
+
 # AskOutstanding facts of one tick: an RM learns of a large backlog within minutes, and the log stays small.
 OUTSTANDING_PER_TICK: Final = 1_000
 # Equal asks of one application that are reported as outstanding: no autoscaler adds nodes for more at once.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
 from .rules import lifecycle
 from .settings import Timing
-from .state import Allocation, Application, PendingAsk, Preemption, Question, Replacement, State, Timer, after
+from .state import Allocation, Application, PendingAsk, Preemption, Question, Queue, Replacement, State, Timer, after
 
 
 def of_state(partition: str, application: Application, timing: Timing) -> Timer | None:
@@ -52,6 +52,11 @@ def of_release(allocation: Allocation) -> Timer | None:
     return Timer(at_ms, "release", fact.partition, fact.application_id, fact.uuid)
 
 
+def of_draining(partition: str, queue: Queue) -> Timer | None:
+    """Reports that the queue still drains."""
+    return Timer(queue.drain_report_ms, "draining", partition, "", queue.path) if queue.drain_report_ms else None
+
+
 def of_refusals(pending: PendingAsk) -> Timer | None:
     """Ends the refusals of the RM's predicates for the ask."""
     if not pending.refused:
@@ -84,6 +89,9 @@ def of_preemption(preemption: Preemption) -> Timer:
 def still_applies(state: State, timer: Timer) -> bool:
     """The subject of the timer exists and still has this timer."""
     partition = state.partitions.get(timer.partition)
+    if timer.kind == "draining":
+        queue = partition.queues.get(timer.key) if partition is not None else None
+        return queue is not None and timer == of_draining(timer.partition, queue)
     application = partition.applications.get(timer.application_id) if partition is not None else None
     if partition is None or application is None:
         return False

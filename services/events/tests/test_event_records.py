@@ -208,6 +208,21 @@ TOLD: list[tuple[Message, list[str]]] = [
     ),
     (queue_changed(False), ["QUEUE SET QUEUE_DYNAMIC root.a -"]),
     (log_pb2.QueueDraining(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: true'"]),
+    (
+        log_pb2.QueueDrainOverdue(
+            since_ms=1_700_000_000_000,
+            applications=2,
+            application_ids=["app-1"],
+            users=["ann"],
+            allocated=ROOM,
+            admin_acls=["carl ops", "root"],
+            **QUEUE,
+        ),
+        [
+            "QUEUE NONE QUEUE_CONFIG root.a - [memory=10 vcore=1] "
+            "'draining since 2023-11-14T22:13:20Z, 2 applications: app-1 and others; administered by carl ops; root'"
+        ],
+    ),
     (log_pb2.QueueRestored(**QUEUE), ["QUEUE SET QUEUE_CONFIG root.a - 'draining: false'"]),
     (
         log_pb2.QueueHeld(operator="alice", reason="costs", **QUEUE),

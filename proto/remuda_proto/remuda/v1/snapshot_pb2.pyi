@@ -242,7 +242,10 @@ class QueueRecord(_message.Message):
     ADDED_FIELD_NUMBER: _builtins.int
     DRAINING_SINCE_MS_FIELD_NUMBER: _builtins.int
     REFUSALS_FIELD_NUMBER: _builtins.int
+    DRAIN_REPORT_MS_FIELD_NUMBER: _builtins.int
     draining_since_ms: _builtins.int
+    drain_report_ms: _builtins.int
+    """When it is next reported that the queue is still draining."""
     @_builtins.property
     def added(self) -> _log_pb2.Fact:
         """QueueAdded"""
@@ -255,10 +258,11 @@ class QueueRecord(_message.Message):
         added: _log_pb2.Fact | None = ...,
         draining_since_ms: _builtins.int = ...,
         refusals: _abc.Iterable[Global___Refusal] | None = ...,
+        drain_report_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "draining_since_ms", b"draining_since_ms", "refusals", b"refusals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "drain_report_ms", b"drain_report_ms", "draining_since_ms", b"draining_since_ms", "refusals", b"refusals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -72,6 +72,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
         "managed": queue.managed,
         "settings": queue.settings,
         "draining_since_ms": queue.draining_since_ms,
+        "drain_report_ms": queue.drain_report_ms,
         "children": sorted(queue.children),
         "applications": sorted(queue.applications),
         "allocated": _sum(queue.allocated),

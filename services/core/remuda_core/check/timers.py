@@ -8,6 +8,12 @@ from ..state import Partition, State, Timer, after
 
 def check_timers(state: State, partition: Partition) -> None:
     timers = frozenset(state.timers)
+    for queue in partition.queues.values():
+        assert queue.draining or not queue.drain_report_ms, f"queue {queue.path} is reported and does not drain"
+        due_ms = queue.drain_report_ms
+        if due_ms > state.now_ms:
+            timer = Timer(due_ms, "draining", partition.name, "", queue.path)
+            assert timer in timers, f"queue {queue.path}: nothing reports at {due_ms} that it still drains"
     for application in partition.applications.values():
         completing = application.state == lifecycle.COMPLETING and application.placeholders  # waits for their release
         if application.state in lifecycle.TIMEOUTS and not completing:

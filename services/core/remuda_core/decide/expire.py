@@ -18,7 +18,7 @@ from .allocation import idle
 from .ask import withdraw
 from .explain import explanations
 from .gang import give_back, give_up_placeholders, placeholders_ended
-from .overdue import preemption_over, release_overdue
+from .overdue import preemption_over, queue_drain_overdue, release_overdue
 
 
 def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fact]:
@@ -26,6 +26,9 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
     for timer in state.timers.due(now_ms):
         any_due = True
         partition = state.partitions.get(timer.partition)
+        if partition is not None and timer.kind == "draining":
+            yield from queue_drain_overdue(partition, timer, now_ms)
+            continue
         application = partition.applications.get(timer.application_id) if partition is not None else None
         if partition is not None and application is not None:
             yield from BY_TIMER_KIND[timer.kind](state, partition, application, timer, now_ms)

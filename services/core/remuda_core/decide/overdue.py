@@ -1,4 +1,5 @@
-"""Releases that the RM was asked for and has not confirmed in time (semantics sections 13 and 15)."""
+"""Releases that the RM was asked for and has not confirmed in time, and queues that drain for long (semantics sections
+13, 15 and 16)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 from .. import facts
 from ..cycle.reserve import unreserved
 from ..facts import Fact
-from ..limits import RELEASE_OVERDUE_MS
+from ..limits import DRAIN_REPORT_NAMES, DRAIN_REPORTED_MOST_MS, RELEASE_OVERDUE_MS
+from ..rules.acl import admin_acls
 from ..state import Application, Partition, State, Timer
 
 
@@ -32,6 +34,28 @@ def release_overdue(
             allocation.releasing,
             allocation.releasing_ms,
         )
+
+
+def queue_drain_overdue(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+    """Report a queue that still drains (001, Configuration updates). The next report comes when it has been draining
+    for twice as long, after a day at the latest."""
+    queue = partition.queues.get(timer.key)
+    if queue is None or not queue.draining or queue.drain_report_ms != timer.at_ms:
+        return
+    since_ms, applications = queue.draining_since_ms, list(queue.applications.values())
+    named = applications[:DRAIN_REPORT_NAMES]
+    so_far_ms = now_ms - since_ms
+    yield facts.QueueDrainOverdue(
+        partition.name,
+        queue.path,
+        since_ms,
+        len(applications),
+        tuple(application.id for application in named),
+        tuple(dict.fromkeys(application.user for application in named)),
+        {name: amount for name, amount in queue.allocated.items() if amount},
+        admin_acls(queue),
+        since_ms + min(2 * so_far_ms, so_far_ms + DRAIN_REPORTED_MOST_MS),
+    )
 
 
 def preemption_over(

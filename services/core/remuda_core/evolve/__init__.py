@@ -57,6 +57,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], Any]]] = {
     facts.QueueAdded: queues.queue_added,
     facts.QueueChanged: queues.queue_changed,
     facts.QueueDraining: queues.queue_draining,
+    facts.QueueDrainOverdue: queues.queue_drain_overdue,
     facts.QueueRestored: queues.queue_restored,
     facts.QueueRemoved: queues.queue_removed,
     facts.NodeAdded: nodes.node_added,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import facts, timeouts
+from ..limits import DRAIN_REPORTED_MS
 from ..rules.limits import limits_others
 from ..state import (
     Partition,
@@ -38,6 +39,8 @@ def partition_removed(state: State, fact: facts.PartitionRemoved) -> None:
     partition = state.partitions.pop(fact.partition)
     for application in partition.applications.values():  # all have ended
         state.timers.cancel(timeouts.of_state(partition.name, application, state.timing))
+    for queue in partition.queues.values():
+        state.timers.cancel(timeouts.of_draining(partition.name, queue))
 
 
 def queue_added(state: State, fact: facts.QueueAdded) -> None:
@@ -64,16 +67,33 @@ def queue_changed(state: State, fact: facts.QueueChanged) -> None:
 
 
 def queue_draining(state: State, fact: facts.QueueDraining) -> None:
-    state.partitions[fact.partition].queues[fact.queue].draining_since_ms = state.now_ms
+    queue = state.partitions[fact.partition].queues[fact.queue]
+    queue.draining_since_ms = state.now_ms
+    if queue.leaf:
+        _report_draining(state, fact.partition, queue, state.now_ms + DRAIN_REPORTED_MS)
+
+
+def queue_drain_overdue(state: State, fact: facts.QueueDrainOverdue) -> None:
+    _report_draining(state, fact.partition, state.partitions[fact.partition].queues[fact.queue], fact.next_ms)
 
 
 def queue_restored(state: State, fact: facts.QueueRestored) -> None:
-    state.partitions[fact.partition].queues[fact.queue].draining_since_ms = 0
+    queue = state.partitions[fact.partition].queues[fact.queue]
+    queue.draining_since_ms = 0
+    _report_draining(state, fact.partition, queue, 0)
+
+
+def _report_draining(state: State, partition: str, queue: Queue, at_ms: int) -> None:
+    """At this time it is reported that the queue is still draining; 0: never."""
+    state.timers.cancel(timeouts.of_draining(partition, queue))
+    queue.drain_report_ms = at_ms
+    state.timers.put(timeouts.of_draining(partition, queue))
 
 
 def queue_removed(state: State, fact: facts.QueueRemoved) -> Queue:
     partition = state.partitions[fact.partition]
     queue = partition.queues.pop(fact.queue)
+    state.timers.cancel(timeouts.of_draining(fact.partition, queue))
     partition.names.count_removed()
     assert queue.parent is not None, "root stays"
     del queue.parent.children[queue.name]

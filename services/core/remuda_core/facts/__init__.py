@@ -50,6 +50,7 @@ from .configuration import (
     QueueAdded,
     QueueChanged,
     QueueDraining,
+    QueueDrainOverdue,
     QueueRemoved,
     QueueRestored,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "PreemptionStarted",
     "QueueAdded",
     "QueueChanged",
+    "QueueDrainOverdue",
     "QueueDraining",
     "QueueHeld",
     "QueueRemoved",

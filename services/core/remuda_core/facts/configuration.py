@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..rules.resource import Resource
 from ..settings import PartitionSettings, QueueSettings, Timing
 from .fact import Fact
 
@@ -57,6 +58,22 @@ class QueueChanged(Fact):
 class QueueDraining(Fact):
     partition: str
     queue: str
+
+
+class QueueDrainOverdue(Fact):
+    """The queue has been draining since `since_ms` and is not empty. `applications`: how many are in it;
+    `application_ids` and `users`: of the first of them; `admin_acls`: of the queue and those above that have one, from
+    the queue upwards; `next_ms`: when this is reported again."""
+
+    partition: str
+    queue: str
+    since_ms: int
+    applications: int
+    application_ids: tuple[str, ...]
+    users: tuple[str, ...]
+    allocated: Resource
+    admin_acls: tuple[str, ...]
+    next_ms: int
 
 
 class QueueRestored(Fact):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from math import fsum
 from operator import itemgetter, sub
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ..limits import NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT
 from ..rules.resource import Resource
@@ -24,8 +24,12 @@ from .node_groups import Demand, NodeEntry, NodeGroup
 from .scores import score_of
 from .work import Work
 
-if TYPE_CHECKING:
-    from .packs import Packs
+
+class FollowsRoom(Protocol):
+    """Has to know which nodes gain room: `packs`."""
+
+    def gained_room(self, node: Node) -> None: ...
+
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
@@ -47,7 +51,7 @@ class NodeIndex:
         self._numbers = 0
         self._remembered = 0  # from a group to another
         self._order: FitTree[NodeGroup] = FitTree(self.width, work)
-        self.packs: Packs | None = None  # set in partitions whose asks are packed
+        self.packs: FollowsRoom | None = None  # set in partitions whose asks are packed
         self._filled_ever = 1  # how often a group was filled, or got another first node
 
     def fill(self, nodes: Iterable[Node]) -> Iterator[None]:

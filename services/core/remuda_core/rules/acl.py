@@ -5,8 +5,9 @@ ACL ::= "*" | userlist [ " " grouplist ]        comma-separated lists; an empty 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 from ..settings import QueueSettings
 
@@ -36,3 +37,18 @@ def may_submit(settings: Iterable[QueueSettings], user: str, groups: Iterable[st
     of them suffices."""
     groups = tuple(groups)
     return any(allows(s.submit_acl, user, groups) or allows(s.admin_acl, user, groups) for s in settings)
+
+
+class InTree(Protocol):
+    """A queue in its tree. The queues of the state are that."""
+
+    @property
+    def settings(self) -> QueueSettings: ...
+    @property
+    def path_to_root(self) -> Sequence[InTree]: ...
+
+
+def admin_acls(queue: InTree) -> tuple[str, ...]:
+    """The admin ACLs of the queue and of all queues above it that have one, from the queue upwards: who administers
+    it."""
+    return tuple(dict.fromkeys(acl for above in queue.path_to_root if (acl := above.settings.admin_acl.strip())))

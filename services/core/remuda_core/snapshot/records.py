@@ -51,6 +51,7 @@ class QueueRecord(Record):
     added: facts.QueueAdded
     draining_since_ms: int = 0
     refusals: tuple[Refusal, ...] = ()
+    drain_report_ms: int = 0
 
 
 class NodeRecord(Record):

@@ -16,6 +16,7 @@ from ..evolve.gangs import replacement_begins
 from ..evolve.pending import book_pending, prioritise
 from ..evolve.preemption import keep_place
 from ..evolve.tracking import count_running, track
+from ..limits import DRAIN_REPORTED_MS
 from ..rules.resource import items_of
 from ..settings import QueueSettings
 from ..state import (
@@ -37,7 +38,7 @@ from ..state import (
     Timer,
 )
 from ..state.placeholders import FreePlaceholders
-from ..timeouts import still_applies
+from ..timeouts import of_draining, still_applies
 from . import records
 from .records import Record
 
@@ -95,7 +96,10 @@ def _queue(state: State, record: records.QueueRecord) -> None:
     else:
         BY_FACT[facts.QueueAdded](state, added)
     queue = queues[added.queue]
-    queue.draining_since_ms = record.draining_since_ms
+    queue.draining_since_ms, queue.drain_report_ms = record.draining_since_ms, record.drain_report_ms
+    if queue.draining and queue.leaf and not queue.drain_report_ms:  # an earlier version did not report it
+        queue.drain_report_ms = queue.draining_since_ms + DRAIN_REPORTED_MS
+        state.timers.put(of_draining(added.partition, queue))
     in_order = sorted(record.refusals, key=lambda refusal: refusal.at_ms)  # earlier versions did not keep this order
     queue.refusals = {(items_of(r.resource), r.required_node, r.priority): r.at_ms for r in in_order}
 

@@ -96,7 +96,7 @@ def _saved_queue(partition: str, queue: Queue) -> records.QueueRecord:
         records.Refusal(dict(items), node_id, priority, at) for (items, node_id, priority), at in queue.refusals.items()
     )
     added = facts.QueueAdded(partition, queue.path, queue.leaf, queue.managed, queue.settings)
-    return records.QueueRecord(added, queue.draining_since_ms, tuple(refusals))
+    return records.QueueRecord(added, queue.draining_since_ms, tuple(refusals), queue.drain_report_ms)
 
 
 def _saved_application(partition: str, a: Application) -> records.ApplicationRecord:

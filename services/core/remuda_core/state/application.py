@@ -349,6 +349,7 @@ class Queue:
     # When preemption last found no plan for asks of each kind, in ms.
     refusals: dict[Like, int] = field(default_factory=dict)
     draining_since_ms: int = 0
+    drain_report_ms: int = 0  # when it is next reported that it still drains; 0: never
     # An operator holds it: nothing is allocated or started in it and below.
     hold: Hold | None = None
     # How many applications (leaf) or child queues with pending asks have each priority; and the highest of them, mapped

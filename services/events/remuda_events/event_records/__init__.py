@@ -42,6 +42,7 @@ RECORDS_BY_FACT: Final[dict[str, Callable[[Any, int], Records]]] = {
     "queue_added": queues.queue_added,
     "queue_changed": queues.queue_changed,
     "queue_draining": queues.queue_draining,
+    "queue_drain_overdue": queues.queue_drain_overdue,
     "queue_restored": queues.queue_restored,
     "queue_removed": queues.queue_removed,
     "queue_held": queues.queue_held,

@@ -5,6 +5,8 @@ No type of record names a partition or a resource manager: its records are about
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from remuda_events.event_records.record import Record, Records, plain_partition, queue
 from remuda_proto.remuda.v1 import log_pb2
 
@@ -28,6 +30,19 @@ def queue_changed(fact: log_pb2.QueueChanged, at_ns: int) -> Records:
 
 def queue_draining(fact: log_pb2.QueueDraining, at_ns: int) -> Records:
     yield queue(fact.queue, Record.SET, Record.QUEUE_CONFIG, at_ns, message="draining: true")
+
+
+def queue_drain_overdue(fact: log_pb2.QueueDrainOverdue, at_ns: int) -> Records:
+    """Names the applications and the administrators, so that these can act."""
+    more = "" if fact.applications <= len(fact.application_ids) else " and others"
+    administrators = "; ".join(fact.admin_acls) or "nobody"
+    since = datetime.fromtimestamp(fact.since_ms // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    message = (
+        f"draining since {since}, {fact.applications} applications: {', '.join(fact.application_ids)}{more}; "
+        f"administered by {administrators}"
+    )
+    detail = Record.QUEUE_CONFIG
+    yield queue(fact.queue, Record.NONE, detail, at_ns, resource=fact.allocated, message=message)
 
 
 def queue_restored(fact: log_pb2.QueueRestored, at_ns: int) -> Records:

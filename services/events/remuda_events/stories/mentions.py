@@ -46,6 +46,11 @@ def of_cancelled(fact: log_pb2.ReplacementCancelled) -> Iterable[Mention]:
     return ask, Mention(fact.application_id, uuid=fact.placeholder)
 
 
+def of_draining(fact: log_pb2.QueueDrainOverdue) -> Iterable[Mention]:
+    """The applications that it names."""
+    return [Mention(application_id) for application_id in fact.application_ids]
+
+
 def of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> Iterable[Mention]:
     """The ask and its victims."""
     yield Mention(fact.application_id, fact.allocation_key, node=fact.node_id)
@@ -69,4 +74,5 @@ MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
     "replacement_cancelled": of_cancelled,
     "preemption_started": of_preemption,
     "preemption_asked": of_preemption,
+    "queue_drain_overdue": of_draining,
 }

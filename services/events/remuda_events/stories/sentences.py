@@ -130,6 +130,12 @@ def release_overdue(fact: log_pb2.ReleaseOverdue) -> str:
     return f"the RM has not released {name(fact)} on {fact.node_id}, which it was asked for: {ended(fact)}"
 
 
+def queue_drain_overdue(fact: log_pb2.QueueDrainOverdue) -> str:
+    what = f"{plural(fact.applications, 'application')} with {amounts(fact.allocated)}"
+    administrators = f", administered by {'; '.join(fact.admin_acls)}" if fact.admin_acls else ""
+    return f"{fact.queue}{administrators}, is still draining and has {what}"
+
+
 def release_ignored(fact: log_pb2.ReleaseIgnored) -> str:
     what = f"{name(fact)} {fact.uuid}".strip("/ ") or "everything"
     return f"the RM releases {what}, which is not there{because(fact.message)}"
@@ -229,6 +235,7 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "release_requested": release_requested,
     "release_ignored": release_ignored,
     "release_overdue": release_overdue,
+    "queue_drain_overdue": queue_drain_overdue,
     "preemption_asked": preemption_asked,
     "preemption_answered": preemption_answered,
     "preemption_started": preemption_started,
