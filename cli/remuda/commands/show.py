@@ -19,8 +19,21 @@ def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
     show(nats, json)
 
 
-def queues(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+def queues(
+    rm: Rm,
+    draining: Annotated[
+        bool,
+        typer.Option("--draining", help="Only draining queues: since when, what runs there, who administers them."),
+    ] = False,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
     """Show the queues of a resource manager: used, pending, guaranteed and maximum resources."""
+    if draining:
+        from ..show.draining import draining as show_draining
+
+        show_draining(nats, rm, json)
+        return
     from ..show.queues import queues as show
 
     show(nats, rm, json)

@@ -12,7 +12,7 @@ from remuda_core import commands
 from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.facts import Ask
-from remuda_core.limits import PAGE_BYTES
+from remuda_core.limits import DRAIN_REPORTED_MS, PAGE_BYTES
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 from remuda_core.shell.queries import Queries
 
@@ -221,3 +221,23 @@ def test_what_is_asked_for_is_a_text(kind: str, value: object) -> None:
     queries, name = Queries(core()), "user" if kind == "usage" else "application"
     with pytest.raises(Refused, match=f"^{name} is .*, expected a text"):
         queries.kinds[kind]({name: value})
+
+
+def test_draining_queues_alone_with_what_they_have_and_who_administers_them() -> None:
+    made = core(asks=6)
+    below = (QueueSettings("q0"),)
+    root = QueueSettings("root", parent=True, submit_acl="*", admin_acl="ops", queues=below)
+    partitions = (PartitionSettings("default", root), PartitionSettings("other", root))
+    made.handle(commands.Configure(Configuration("another", partitions)), NOW_MS + 5)
+    queries = Queries(made)
+    found = rows(queries.queues, "queues", draining=True)
+    assert [(row["partition"], row["path"]) for row in found] == [("default", "root.q1"), ("other", "root.q1")]
+    assert found[0]["draining_since_ms"] == NOW_MS + 5
+    assert found[0]["draining"] == {
+        "applications": [{"id": "app-1", "user": "ann", "state": "Running", "allocated": {"vcore": 2}}],
+        "admin_acls": ["ops"],
+        "report_ms": NOW_MS + 5 + DRAIN_REPORTED_MS,
+    }
+    assert all(row["draining"] is None for row in rows(queries.queues, "queues") if row["path"] == "root.q0")
+    with pytest.raises(Refused, match="draining is 'x', expected true or false"):
+        queries.queues({"draining": "x"})

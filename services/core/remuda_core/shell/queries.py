@@ -84,11 +84,15 @@ class Queries:
             raise Refused(f"after is {after!r}, expected the `next` of the page before") from None
 
     def queues(self, request: Request) -> dict[str, object]:
-        """All queues, parents before children."""
+        """All queues, parents before children; with `draining`, those that drain."""
+        only_draining = request.get("draining", False)
+        if not isinstance(only_draining, bool):
+            raise Refused(f"draining is {shown(only_draining)}, expected true or false")
         rows = (
             ([name, queue.path], partial(views.queue, name, partition, queue))
             for name, partition, after in self._partitions(request)
             for queue in self._listed(partition.queues, lambda path, _: path, after)
+            if queue.draining or not only_draining
         )
         every = self._partitions({})
         partitions = [views.partition(name, partition) for name, partition, _ in every]

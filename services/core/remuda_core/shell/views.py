@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from ..explain.queue_position import Position
 from ..facts import Constraint
+from ..limits import DRAIN_REPORT_NAMES
 from ..rules import lifecycle
+from ..rules.acl import admin_acls
 from ..settings import QueueSettings
 from ..state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
 from .usage import Usage
@@ -33,6 +36,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "managed": queue.managed,
         "status": "Draining" if queue.draining else "Active",
         "draining_since_ms": queue.draining_since_ms,
+        "draining": draining(queue) if queue.draining else None,
         "allocated": amounts(queue.allocated),
         "pending": amounts(queue.pending),
         "preempting": amounts(queue.preempting),
@@ -52,6 +56,20 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "limits": settings.limits,
         "submit_acl": settings.submit_acl,
         "admin_acl": settings.admin_acl,
+    }
+
+
+def draining(queue: Queue) -> View:
+    """The first applications that a draining queue still has, the administrators that may act, and when it is next
+    reported that it drains."""
+    applications = islice(queue.applications.values(), DRAIN_REPORT_NAMES)
+    return {
+        "applications": [
+            {"id": one.id, "user": one.user, "state": one.state, "allocated": amounts(one.allocated)}
+            for one in applications
+        ],
+        "admin_acls": admin_acls(queue),
+        "report_ms": queue.drain_report_ms,
     }
 
 
