@@ -88,7 +88,8 @@ def test_what_a_fact_names_is_found_in_it(kind: str) -> None:
 
 
 NAMES = {
-    "application_id": "A", "applicationID": "A", "allocation_key": "K", "allocationKey": "K", "uuid": "U", "UUID": "U",
+    "application_id": "A", "application_ids": "A", "applicationID": "A", "allocation_key": "K", "allocationKey": "K",
+    "uuid": "U", "UUID": "U",
     "node_id": "N", "nodeID": "N", "placeholder": "P", "placeholder_key": "PK", "placeholder_node": "PN", "uuids": "V",
 }  # fmt: skip
 

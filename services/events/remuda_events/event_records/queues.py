@@ -36,13 +36,18 @@ def queue_drain_overdue(fact: log_pb2.QueueDrainOverdue, at_ns: int) -> Records:
     """Names the applications and the administrators, so that these can act."""
     more = "" if fact.applications <= len(fact.application_ids) else " and others"
     administrators = "; ".join(fact.admin_acls) or "nobody"
-    since = datetime.fromtimestamp(fact.since_ms // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    message = (
-        f"draining since {since}, {fact.applications} applications: {', '.join(fact.application_ids)}{more}; "
-        f"administered by {administrators}"
-    )
+    what = f"{fact.applications} applications: {', '.join(fact.application_ids)}{more}"
+    message = f"draining since {_at(fact.since_ms)}, {what}; administered by {administrators}"
     detail = Record.QUEUE_CONFIG
     yield queue(fact.queue, Record.NONE, detail, at_ns, resource=fact.allocated, message=message)
+
+
+def _at(at_ms: int) -> str:
+    """A time for people; in milliseconds if it is no time of the calendar."""
+    try:
+        return datetime.fromtimestamp(at_ms // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
 
 
 def queue_restored(fact: log_pb2.QueueRestored, at_ns: int) -> Records:

@@ -48,7 +48,7 @@ def of_cancelled(fact: log_pb2.ReplacementCancelled) -> Iterable[Mention]:
 
 def of_draining(fact: log_pb2.QueueDrainOverdue) -> Iterable[Mention]:
     """The applications that it names."""
-    return [Mention(application_id) for application_id in fact.application_ids]
+    return [Mention(application_id) for application_id in fact.application_ids] or [Mention()]
 
 
 def of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> Iterable[Mention]:
