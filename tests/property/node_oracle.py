@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remuda_core.rules.resource import Resource
-from remuda_core.state import Node, Partition
+from remuda_core.state import Node, Partition, PendingAsk
 
 from . import bounds
 
@@ -30,3 +30,14 @@ def score(partition: Partition, node: Node) -> float:
             total += how_much
     mean = used / total if total else 0.0
     return -mean if partition.settings.node_sort == "binpacking" else mean
+
+
+def packed(partition: Partition, ask: PendingAsk, candidates: list[Node]) -> set[str]:
+    """Where applications are packed: of the nodes on which its application is and that it fits, the one with the
+    smallest ID."""
+    if partition.settings.pack != "application":
+        return set()
+    own = {allocation.node.id for allocation in ask.application.allocations.values()}
+    allowed = [node for node in candidates if node.id in own and node.id not in ask.refused]
+    fitting = [node.id for node in allowed if has_room(node, ask.ask.resource)]
+    return {min(fitting)} if fitting else set()

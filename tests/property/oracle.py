@@ -16,7 +16,7 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue
 
-from .node_oracle import has_room, is_full, score
+from .node_oracle import has_room, is_full, packed, score
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -325,17 +325,7 @@ def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
 
 
 def packed_node(partition: Partition, ask: PendingAsk) -> set[str]:
-    """Where applications are packed: of the nodes on which its application is and that it fits, the one with the
-    smallest ID."""
-    if partition.settings.pack != "application" or bound_to(ask):
-        return set()
-    own = {allocation.node.id for allocation in ask.application.allocations.values()}
-    fitting = [
-        node.id
-        for node in candidates(partition, ask)
-        if node.id in own and node.id not in ask.refused and has_room(node, ask.ask.resource)
-    ]
-    return {min(fitting)} if fitting else set()
+    return set() if bound_to(ask) else packed(partition, ask, candidates(partition, ask))
 
 
 def candidates(partition: Partition, ask: PendingAsk) -> list[Node]:
