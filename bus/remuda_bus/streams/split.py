@@ -28,7 +28,7 @@ def split(request: M, limit: int, reserve: Callable[[Message], int] | None = Non
     which an element may grow in its part. Raises ValueError that names the field when one element alone is too
     large."""
     more = _nothing if reserve is None else reserve
-    if request.ByteSize() + _reserved(request, reserve) <= limit:
+    if reserve is None and request.ByteSize() <= limit:
         return [request]
     empty = type(request)()
     empty.CopyFrom(request)
@@ -58,13 +58,6 @@ def split(request: M, limit: int, reserve: Callable[[Message], int] | None = Non
 
 def _nothing(element: Message) -> int:
     return 0
-
-
-def _reserved(request: Message, reserve: Callable[[Message], int] | None) -> int:
-    if reserve is None:
-        return 0
-    paths = _repeated(request)
-    return sum(reserve(element) for path in paths for element in getattr(_owner(request, path), path[-1]))
 
 
 def _repeated(message: Message) -> Iterator[Path]:

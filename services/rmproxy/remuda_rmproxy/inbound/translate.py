@@ -54,42 +54,58 @@ def commands_of(message: Message, rm_id: str, limit: int, groups: Mapping[str, R
         NORMALISE_BY_KIND[kind](request, SchedulerNames(rm_id))
     except ForeignPartition as error:
         raise InvalidRequest(f"partition {error}") from None
-    if kind == "application" and any(map(_lacks_groups, request.new)):
-        return list(_with_groups(message, request, limit, groups))
-    payload = command.SerializeToString()
-    return [payload] if len(payload) <= limit else list(_parts(message, kind, request, limit))
+    reserved = _reserved(request, limit) if kind == "application" else 0
+    if not reserved:
+        payload = command.SerializeToString()
+        return [payload] if len(payload) <= limit else list(_parts(message, kind, request, limit))
+    if command.ByteSize() + reserved <= limit:
+        return [_with_groups(command, limit, groups)]
+    return [_with_groups(part, limit, groups) for part in _application_parts(message, request, limit)]
 
 
 def _lacks_groups(new: si.AddApplicationRequest) -> bool:
     return bool(new.ugi.user) and not new.ugi.groups
 
 
-def _with_groups(
-    message: Message, request: si.ApplicationRequest, limit: int, groups: Mapping[str, Resolution]
-) -> Iterator[bytes]:
+def _room_for_groups(limit: int) -> int:
+    """Bytes that a command has for the groups of one application."""
+    return min(bounds.GROUPS.total, limit // limits.GROUPS_SHARE_OF_MESSAGE)
+
+
+def _reserved(request: si.ApplicationRequest, limit: int) -> int:
+    """Bytes that the groups of all users without any may add to the request."""
+    return sum(map(_lacks_groups, request.new)) * _room_for_groups(limit)
+
+
+def _application_parts(message: Message, request: si.ApplicationRequest, limit: int) -> Iterator[inbox_pb2.Command]:
     """The request is split as if every user without groups had as many as there may be: what a part holds must not
     depend on what a directory answers, since another process may forward the request again."""
-    reserve = min(bounds.GROUPS.total, limit // limits.GROUPS_SHARE_OF_MESSAGE)
+    room = _room_for_groups(limit)
     try:
         parts = split(
             request,
             limit - limits.COMMAND_OVERHEAD_BYTES,
-            lambda element: reserve if isinstance(element, si.AddApplicationRequest) and _lacks_groups(element) else 0,
+            lambda element: room if type(element) is si.AddApplicationRequest and _lacks_groups(element) else 0,
         )
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
     for number, part in enumerate(parts):
-        command = inbox_pb2.Command(request_seq=message.seq, request_part=number)
-        for new in filter(_lacks_groups, part.new):
-            found = groups.get(new.ugi.user, UNRESOLVED)
-            size = sum(bounds.size_of(group) + limits.AROUND_GROUP_BYTES for group in found.groups)
-            if found.problem or size > reserve:
-                reason = found.problem or f"groups of {size} bytes, more than the {reserve} that a message has for them"
-                command.groups_unresolved[new.ugi.user] = reason
-            else:
-                new.ugi.groups.extend(found.groups)
-        command.application.CopyFrom(part)
-        yield command.SerializeToString()
+        yield inbox_pb2.Command(request_seq=message.seq, request_part=number, application=part)
+
+
+def _with_groups(command: inbox_pb2.Command, limit: int, groups: Mapping[str, Resolution]) -> bytes:
+    """The serialised command, with the groups of users, or why they are not known. Without a directory, nothing is
+    added."""
+    for new in filter(_lacks_groups, command.application.new) if groups else ():
+        found = groups.get(new.ugi.user, UNRESOLVED)
+        size = sum(bounds.size_of(group) + limits.AROUND_GROUP_BYTES for group in found.groups)
+        if found.problem or size > _room_for_groups(limit):
+            room = _room_for_groups(limit)
+            reason = found.problem or f"groups of {size} bytes, more than the {room} that a message has for them"
+            command.groups_unresolved[new.ugi.user] = reason
+        else:
+            new.ugi.groups.extend(found.groups)
+    return command.SerializeToString()
 
 
 def configuration_update(message: Message, rm_id: str) -> si.UpdateConfigurationRequest:
