@@ -43,7 +43,8 @@ demo: $(READY)          ## the scheduler at work on an embedded NATS server, abo
 	@$(BIN)/remuda demo $(ARGS)
 
 test: $(READY)          ## unit, golden, property and integration tests; what .ci/run does besides takes longer
-	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --deselect tests/sim/test_mutants.py \
+	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	  --deselect tests/sim/test_mutants.py \
 	  --deselect tests/attacks --deselect tests/fuzz/test_fuzz.py --deselect release/tests/test_install.py $(ARGS)
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=

@@ -20,6 +20,26 @@ from remuda_proto.si.v1 import si_pb2 as si
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 os.environ["REMUDA_GRPC_PORT"] = "0"  # several systems run at the same time
 
+# Files that take longest. `make test` runs them first, so that no process waits for one of them in the end.
+LONGEST = (
+    "tests/integration/test_openb.py",
+    "tests/forgotten/test_forgotten.py",
+    "tests/integration/test_standby.py",
+    "tests/property/test_gaps.py",
+    "tests/property/test_days.py",
+    "tests/conformance/test_recordings.py",
+    "tests/property/test_deciding.py",
+    "cli/tests/test_status.py",
+    "cli/tests/test_load.py",
+    "cli/tests/test_storage.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    assert all((Path(__file__).parent / path).exists() for path in LONGEST)
+    ranks = {path: rank for rank, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.nodeid.partition("::")[0], len(ranks)))
+
 
 @pytest.fixture(autouse=True)
 def _logs_as_they_are() -> Iterator[None]:
