@@ -311,7 +311,7 @@ async def test_a_connection_that_stops_reading_is_restored(bus: NatsBus, monkeyp
 
 async def test_background_work_that_never_started_is_closed(bus: NatsBus) -> None:
     """As what was to be done in the round of the loop in which the connection is closed. Python warns of coroutines
-    that nobody has awaited."""
+    that was not awaited."""
 
     async def work() -> None:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""Every command, with whatever a person may get wrong: one line on stderr, never a traceback."""
+"""Every command with mistakes of users: one line on stderr, never a traceback."""
 
 from __future__ import annotations
 

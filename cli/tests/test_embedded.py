@@ -42,7 +42,7 @@ def until(condition: object, within_s: float = 5.0) -> bool:
 
 
 def gone(pid: int) -> bool:
-    """Ended; whether somebody has collected its exit code is not its business."""
+    """Whether the process has ended, also as a zombie."""
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 

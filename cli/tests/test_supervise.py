@@ -1,4 +1,4 @@
-"""The supervisor's laws, with real processes: restart, back-off, logs, order, and nobody left behind."""
+"""The supervisor's laws, with real processes: restart, back-off, logs, order, and no process left behind."""
 
 from __future__ import annotations
 

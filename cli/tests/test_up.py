@@ -1,4 +1,4 @@
-"""`remuda up` with everything real: ready when it says so, repaired when something dies, nobody left behind."""
+"""`remuda up` with real processes: it is ready when it reports so, restarts ended processes, and leaves none behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An RM with books of its own, and whether they agree with those of the scheduler after whatever was done to both.
+"""An RM with records of its own, and their comparison with the scheduler's after failures of both.
 
 `books`: what the RM knows, on disk. `rm`: the RM, in this process or in one of its own. `verify`: the comparison.
 """

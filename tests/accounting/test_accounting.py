@@ -60,7 +60,7 @@ async def test_a_run_adds_up_and_a_false_book_does_not(tmp_path: Path) -> None:
         try:
             core = next(process for process in system.processes if process.name.startswith("core"))
             assert core.pid is not None
-            os.kill(core.pid, signal.SIGKILL)  # a moment ago, and nobody leads
+            os.kill(core.pid, signal.SIGKILL)  # a moment ago, and no core leads
             assert await verify(bus, "rm-1", books) == []
             uuid = next(iter(books.running))
             books.ends([uuid], "STOPPED_BY_RM")

@@ -59,7 +59,7 @@ async def verify(bus: Bus, rm_id: str, books: Books, within_s: float = 20.0) -> 
 
 async def caught_up(bus: Bus, rm_id: str, running: int, within_s: float) -> None:
     """Confirmations are not answered: the core may not have read the last of them yet. Or it was killed a moment ago,
-    and nobody leads. If it is not that, the differences will be told."""
+    and no core leads. Otherwise the differences are reported."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             while await allocations_of(bus, rm_id) != running:  # noqa: ASYNC110
@@ -67,7 +67,7 @@ async def caught_up(bus: Bus, rm_id: str, running: int, within_s: float) -> None
 
 
 async def allocations_of(bus: Bus, rm_id: str) -> int | None:
-    """How many the core has; None while nobody answers."""
+    """The number that the core has; None while no core answers."""
     try:
         return (await ask_core(bus, "stats", Stats, rm=rm_id)).allocations
     except UserError:

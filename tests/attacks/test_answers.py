@@ -55,7 +55,7 @@ async def test_answers_that_never_come(ground: Ground) -> None:
 async def test_callbacks_that_are_never_acknowledged(ground: Ground) -> None:
     async with ground.attack() as rm:
         await rm.register()
-        for first in range(0, 20_000, 1_000):  # each refusal is a callback that nobody takes
+        for first in range(0, 20_000, 1_000):  # each refusal is a callback that is never acknowledged
             asks = [si.AllocationAsk(applicationID="none", allocationKey=f"k{first + n}") for n in range(1_000)]
             await rm.asks(*asks)
 

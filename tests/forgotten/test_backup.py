@@ -78,7 +78,7 @@ async def test_an_rm_that_knows_more_is_halted_and_rebuilt(server: NatsServer, t
 
 
 async def test_what_is_saved_under_load_fits_together(server: NatsServer, tmp_path: Path) -> None:
-    """With nobody left who knows more, it is a past as good as any."""
+    """Without a newer position anywhere, the backup is accepted as the history."""
     async with Services(server.url) as services, connected(server) as rm:
         books = Books(rm)
         await books.report()

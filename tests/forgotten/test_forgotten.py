@@ -145,7 +145,7 @@ async def test_what_rms_have_asked_was_put_back(
 
 @pytest.mark.parametrize("live", [True, False])
 async def test_what_rms_are_told_was_put_back(server: NatsServer, tmp_path: Path, live: bool) -> None:
-    """It is derived from the log, and told again; whoever has heard it knows."""
+    """Callbacks are derived from the log and published again; an RM drops those it has processed."""
     async with Services(server.url) as services, connected(server) as rm:
         books = Books(rm)
         await streams_put_back(server, books, tmp_path, [subjects.CALLBACKS.name], None if live else services)

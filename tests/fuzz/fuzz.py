@@ -141,7 +141,7 @@ def slope_of(samples: list[tuple[float, dict[str, float]]], name: str) -> float:
 
 
 async def _untold(bus: Bus, rms: list[FuzzingRm], report: Report) -> set[int]:
-    """Requests that the server has taken, and nobody has said anything about, neither the core nor a dead letter. Waits
+    """Requests that the server has stored, and that neither the core nor a dead letter has answered. Waits
     until all are there, or nothing comes any more."""
     sent = {seq for rm in rms for seq in rm.accepted}
     halted = {seq for rm in rms if rm.rm_id in report.halted for seq in rm.accepted}

@@ -200,7 +200,7 @@ class FuzzingRm(Hostile):
         return self.random.choice((payload, payload, b"", b"[" * 100_000, self.random.randbytes(30)))
 
     async def _asks_if_led(self, subject: str, payload: bytes) -> None:
-        """While no core leads the RM, nobody listens there."""
+        """While no core leads the RM, there are no responders."""
         answer = await self.ask(subject, payload, self._odd_headers(), ANSWER_WITHIN_S)
         self.told["answered" if answer is not None else "nobody listens"] += 1
 

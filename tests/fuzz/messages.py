@@ -68,7 +68,7 @@ class Maker:
         return message
 
     def wrong(self, message: Message, times: int = 1) -> Message:
-        """Something somewhere in it becomes what nobody expects."""
+        """Give some field of it an unexpected value."""
         for _ in range(times):
             owner, field = self._somewhere(message)
             self._spoil(owner, field)

@@ -210,7 +210,7 @@ class Settings:
         return changed(Configuration(checksum, partitions, source="scenario"), **beside)
 
     def _tree(self, name: str) -> PartitionSettings:
-        """Parents nobody wrote down are there all the same; root lets everyone in unless it is written down."""
+        """Parents that a scenario leaves out are added; root is open to all unless the scenario has it."""
         written = {"root": QueueSettings("root", parent=True, submit_acl="*"), **self._queues.get(name, {})}
         queues: dict[str, QueueSettings] = {}
         for path in written:

@@ -163,7 +163,7 @@ async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
 
 @asynccontextmanager
 async def client(server: GuardedServer, who: str, refused: list[tuple[str, str]]) -> AsyncIterator[PatchedClient]:
-    """A bare client, as somebody would use who has stolen a key. Only its `flush` is put right: nats-py's own may
+    """A bare client, as an attacker with a stolen key would use. Only its `flush` is put right: nats-py's own may
     overtake what was to be sent before."""
 
     async def hear(error: Exception) -> None:
@@ -365,7 +365,7 @@ async def test_the_core_may_keep_snapshots_and_trim_behind_them(server: GuardedS
 
 
 async def test_a_connection_that_is_lost_while_it_is_closed(server: GuardedServer) -> None:
-    """nats-py's own ends half-way then, with an error out of asyncio, and nobody hears that it is closed."""
+    """nats-py's own ends half-way then, with an error of asyncio, and does not report that it is closed."""
     bus = await connect(server.url, "remuda-core", access=server.access("core"), timeout_s=5)
     client = bus._connection.client
     transport = client._transport._io_writer.transport  # type: ignore[union-attr]

@@ -101,7 +101,7 @@ async def until_it_answers(url: str) -> None:
 
 
 async def registered(connection: Client, rm_id: str) -> bool:
-    """False: nobody listens yet."""
+    """False: there are no responders yet."""
     payload = encode("RegisterResourceManagerRequest", f'rmID: "{rm_id}"')
     try:
         reply = await connection.request(f"si.v1.rm.{rm_id}.register", payload, timeout=WITHIN_S)

@@ -51,7 +51,7 @@ async def begin(rm: ResourceManager) -> None:
 
 
 def a_silent(url: str, timeout: str = "10m", **options: object) -> ResourceManager:
-    """It says that it is heard ten times a second; nobody lets it."""
+    """It announces a heartbeat ten times a second, and none is published."""
     announced = {"heartbeat.interval": "100ms", "heartbeat.timeout": timeout}
     return ResourceManager.connect(url, "rm-1", config=QUEUES, extra_config=announced, **options)  # type: ignore[arg-type]
 
@@ -106,7 +106,7 @@ async def test_an_rmproxy_that_takes_over_gives_them_time(server: NatsServer, bu
         async with running(server.url, "rmproxy-2", rmproxy_main):
             await until(lambda: listens(bus))
             await bus.publish(subjects.heartbeat("rm-1"), b"")
-            await becomes(bus, "Running")  # the first beat it hears is told, whatever was told before
+            await becomes(bus, "Running")  # the first heartbeat is reported, even if the same was reported before
             await becomes(bus, "Paused")
 
 

@@ -52,7 +52,7 @@ MAX = Operator("a-admins", ("bob", "sam"))  # a name that is a group elsewhere, 
 OPERATORS = (EVE, ANN, BEN, BOB, PAT, SAM, MAX)
 OTHERS = ("operator", "core", "rmproxy", "config", "events", "rm-1", "rm-2")
 OF_A = {ANN.name, BEN.name, PAT.name}
-# Action -> the operators to whom it is allowed, for things of the queue root.a. Nobody else gets anything.
+# Action -> the operators to whom it is allowed, for objects of the queue root.a. All others are refused.
 MAY = {
     "kill_application": OF_A,
     "move_application": {PAT.name},  # to root.b: the administrator of both

@@ -28,7 +28,7 @@ async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
 
 
 async def test_the_server_writes_name_and_groups_of_an_operator(server: GuardedServer) -> None:
-    """Whatever the operator publishes; new groups count from the next request on, after one SIGHUP."""
+    """The server sets the name and groups; new groups count from the next request on, after one SIGHUP."""
     proxy = await connect(server.url, "remuda-rmproxy", access=server.access("rmproxy"), timeout_s=5)
     alice = await connect(server.url, "remuda-cli", access=server.access(ALICE), timeout_s=5)
 

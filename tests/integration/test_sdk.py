@@ -43,7 +43,7 @@ async def core(server: NatsServer, bus: NatsBus) -> AsyncIterator[ScriptedCore]:
 
 
 async def heard(rm: ResourceManager, count: int) -> list[Callback]:
-    """The next callbacks; the last one is taken again by the next call, as whoever leaves the loop has not moved on."""
+    """The next callbacks. The next call yields the last one again, because leaving the loop does not acknowledge it."""
     callbacks: list[Callback] = []
     async with asyncio.timeout(10):
         async for callback in rm.callbacks():

@@ -71,7 +71,7 @@ async def test_rms_are_shared_out_and_handed_over(server: NatsServer, bus: NatsB
             await register(bus, "e")
             await until(lambda: is_true(total(bus, "one", "two"), 5))
             after = await leaders(bus, "one", "two")
-            assert {rm: who for rm, who in after.items() if rm != "e"} == before, "nobody moves for a new RM"
+            assert {rm: who for rm, who in after.items() if rm != "e"} == before, "no RM moves for a new one"
         await until(lambda: is_true(loads(bus, "one"), [5]))
         assert not one.done()
 

@@ -1,4 +1,4 @@
-"""One ask is one trace, through every process it passes; and nobody pays for traces who does not want them."""
+"""One ask is one trace, through all processes; disabled traces cost nothing."""
 
 from __future__ import annotations
 

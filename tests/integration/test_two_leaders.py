@@ -1,4 +1,4 @@
-"""Two cores that both believe they lead one resource manager, all the time: they waste work, and nobody hears of it.
+"""Two cores both try to lead one resource manager, all the time: they waste work, without any other effect.
 
 Each believes in all of its lives that it is elected, so nothing but the log keeps them apart."""
 
@@ -117,7 +117,7 @@ async def answers(bus: NatsBus) -> bool:
 
 
 async def voided(bus: NatsBus) -> int:
-    """Messages of the log that count for nothing, because somebody else was first."""
+    """Void messages of the log: another leader was first."""
     reader = await LogReader.open(bus, RM)
     async for _ in reader.read_to_end():
         pass

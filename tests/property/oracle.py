@@ -33,7 +33,7 @@ class Next:
 
 
 def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> Next | None:
-    """None if nothing fits and nobody may reserve a node."""
+    """None if no ask fits and none may reserve a node."""
     everyone = [ask for ask in in_order(partition, partition.root) if not is_held(ask)]
     asks = [ask for ask in everyone if may_run(ask) and fits_limits(ask) and fits_maxima(ask)]
     for own in (True, False):

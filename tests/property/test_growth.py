@@ -1,4 +1,4 @@
-"""Nothing grows that nobody needs: long days of work, each with other settings. At any moment all that a core holds is
+"""No container grows without need: long days of work, each with other settings. At any moment all that a core holds is
 bounded by what is alive; at the end, with everything released, next to nothing is left."""
 
 from __future__ import annotations

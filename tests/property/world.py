@@ -37,7 +37,7 @@ RESTORE_EVERY = 7
 class World:
     def __init__(self, rm_id: str = RM, *, check_always: bool = True) -> None:
         """`check_always`: off, the state is checked only at the end. Checking settles what the index puts off, so some
-        bugs show only while nobody looks."""
+        bugs show only between look-ups."""
         self.core = Core(rm_id)
         self.now_ms = 1_000_000
         self.log: list[tuple[int, list[Fact]]] = []

@@ -1,5 +1,5 @@
-"""Reads everything that becomes durable, and knows what has to be true of it. Believes nobody: it judges the chain by
-itself, and keeps a core of its own that only follows the log."""
+"""Reads everything that becomes durable, and knows what has to be true of it. Independent of the services: it judges
+the chain by itself, and keeps a core of its own that only follows the log."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Auditor:
                 raise Violation(f"{self.rm_id}: request {seq} is handled, and a dead letter")
 
     async def _events_in_order(self) -> None:
-        """Without a gap. The history may begin late: the log is trimmed where nobody has begun to tell of it."""
+        """Without a gap. The history may begin late: the log may be trimmed before its first record is written."""
         told = await self._told_events()
         due = self._records[-len(told) :] if told else []
         if told != due:

@@ -48,7 +48,7 @@ class _NoAnswer(Exception):
 
 
 class Connection:
-    """`remuda_bus.bus.Bus` of one process. `leases`: a bucket of leases that nobody else sees."""
+    """`remuda_bus.bus.Bus` of one process. `leases`: a bucket of leases of its own."""
 
     def __init__(self, network: Network, process: Process, leases: MemoryBus | None = None) -> None:
         self._network = network

@@ -150,7 +150,7 @@ class HostileRm:
             await self._send(bus, "configuration", update.SerializeToString())
 
     async def _flood(self, bus: Bus) -> None:
-        """Each ask of an application that does not exist is a refusal that nobody takes."""
+        """Each ask of an application that does not exist is a refusal that is never acknowledged."""
         asks = [si.AllocationAsk(applicationID="none", allocationKey=f"k{number}") for number in range(500)]
         await self._send(bus, "allocation", si.AllocationRequest(rmID=self.rm_id, asks=asks).SerializeToString())
 
@@ -159,7 +159,7 @@ class HostileRm:
             await bus.publish(subjects.heartbeat(self.rm_id), b"\xff", self._headers())
 
     async def _claim_another_past(self, bus: Bus) -> None:
-        """It says it was told what was never decided: whoever says so is halted."""
+        """Report a position that was never decided: such an RM is halted."""
         headers = {
             subjects.REGISTRATION: self._registration, subjects.LOG_SEQ: "1000000", subjects.LOG_HASH: "00" * 32,
         }  # fmt: skip

@@ -104,7 +104,7 @@ def all_are_halted(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_fault_ends_the_process(patch: pytest.MonkeyPatch) -> None:
-    """A request that is not understood is an exception that nobody expects, and ends whatever reads it."""
+    """An invalid request raises an unexpected exception, and ends its reader."""
 
     def parse(message: Any, payload: bytes) -> None:
         message.ParseFromString(payload)

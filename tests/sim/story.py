@@ -34,7 +34,7 @@ class Story:
         self.lines.append(f"{now:9.3f}  {process.name if process else '':<10} {what}")
 
     def violated(self, what: str) -> None:
-        """For code whose exceptions somebody else would catch."""
+        """For code whose exceptions would be caught elsewhere."""
         self.tell(f"VIOLATION {what}")
         self.violations.append(what)
 

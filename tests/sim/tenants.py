@@ -46,7 +46,7 @@ class Measured(Cluster):
 
 
 class GoodRm(Rm):
-    """Works as RMs do, from a seed of its own: it does the same whatever others do. It keeps its registration."""
+    """Works as RMs do, from a seed of its own: its actions do not depend on others. It keeps its registration."""
 
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster], *, probes: bool) -> None:
         super().__init__(rm_id, random, story, neighbours)

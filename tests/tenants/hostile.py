@@ -1,4 +1,4 @@
-"""An RM without the SDK: whatever bytes, headers and subjects it likes, as any NATS client could send them."""
+"""An RM without the SDK: any bytes, headers and subjects that a NATS client could send."""
 
 from __future__ import annotations
 

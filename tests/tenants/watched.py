@@ -1,4 +1,4 @@
-"""A whole system of real processes, and what has to hold of it whatever an RM does: no process ends, memory stays
+"""A whole system of real processes, and its invariants for any actions of an RM: no process ends, memory stays
 bounded, and no RM is halted but one that deserves it."""
 
 from __future__ import annotations

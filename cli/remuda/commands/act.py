@@ -33,9 +33,7 @@ Node = Annotated[
     str,
     typer.Argument(metavar="NODE", help="nodeID.", callback=arguments.node, autocompletion=completion.nodes),
 ]
-Reason = Annotated[
-    str, typer.Option(help="Why, for the log and for whoever asks later.", callback=arguments.action_reason)
-]
+Reason = Annotated[str, typer.Option(help="The reason, for the log.", callback=arguments.action_reason)]
 PartitionOption = Annotated[
     str, typer.Option(help="Partition. Default: default.", callback=arguments.partition, metavar="PARTITION")
 ]

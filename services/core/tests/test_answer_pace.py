@@ -47,7 +47,7 @@ async def test_questions_beyond_the_bound_are_refused_at_once() -> None:
         async with pace.turn():
             pass
     assert refusal.value.code == 503
-    asked.pop().cancel()  # whoever goes leaves its place
+    asked.pop().cancel()  # a cancelled one leaves its place
     await asyncio.sleep(0)
     asked.append(asyncio.create_task(slow()))
     release.set()

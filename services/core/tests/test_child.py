@@ -50,7 +50,7 @@ async def test_killed() -> None:
 
 
 async def test_given_up() -> None:
-    """It ends when nobody reads any more, and leaves no zombie."""
+    """It ends when its pipe is not read any more, and leaves no zombie."""
 
     def endless() -> Iterator[bytes]:
         while True:
@@ -68,7 +68,7 @@ async def test_given_up() -> None:
 
 
 async def test_it_keeps_no_connection_of_the_parent() -> None:
-    """Or whoever is at the other end would take a dead parent for alive."""
+    """Otherwise a client would take an ended parent for alive."""
     one, other = socket.socketpair()
     with one, other:
         fds = await output(Child(lambda: [" ".join(os.listdir("/dev/fd")).encode()]))

@@ -36,7 +36,7 @@ def test_days_of_work_leave_nothing_behind() -> None:
 
 
 def one_application(core: Core, i: int) -> None:
-    """It asks for sizes nobody asked for before, is served, and is over."""
+    """It asks for new sizes, is allocated, and ends."""
     now_ms, app_id = 1_000 * i, f"app-{i}"
     core.handle(commands.SubmitApplication(PARTITION, app_id, f"root.{'ab'[i % 2]}", "alice"), now_ms)
     for k in range(4):

@@ -125,7 +125,7 @@ NEAR_MISSES: Cases = {
     ],
     "KeptForPreemptor": [
         Sided(PREEMPTS, our_rule=True),
-        # nobody was preempted there
+        # no allocation was preempted there
         Sided(scenario(*START, asks(ask("app-1", "k", 1, preemptionPolicy={"allowPreemptOther": True}))),
               ours=reserves(2)),
     ],

@@ -66,7 +66,7 @@ def verdict_on(name: str, case: Sided) -> Verdict:
     kind = kind_named(name)
 
     def play(played: Scenario, _: str) -> Any:
-        """Under whatever rule the judge has put in force."""
+        """Under the rule that the judge has put in force."""
         return _Answers(_ours(kind, case))
 
     theirs = trace_with(case.played, kind if case.their_rule else None, case.theirs)

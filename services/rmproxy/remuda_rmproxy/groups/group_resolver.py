@@ -122,7 +122,7 @@ class GroupResolver:
         task = self._running.get(user)
         if task is None:
             task = self._running[user] = asyncio.get_running_loop().create_task(self._look_up(user))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may await it
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may never be awaited
         return task
 
     async def _look_up(self, user: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Groups from the operating system: passwd, group, and whatever else its name service reads. Blocks."""
+"""Groups from the operating system: passwd, group, and all other sources of its name service. Blocks."""
 
 from __future__ import annotations
 
