@@ -18,8 +18,11 @@ from remuda_bus import subjects
 from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats.micro_service import VERSION
+from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
+from remuda_core.limits import DRAIN_REPORTED_MS
+from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
 from remuda_core.shell.snapshots import BUCKET, name_of
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import schema, snapshot_format
@@ -106,14 +109,31 @@ def recorded() -> frozenset[type]:
     return frozenset(found)
 
 
-def few_with_everything() -> dict[int, World]:
+def draining() -> World:
+    """A queue drains for half an hour, which no storm lets happen."""
+    world, queues = World(), (QueueSettings("a"), QueueSettings("b", admin_acl="ann"))
+    every = Configuration(
+        "1", (PartitionSettings("default", QueueSettings("root", True, submit_acl="*", queues=queues)),)
+    )
+    fewer = Configuration("2", (PartitionSettings("default", QueueSettings("root", True, queues=queues[:1])),))
+    partition = world.state.partition_name("default")
+    world.handle(commands.Register(RM, every))
+    world.handle(commands.SubmitApplication(partition, "app-1", "root.b", "ann"))
+    world.handle(commands.Configure(fewer))
+    for _ in range(3):
+        world.now_ms += DRAIN_REPORTED_MS
+        world.handle(commands.Tick())
+    return world
+
+
+def few_with_everything() -> dict[str, World]:
     """Of what is not recorded yet; as few seeds as a greedy choice finds."""
-    worlds = {seed: storm(seed, STEPS) for seed in CANDIDATES}
-    happened = {seed: kinds(world) for seed, world in worlds.items()}
-    chosen: dict[int, World] = {}
+    worlds = {f"storm-{seed}": storm(seed, STEPS) for seed in CANDIDATES} | {"draining": draining()}
+    happened = {name: kinds(world) for name, world in worlds.items()}
+    chosen: dict[str, World] = {}
     missing = EVERYTHING - recorded()
     while missing:
-        best = max(worlds, key=lambda seed: len(happened[seed] & missing))
+        best = max(worlds, key=lambda name: len(happened[name] & missing))
         assert happened[best] & missing, f"in no storm: {sorted(kind.__name__ for kind in missing)}"
         chosen[best] = worlds[best]
         missing -= happened[best]
@@ -121,10 +141,10 @@ def few_with_everything() -> dict[int, World]:
 
 
 async def main() -> None:
-    for seed, world in few_with_everything().items():
+    for name, world in few_with_everything().items():
         recording = await record(world)
-        recording.write(FOLDER / VERSION / f"storm-{seed}-{len(EVERYTHING)}.json.gz")
-        print(f"storm {seed}: {len(recording.log)} messages, snapshots at {sorted(recording.snapshots)}")
+        recording.write(FOLDER / VERSION / f"{name}-{len(EVERYTHING)}.json.gz")
+        print(f"{name}: {len(recording.log)} messages, snapshots at {sorted(recording.snapshots)}")
 
 
 if __name__ == "__main__":

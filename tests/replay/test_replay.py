@@ -36,9 +36,17 @@ async def started(recording: Recording, at: int | None) -> Core:
             replay.apply(core, entry.commit)
     assert reader.position.seq == len(recording.log)
     check(core.state, core.index)
-    forget_drain_reports(core)
+    if not reports_draining(recording):
+        forget_drain_reports(core)
     forget_ask_over(core)
     return core
+
+
+def reports_draining(recording: Recording) -> bool:
+    facts = (
+        fact for message in recording.log for one in schema.Commit.FromString(message).decisions for fact in one.facts
+    )
+    return any(fact.WhichOneof("fact") == "queue_drain_overdue" for fact in facts)
 
 
 def forget_drain_reports(core: Core) -> None:
