@@ -42,6 +42,7 @@ class Auditor:
         self._tip = Position()
         self._parts: list[log_pb2.Commit] = []
         self._handled: list[tuple[int, int]] = []
+        self._actions: set[str] = set()  # of operators
         self._requests: dict[int, str] = {}  # sequence -> subject
         self._records: list[tuple[int, int]] = []
 
@@ -106,6 +107,11 @@ class Auditor:
                 name == "rm_stopped" and fact.rm_stopped.deregistered
             ):
                 self.allocated = []
+            elif name == "action_taken" and not fact.action_taken.repeated:
+                action_id = fact.action_taken.action.action_id
+                if action_id in self._actions:
+                    raise Violation(f"{self.rm_id}: action {action_id} is taken again in commit {seq}")
+                self._actions.add(action_id)
             elif name == "allocated":
                 self.allocated.append(fact.allocated.allocation.UUID)
             elif name == "placeholder_replaced":

@@ -23,17 +23,17 @@ CONFIGURATIONS = (
 partitions:
 - name: default
   queues:
-  - {name: a, submitacl: "*", resources: {guaranteed: {vcore: 4}, max: {vcore: 12}}}
-  - {name: b, submitacl: "*"}
-  - {name: c, parent: true, queues: [{name: d, submitacl: "*", resources: {max: {vcore: 6}}}]}
+  - {name: a, submitacl: "*", adminacl: ops, resources: {guaranteed: {vcore: 4}, max: {vcore: 12}}}
+  - {name: b, submitacl: "*", adminacl: ops}
+  - {name: c, parent: true, queues: [{name: d, submitacl: "*", adminacl: ops, resources: {max: {vcore: 6}}}]}
 """,
     """
 partitions:
 - name: default
   queues:
-  - {name: a, submitacl: "*", resources: {guaranteed: {vcore: 2}, max: {vcore: 8}}}
-  - {name: b, submitacl: "*"}
-  - {name: c, parent: true, queues: [{name: d, submitacl: "*"}]}
+  - {name: a, submitacl: "*", adminacl: ops, resources: {guaranteed: {vcore: 2}, max: {vcore: 8}}}
+  - {name: b, submitacl: "*", adminacl: ops}
+  - {name: c, parent: true, queues: [{name: d, submitacl: "*", adminacl: ops}]}
 """,
 )
 

@@ -20,6 +20,7 @@ from .cluster import Cluster
 from .environment import environment
 from .loop import Stuck, VirtualLoop
 from .network import Network, at_once, one_by_one
+from .operator import Operator
 from .process import Main, Process, leaves, said
 from .resource_manager import Rm
 from .story import CURRENT, Story, Violation
@@ -100,12 +101,14 @@ class Simulation:
         self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
         self.cores = [self._core(f"core-{number + 1}") for number in range(random.choice((2, 2, 3, 4)))]
         self.proxies = [self._process(f"rmproxy-{n}", services.rmproxy) for n in (1, 2)]
+        self.operator = Operator(random, story, list(self.auditors.values()))
         self.processes = [
             *self.cores,
             *self.proxies,
             self._process("config", services.config),
             *(self._process(f"events-{n}", services.events) for n in (1, 2)),
             *(self._process(rm.cluster.rm_id, rm.main) for rm in self.rms),
+            self._process("operator", self.operator.main),
         ]
 
     def _make_rms(self) -> Sequence[Rm]:
@@ -227,6 +230,7 @@ class Simulation:
         self.weather.calm, self.network.judges = True, True
         for process in self.processes:
             process.clock_s, process.down_s = 0.0, (0.05, 0.1)
+        self.operator.resting = True
         for rm in self.rms:
             rm.resting = True
         if self.two_leaders:
