@@ -108,10 +108,10 @@ SUBMIT: Final = _of(
 
 NODES: Final = _of(
     "decide.node",
-    ("draining_node_stays_reserved", "10: a draining node is reserved for bound asks only", '        yield from release_reservation(partition, node, "the node is draining", but_for=node.id)\n', "        yield from ()\n"),
+    ("draining_node_stays_reserved", "10: a draining node is reserved for bound asks only", '    yield from release_reservation(partition, node, "the node is draining", but_for=node.id)\n', "    yield from ()\n"),
     ("draining_takes_bound_reservations", "10: asks that are bound to a draining node keep it", '"the node is draining", but_for=node.id)', '"the node is draining")'),
-    ("undraining_is_refused", "10: opening a node that does not drain changes nothing, and is not answered", "        yield facts.NodeSchedulable(partition.name, node.id)\n", '        yield facts.NodeSchedulable(partition.name, node.id)\n    else:\n        yield reject("it is not draining")\n'),
-    ("draining_twice_is_told", "10: draining a draining node changes nothing", "    if not node.draining:\n", "    if True:\n"),
+    ("undraining_is_refused", "10: opening a node that does not drain changes nothing, and is not answered", "        yield facts.NodeSchedulable(partition.name, node.id, draining=node.drained is not None)\n", '        yield facts.NodeSchedulable(partition.name, node.id)\n    else:\n        yield reject("it is not draining")\n'),
+    ("draining_twice_is_told", "10: draining a draining node changes nothing", "    if not node.drained_by_rm:\n", "    if True:\n"),
 )  # fmt: skip
 
 QUEUES: Final = _of(
@@ -292,6 +292,73 @@ PREEMPTION: Final = (
     ),
 )  # fmt: skip
 
+ADMINISTRATION: Final = (
+    *_of(
+        "rules.acl",
+        ("admin_submitters_administer", "19: the submit ACL gives no right to administer", "return any(allows(s.admin_acl, user, groups) for s in settings)", "return may_submit(settings, user, groups)"),
+    ),
+    *_of(
+        "decide.administer.problem",
+        ("admin_everybody_acts_on_queues", "19: an operator needs the adminacl", "    if not may_administer([", "    if False and not may_administer(["),
+        ("admin_not_from_above", "19: the adminacl of a queue above suffices", "for above in queue.path_to_root]", "for above in queue.path_to_root[:1]]"),
+        ("admin_everybody_drains", "19: nodes need a scheduler administrator", "    if not command.scheduler_administrator:", "    if False:"),
+    ),
+    *_of(
+        "decide.administer.act",
+        ("admin_acts_twice", "19: a repeated action changes nothing", "    if known is not None:", "    if False:"),
+        ("admin_other_action_same_id", "19: another action with a known ID is refused", "    if known.action == action:", "    if True:"),
+        ("admin_force_breaks_all", "19: hard rules hold whatever is forced", "    if found and not (soft and command.force):", "    if found and not command.force:"),
+        ("admin_soft_rules_are_hard", "19: force allows what soft rules refuse", "    if found and not (soft and command.force):", "    if found:"),
+    ),
+    *_of(
+        "decide.administer.applications",
+        ("admin_moves_to_any_queue", "19: the operator administers the other queue, too", "        return\n    yield from problems_of_access(queue, command)\n    if queue is application.queue:", "        return\n    if queue is application.queue:"),
+        ("admin_moves_into_draining", "19: a draining queue takes no applications", "    if draining is not None:", "    if False:"),
+        ("admin_moves_without_submit", "19: the user may submit to the other queue", "    if not may_submit(", "    if False and not may_submit("),
+        ("admin_gang_moves_to_fair", "19: gangs do not go to fair queues", "    if gang and sort_policy", "    if False and sort_policy"),
+        ("admin_common_queues_count", "19: the usage of queues above both places stays", "new = [above for above in queue.path_to_root if above not in application.queue.path_to_root]", "new = list(queue.path_to_root)"),
+        ("admin_moves_above_maximum", "19: a maximum refuses a move", "        if amount and amount + have > maximum:", "        if False:"),
+        ("admin_moves_without_slot", "19: the running applications refuse a move", "        if application.counts_as_running and not above.has_running_slot():", "        if False:"),
+    ),
+    *_of(
+        "evolve.administration",
+        ("admin_hold_is_forgotten", "19: a hold outlives its queue", "hold = state.holds[fact.partition, fact.queue] = Hold(", "hold = Hold("),
+    ),
+    *_of(
+        "evolve.queues",
+        ("admin_new_queues_are_not_held", "19: a hold belongs to the path", "    queue.hold = state.holds.get((fact.partition, fact.queue)) if state.holds else None\n", ""),
+    ),
+    *_of(
+        "evolve.nodes",
+        ("admin_rm_opens_what_operators_drain", "19: the RM lifts only its own drain", "node.draining = node.drained_by_rm or node.drained is not None", "node.draining = False"),
+        ("admin_registration_ends_drains", "19: a drain outlives a registration", "drained = state.drains.get((fact.partition, fact.node_id)) if state.drains else None", "drained = None"),
+        ("admin_removed_node_stays_drained", "19: a drain ends with the node", "    state.drains.pop((fact.partition, fact.node_id), None)\n", ""),
+    ),
+    *_of(
+        "evolve.task_groups",
+        ("admin_killed_gang_is_replaced", "19: a killed gang that was resuming replaces nothing", "[each for each in group.free if each.releasing]", "[]"),
+    ),
+    *_of(
+        "index.admission",
+        ("admin_parents_do_not_hold", "19: a hold counts for the queues below", "for above in queue.path_to_root if above.hold", "for above in queue.path_to_root[:1] if above.hold"),
+    ),
+    *_of(
+        "index.gangs",
+        ("admin_held_gangs_go_on", "19: in a held queue no placeholder is replaced", "    if leaf.held:\n        return\n", ""),
+    ),
+    *_of(
+        "decide.administer.queues",
+        ("admin_questions_stay_open", "19: a hold ends open questions", "        if question.application.id in ids:", "        if False:"),
+        ("admin_reservations_stay", "19: a hold ends reservations", "        for pending in list(application.reserving.values()):", "        for pending in ():"),
+    ),
+    *_of(
+        "rules.lifecycle",
+        ("admin_resuming_survives", "19: an application that is resuming can be killed", "        RESUMING: FAILING,\n", ""),
+        ("admin_completing_survives", "19: an application that is completing can be killed", "        COMPLETING: FAILING,\n", ""),
+    ),
+)  # fmt: skip
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *PASS, *PREEMPTION,
+    *ADMINISTRATION,
 )  # fmt: skip
