@@ -4,30 +4,81 @@ right afterwards, and what is taken back leaves no trace."""
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from remuda_core import commands
 from remuda_core.actions import Action, DrainNode, HoldQueue, MoveApplication, ResumeQueue, UndrainNode
 from remuda_core.check import dump
 from remuda_core.facts import ActionRefused, ActionTaken, AskWaiting, Fact
 from remuda_core.state import Application, Partition
+from remuda_core.wire.codec import CommitCodec
+from remuda_proto.remuda.v1 import inbox_pb2
 
 from .storm import Storm, storm
-from .world import World
+from .world import RM, World
 
-BUSY = range(8)
+BUSY = range(6)
+LONG = "n" * 5_000
+# What there is, what is not, and what cannot be.
+TEXTS = ("", "app-0", "app-1", "k1", "n0", "root", "ROOT.A", "root.a", "root..", ".", "k9", "\u202e", LONG)
+KINDS = tuple(field.name for field in inbox_pb2.Administer.DESCRIPTOR.oneofs_by_name["action"].fields)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> inbox_pb2.Administer:
+    """Any, of any kind or of none."""
+    text = st.sampled_from(TEXTS)
+    message = inbox_pb2.Administer(
+        operator=draw(st.sampled_from(("admin", "admin", "mallory", "", LONG))),
+        groups=draw(st.lists(text, max_size=3)) * draw(st.sampled_from((1, 1, 1_000))),
+        scheduler_administrator=draw(st.booleans()),
+        reason=draw(text),
+        action_id=draw(text),
+        force=draw(st.booleans()),
+        partition=draw(st.sampled_from((f"[{RM}]default", f"[{RM}]default", "", LONG))),
+    )
+    kind = draw(st.sampled_from((*KINDS, "")))
+    if kind:
+        action = getattr(message, kind)
+        action.SetInParent()
+        for field in action.DESCRIPTOR.fields:
+            of_text = field.cpp_type == field.CPPTYPE_STRING
+            setattr(action, field.name, draw(text if of_text else st.integers(-(2**31), 2**31 - 1)))
+    return message
+
+
+@given(st.integers(0, 20), st.lists(messages(), min_size=1, max_size=6))
+@settings(max_examples=20)
+def test_any_message_is_answered(seed: int, sent: list[inbox_pb2.Administer]) -> None:
+    """With one outcome, that of the same action_id if there is one, and with names of bounded length."""
+    weather = Storm(seed, administered=0)
+    for _ in weather.run(12):
+        pass
+    for message in sent:
+        _, read = CommitCodec().read(inbox_pb2.Command(administer=message))
+        for command in read:
+            first, *effects = weather.world.handle(command)
+            assert isinstance(first, ActionTaken | ActionRefused)
+            assert len(str(first)) < 20_000
+            again, *twice = weather.world.handle(command)
+            assert isinstance(again, ActionTaken | ActionRefused) and again.action == first.action
+            if message.action_id and message.action_id != LONG:
+                assert again.repeated and not twice and type(again) is type(first)
+            assert isinstance(first, ActionTaken) or not effects
 
 
 @pytest.mark.parametrize("seed", BUSY)
 def test_operators_are_busy(seed: int) -> None:
     """Every step is checked, and compared with a plain reading of the semantics, with replays and with snapshots."""
-    storm(20_000 + seed, 200, administered=40)
+    storm(20_000 + seed, 150, administered=40)
 
 
 @pytest.mark.parametrize("seed", BUSY)
 def test_what_is_taken_back_leaves_no_trace(seed: int) -> None:
     """A move there and back; a drain and its end; a hold and its end where nothing is under way."""
     weather = Storm(30_000 + seed)
-    for number, _ in enumerate(weather.run(150)):
+    for number, _ in enumerate(weather.run(120)):
         if number % 10 == 9:
             for partition in weather.world.state.partitions.values():
                 there_and_back(weather, partition)

@@ -11,7 +11,7 @@ from ..limits import DRAIN_REPORT_NAMES
 from ..rules import lifecycle
 from ..rules.acl import admin_acls
 from ..settings import QueueSettings
-from ..state import Allocation, Application, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
+from ..state import Allocation, Application, Hold, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
 from .usage import Usage
 
 View = dict[str, object]
@@ -37,6 +37,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         "status": "Draining" if queue.draining else "Active",
         "draining_since_ms": queue.draining_since_ms,
         "draining": draining(queue) if queue.draining else None,
+        "held": hold(queue.hold),
         "allocated": amounts(queue.allocated),
         "pending": amounts(queue.pending),
         "preempting": amounts(queue.preempting),
@@ -71,6 +72,11 @@ def draining(queue: Queue) -> View:
         "admin_acls": admin_acls(queue),
         "report_ms": queue.drain_report_ms,
     }
+
+
+def hold(hold: Hold | None) -> View | None:
+    """Who holds a queue or drains a node, why, and since when in ms. None: no operator does."""
+    return None if hold is None else {"operator": hold.operator, "reason": hold.reason, "since_ms": hold.at_ms}
 
 
 def tracker(tracker: Tracker) -> View:
@@ -116,6 +122,7 @@ def node(name: str, node: Node) -> View:
         "allocated": amounts(node.allocated),
         "available": node.available(),
         "status": "Draining" if node.draining else "Schedulable" if node.schedulable else "NotReady",
+        "drained": hold(node.drained),
         "reserved_for": ask_of(node.reservation) if node.reservation is not None else None,
         "allocations": len(node.allocations),
     }
