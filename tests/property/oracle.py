@@ -34,7 +34,8 @@ class Next:
 
 def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> Next | None:
     """None if no ask fits and none may reserve a node."""
-    everyone = [ask for ask in in_order(partition, partition.root) if not is_held(ask)]
+    held = {queue for queue in partition.queues.values() if any(above.hold for above in queue.path_to_root)}
+    everyone = [ask for ask in in_order(partition, partition.root) if ask.application.queue not in held]
     asks = [ask for ask in everyone if may_run(ask) and fits_limits(ask) and fits_maxima(ask)]
     for own in (True, False):
         for ask in asks:
@@ -193,10 +194,6 @@ def application_rank(partition: Partition, queue: Queue, application: Applicatio
         ]
         then = raw_shares(queue, application.allocated) if partition.yunikorn_1_4 else sorted(shares, reverse=True)
     return (priority, then, application.id) if by_priority(queue) else (then, priority, application.id)
-
-
-def is_held(ask: PendingAsk) -> bool:
-    return any(queue.hold is not None for queue in ask.application.queue.path_to_root)
 
 
 def has_its_turn(application: Application) -> bool:

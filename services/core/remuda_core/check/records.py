@@ -31,6 +31,8 @@ def check_queues(partition: Partition) -> None:
         if queue.leaf:
             used = [q.path for q in queue.below() if q is not queue and q.applications]
             assert not used, f"queue {path} is a leaf and there are applications below it, in {used}"
+        seqs = [application.seq for application in queue.applications.values()]
+        assert seqs == sorted(seqs), f"queue {path}: its applications are not in the order of submission"
         for app_id, application in queue.applications.items():
             assert partition.applications.get(app_id) is application, (
                 f"queue {path}: its application {app_id} is not in the partition"

@@ -58,7 +58,7 @@ def application_moved(state: State, fact: facts.ApplicationMoved) -> Moved:
     _book_in_queues(application, -1)
     del application.queue.applications[application.id]
     application.queue = queue = partition.queues[fact.queue]
-    queue.applications[application.id] = application
+    _enter(queue, application)
     _book_in_queues(application, 1)
     prioritise_queue(queue, None, priority)
     track(application)
@@ -66,6 +66,15 @@ def application_moved(state: State, fact: facts.ApplicationMoved) -> Moved:
     if running:
         count_running(application, True)
     return moved
+
+
+def _enter(queue: Queue, application: Application) -> None:
+    """The applications of a queue stay in the order of submission, which is their order in a snapshot, too."""
+    others = queue.applications
+    newest = next(reversed(others.values()), None)
+    others[application.id] = application
+    if newest is not None and newest.seq > application.seq:
+        queue.applications = dict(sorted(others.items(), key=lambda entry: entry[1].seq))
 
 
 def _book_in_queues(application: Application, times: int) -> None:
