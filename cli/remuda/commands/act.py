@@ -128,7 +128,7 @@ def drain(
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Drain a node: nothing new is allocated there. What runs goes on. Needs REMUDA_SCHEDULER_ACL."""
+    """Drain a node: nothing new is allocated there. What runs goes on. Needs the access list `scheduler.acl`."""
     from ..admin.act import Attempt, act
 
     attempt = Attempt(rm, "drain_node", {"node_id": node}, reason, partition, action_id=action_id)

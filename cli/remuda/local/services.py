@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,11 @@ def check_service(name: str) -> str:
     if name not in SERVICES:
         raise UserError(f"no service {name!r}: expected one of {', '.join(SERVICES)}")
     return name
+
+
+def installed() -> list[str]:
+    """The services of this environment: the image of a service holds no other."""
+    return [name for name in SERVICES if importlib.util.find_spec(f"remuda_{name}") is not None]
 
 
 def settings_of(service: str) -> type[Settings]:
