@@ -69,8 +69,13 @@ def decode(token: str) -> str:
 def request_of(subject: str) -> tuple[Operator, str, str]:
     """The operator, the rmID and the action in a subject of `subjects.administration`. Raises ValueError."""
     _, _, name, groups, rm_id, action = subject.split(".")
+    return operator_of(name, groups), subjects.check_rm_id(rm_id), action
+
+
+def operator_of(name: str, groups: str) -> Operator:
+    """The operator of two tokens of a subject. Raises ValueError."""
     listed = () if groups == NO_GROUPS else tuple(decode(group) for group in groups.split(_SEPARATOR))
-    return Operator(decode(name), listed), subjects.check_rm_id(rm_id), action
+    return Operator(decode(name), listed)
 
 
 def _check(kind: str, name: str, pattern: NamePattern) -> None:

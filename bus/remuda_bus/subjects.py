@@ -112,6 +112,22 @@ def dead_letter(rm_id: str) -> str:
 
 RESOLVE_CONFIGURATION = "remuda.api.config.resolve"
 CURRENT_CONFIGURATIONS = "remuda.api.config.current"  # for people: JSON of the active configurations of all RMs
+CONFIGURATION_QUERIES = ("current", "get", "check", "history", "show", "diff")  # those that people may send
+
+
+def configuration_query(kind: str) -> str:
+    """Queries about the configuration and its versions. Request and reply are JSON."""
+    return f"remuda.api.config.{kind}"
+
+
+def configuration_change(operator: str, groups: str, verb: str) -> str:
+    """Changes of the configuration: update, rollback, confirm. `operator`, `groups`: as in `administration`."""
+    return f"remuda.configuration.{operator}.{groups}.{verb}"
+
+
+def own_configuration_change(verb: str) -> str:
+    """The same requests in the account of an operator, as `own_administration`."""
+    return f"remuda.configure.{verb}"
 
 
 # Queries to the core about an RM that the RM itself may send, too: they read what there is.
@@ -306,20 +322,34 @@ HALTS = Bucket("remuda_halts", "RMs whose streams have lost or changed their pas
 FAULTS = Bucket("remuda_faults", "exceptions at a message of an RM: fault_key(rmID, stream) -> JSON of faults.Fault")
 FORGOTTEN = Bucket(
     "remuda_forgotten",
-    "LIFE -> when an RM was forgotten last, ms since 1970: the life of whoever registers without a record, so that no "
-    "allocation has the UUID of one that is forgotten",
+    "LIFE -> when an RM was forgotten last, ms since 1970: the life of RMs without a record; keeps UUIDs unique",
 )
 FRONT_ENDS = Bucket(
     "remuda_front_ends",
     'key_of(rmID) -> JSON {"instance", "token"}: the gRPC front end that an RM is connected to: the newest claim',
 )
-BUCKETS = (LEASES, LEADERS, RMS, CONFIGURATIONS, EVENT_BOOKMARKS, HALTS, FAULTS, FORGOTTEN, FRONT_ENDS)
+CONFIGURATION_VERSIONS = Bucket(
+    "remuda_configuration_versions",
+    "version_key -> JSON of remuda_config.versions.Version with its text; keys are reused in turn, which bounds them",
+)
+BUCKETS = (
+    LEASES, LEADERS, RMS, CONFIGURATIONS, CONFIGURATION_VERSIONS, EVENT_BOOKMARKS, HALTS, FAULTS, FORGOTTEN, FRONT_ENDS,
+)  # fmt: skip
 LIFE = "life"
 
 
 def configuration_key(rm_id: str) -> str:
     """Key in CONFIGURATIONS: the entry that names the text of the RM."""
     return f"rm.{key_of(rm_id)}"
+
+
+FILE_VERSIONS_KEPT = 64  # some months of changes; each takes at most twice the largest text (4 MB)
+RM_VERSIONS_KEPT = 8  # of one RM, of which there may be 5,000, each with another text in each request
+
+
+def version_key(number: int, rm_id: str | None = None) -> str:
+    """Key in CONFIGURATION_VERSIONS: a version of the text that an RM has brought, or of the file's configuration."""
+    return f"rm.{key_of(rm_id)}.{number % RM_VERSIONS_KEPT}" if rm_id else f"file.{number % FILE_VERSIONS_KEPT}"
 
 
 def fault_key(rm_id: str, stream: str) -> str:

@@ -133,6 +133,10 @@ STORAGE_ANSWERS_WITHIN_S = 1.0
 
 # The service answers from memory, in milliseconds; without its answer the rest is shown.
 CONFIGURATION_ANSWERS_WITHIN_S = 1.0
+# The service reads both texts of a comparison, or reads, stores and writes a text: seconds for the largest ones.
+CONFIGURATION_CHANGES_WITHIN_S = 90.0
+# The number of a version, as JSON keeps it in every language.
+LARGEST_VERSION = 2**53 - 1
 # The first problems of a refused configuration.
 PROBLEMS_SHOWN = 3
 # Faults on record of RMs that are not halted: those of a week, the newest.

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import act, administer, keys, preview, settings, show, start
+from .commands import act, administer, configuration, keys, preview, settings, show, start
 from .terminal import exit_status
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
-config_commands = typer.Typer(help="Check and preview queue configurations.", no_args_is_help=True)
+config_commands = typer.Typer(help="Check, preview and change queue configurations.", no_args_is_help=True)
 settings_commands = typer.Typer(help="Show and check the settings of services.", no_args_is_help=True)
 rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
 operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
@@ -33,6 +33,8 @@ for panel, functions in COMMANDS.items():
         cli.command(function.__name__.replace("_", "-"), rich_help_panel=panel)(function)
 config_commands.command("check")(show.check)
 config_commands.command("preview")(preview.preview)
+for name, function in configuration.COMMANDS.items():
+    config_commands.command(name)(function)
 settings_commands.command("show")(settings.show)
 settings_commands.command("check")(settings.check)
 rm_commands.command("add")(keys.add)

@@ -51,7 +51,11 @@ NUMBERS = {
     "core/wire/snapshot_format.py": {"FORMAT"},
     "core/state/state.py": {"FIRST_UUID"},
     "core/state/timers.py": {"NEVER_MS"},
+    "config/file_writer.py": {"DEFAULT_MODE"},
     "config/rules/quantity.py": {"INT64_MAX"},
+    "config/shell/access.py": {"FORBIDDEN"},
+    "config/shell/active_configuration.py": {"CONFLICT"},
+    "config/shell/api.py": {"NOT_FOUND"},
     "config/schema/yaml_document.py": {"PARTITION_DEPTH"},  # where partitions stand in a text
     "config/schema/models.py": {"UINT64_MAX"},
     "events/history/halt_records.py": {"NS_PER_MS"},

@@ -24,6 +24,7 @@ from remuda_config import worker
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import publish as publish_events
+from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.integration.running import QUEUES, TWO_QUEUES, around_the_core, placed, running, until
@@ -122,8 +123,8 @@ def test_a_configuration_change_in_the_worker() -> None:
 
 def work() -> None:
     with traced(functions_of(walks.CONFIGURATION, worker=True)) as calls:
-        answer = worker.handle(worker.encode_request(QUEUES, "queues.yaml", cpu_s=10))
-    assert not answer.problems
+        answer = worker.handle(worker.encode_request("load", 10, QUEUES, "queues.yaml"))
+    assert not config_pb2.ResolvedConfiguration.FromString(answer).problems
     print("\n".join(calls))
 
 

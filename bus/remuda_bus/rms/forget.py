@@ -91,6 +91,10 @@ def kept_in_buckets(rm_id: str) -> list[tuple[str, str]]:
     return [
         (subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id)),
         (subjects.CONFIGURATIONS.name, subjects.configuration_key(rm_id)),
+        *(
+            (subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(number, rm_id))
+            for number in range(subjects.RM_VERSIONS_KEPT)
+        ),
         *((subjects.FAULTS.name, subjects.fault_key(rm_id, stream)) for stream in faults.STREAMS),
         (subjects.LEADERS.name, subjects.key_of(rm_id)),
         (subjects.RMS.name, subjects.key_of(rm_id)),

@@ -20,7 +20,7 @@ SERVICE_OF_SECTION: Final = {
     "grpc": "grpc",
     "preemption": "config",
     "rms": "rmproxy",
-    "scheduler": "rmproxy",
+    "scheduler": "rmproxy",  # and config
     "timing": "config",
 }
 

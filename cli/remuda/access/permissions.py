@@ -64,9 +64,15 @@ def of_operator(operator: Operator) -> Permissions:
 
 def operator_imports(operator: Operator) -> list[tuple[str, str]]:
     """(subject there, subject in the account of the services) of what the operator may send to the services. The
-    second one of an action contains the operator's name and groups; the operator does not send them."""
+    second one of an action or a change contains the operator's name and groups; the operator does not send them."""
     acts = subjects.administration(operator.token, operator.groups_token, "*", "*")
-    return [(subjects.own_administration("*", "*"), acts), (_ANY_QUERY, _ANY_QUERY)]
+    changes = subjects.configuration_change(operator.token, operator.groups_token, "*")
+    queries = [subjects.configuration_query(kind) for kind in subjects.CONFIGURATION_QUERIES]
+    return [
+        (subjects.own_administration("*", "*"), acts),
+        (subjects.own_configuration_change("*"), changes),
+        *((query, query) for query in (_ANY_QUERY, *queries)),
+    ]
 
 
 def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
@@ -146,15 +152,18 @@ _LEADERS = subjects.LEADERS.name
 _RMS = subjects.RMS.name
 _HALTS = subjects.HALTS.name
 _FAULTS = subjects.FAULTS.name
+_VERSIONS = subjects.CONFIGURATION_VERSIONS.name
 # All data of a forgotten RM.
 _FORGETS = (
     *(f"$JS.API.STREAM.PURGE.{stream}" for stream in ("LOG", "INBOX", "EVENTS", "DEAD_LETTERS")),
     *_sees_last(subjects.EVENTS.name, subjects.DEAD_LETTERS.name),
     *_object_store(subjects.SNAPSHOTS.name),
     *_looks_into(_LEADERS, subjects.EVENT_BOOKMARKS.name, subjects.CONFIGURATIONS.name, subjects.FORGOTTEN.name),
+    *_looks_into(_VERSIONS),
     f"$KV.{_LEADERS}.*",
     f"$KV.{subjects.EVENT_BOOKMARKS.name}.*",
     f"$KV.{subjects.CONFIGURATIONS.name}.rm.*",
+    f"$KV.{_VERSIONS}.rm.*.*",
     f"$KV.{subjects.FORGOTTEN.name}.{subjects.LIFE}",
     f"$KV.{_LEASES}.{subjects.forget_lease('*')}",
     subjects.lease_holder(subjects.forget_lease("*")),
@@ -220,11 +229,12 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "config": (
         (
-            *_looks_into(_RMS, subjects.CONFIGURATIONS.name),
+            *_looks_into(_RMS, subjects.CONFIGURATIONS.name, _VERSIONS),
             f"$KV.{subjects.CONFIGURATIONS.name}.>",
+            f"$KV.{_VERSIONS}.>",
             "remuda.inbox.*",
         ),
-        ("remuda.api.config.*",),
+        ("remuda.api.config.*", subjects.configuration_change("*", "*", "*")),
     ),
     "events": (
         (

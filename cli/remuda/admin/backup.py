@@ -46,6 +46,7 @@ STREAMS = (
     subjects.DEAD_LETTERS.name,
     f"KV_{subjects.FAULTS.name}",
     f"KV_{subjects.HALTS.name}",
+    f"KV_{subjects.CONFIGURATION_VERSIONS.name}",
     f"KV_{subjects.CONFIGURATIONS.name}",
     f"KV_{subjects.RMS.name}",
     # After RMS: the life of an RM that is forgotten in between is in one of the two.

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import grp
 import json
-import os
-import pwd
 from collections.abc import Mapping
 
 import msgspec
 
-from remuda_bus import limits as bus_limits
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, NoResponders, Refused, Unanswered
 from remuda_bus.nats import Access
-from remuda_bus.operators import Operator, encode
-from remuda_proto.names import GROUP
 
 from .. import limits
 from ..errors import UserError
+from .operators import user_of_the_system
 
 FORBIDDEN = 403
 
@@ -71,25 +66,3 @@ def subject_of(rm: str, action: str) -> str:
         return subjects.own_administration(rm, action)
     operator = user_of_the_system()
     return subjects.administration(operator.token, operator.groups_token, rm, action)
-
-
-def user_of_the_system() -> Operator:
-    """The user who runs this process, with as many groups as fit into a subject."""
-    try:
-        user = pwd.getpwuid(os.geteuid())
-    except KeyError:
-        raise UserError(f"the user with the number {os.geteuid()} has no name, by which access lists know it") from None
-    groups: list[str] = []
-    size = 0
-    for number in os.getgrouplist(user.pw_name, user.pw_gid):
-        try:
-            name = grp.getgrgid(number).gr_name
-        except KeyError:
-            continue
-        size += len(encode(name)) + 1
-        if len(groups) < bus_limits.OPERATOR_GROUPS and size <= bus_limits.OPERATOR_GROUPS_CHARACTERS:
-            groups += [name] if GROUP.matches(name) and name not in groups else []
-    try:
-        return Operator(user.pw_name, tuple(groups))
-    except ValueError as error:
-        raise UserError(str(error)) from None

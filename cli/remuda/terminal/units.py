@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 
 def amount(resource: str, value: int) -> str:
@@ -56,3 +57,8 @@ def duration(ms: float) -> str:
     if ms >= 999.5:
         return f"{_three(ms / 1000)} s"
     return f"{ms:.2g} ms" if ms < 9.95 else f"{ms:.0f} ms"
+
+
+def time_of(at_ms: int) -> str:
+    """A time of day, in the time zone of this machine. `at_ms`: since 1970; 0: not known."""
+    return datetime.fromtimestamp(at_ms / 1_000).astimezone().strftime("%Y-%m-%d %H:%M:%S") if at_ms else "-"

@@ -32,9 +32,24 @@ partitions:
 """
 
 
+# The key `checksum` of a text. It names the text that an update was made from, and is no part of the configuration.
+_CHECKSUM_LINE = re.compile(r"""^checksum[ \t]*:[ \t]*(['"]?)(\w*)\1[ \t]*(?:#.*)?(?:\r?\n|\Z)""", re.MULTILINE)
+
+
 def checksum(text: str) -> str:
-    """The SHA-256 of a text in upper-case hex, which identifies the text."""
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest().upper()
+    """The SHA-256, in upper-case hex, of a text without its own line `checksum`."""
+    return hashlib.sha256(without_checksum(text).encode(errors="surrogatepass")).hexdigest().upper()
+
+
+def without_checksum(text: str) -> str:
+    """The text without its top-level line `checksum`."""
+    return _CHECKSUM_LINE.sub("", text) if "checksum" in text else text
+
+
+def checksum_in(text: str) -> str:
+    """The checksum that a text names, in upper case; empty: it names none."""
+    found = _CHECKSUM_LINE.search(text)
+    return found[2].upper() if found else ""
 
 
 def build(queues: Queues, text: str, source: str, compatibility: str) -> config_pb2.Configuration:

@@ -8,7 +8,7 @@ from typing import Final
 
 # Far above any real text.
 MAX_TEXT_BYTES: Final = 4_000_000
-# A queue with quotas and limits has about 20 values; 25,000 values take a second to read. Each use of an alias counts:
+# A queue with quotas and limits has about 20 values; 80,000 values take a second to read. Each use of an alias counts:
 # a text of one kilobyte may expand to gigabytes.
 MAX_NODES: Final = 200_000
 # Each partition of an RM has queues, nodes and an index in the core. Checked while the text is read.
@@ -39,7 +39,7 @@ ROOM_FOR_THE_REST_BYTES: Final = 64 * 1024
 WORKERS: Final = 2
 # Only one text above this size is read at a time, so that large texts leave a worker to small ones. A text of 64 kB has
 # some 8,000 values, far more than most configurations.
-LARGE_TEXT_CHARACTERS: Final = 64_000
+LARGE_TEXT_BYTES: Final = 64_000
 # Processor time for the text of an RM. rmproxy waits 5 s for the answer.
 LOAD_CPU_S: Final = 4
 # Processor time for the file, which comes from an operator: several times what MAX_NODES values take.
@@ -57,9 +57,28 @@ WORKER_MEMORY_BYTES: Final = 512 * 1024 * 1024
 # answer behind. An RM whose answer is dropped too early is sent the file's text once more.
 ANSWERS_KEPT: Final = 10_000
 
+# Versions. How many are kept: `remuda_bus.subjects`.
+
+# Texts of RMs that are kept until their registration is accepted. An RM that registers with a text is on record within
+# seconds. Beyond this, the version of the oldest one is not kept.
+AWAITED_TEXTS_BYTES: Final = 64_000_000
+# Why a version was made: a few sentences, or a link.
+VERSION_MESSAGE_CHARACTERS: Final = 1_000
+# Changes listed with a version. All others are found by comparing the two texts.
+CHANGES_KEPT: Final = 200
+# Keys set or unset by one request. The text is parsed for each; a script that changes more sends a text.
+MAX_EDITS: Final = 50
+# The deadline of a staged change: shorter, and no operator can confirm it; longer, and it is forgotten.
+STAGE_MIN_MS: Final = 1_000
+STAGE_MAX_MS: Final = 7 * 86_400_000
+# How often the clock is compared with the deadline of a staged change.
+STAGE_CHECK_INTERVAL_S: Final = 1.0
+# Between attempts to roll back a staged change that failed.
+RETRY_S: Final = 5.0
+
 # The file.
 
 # Network file systems, and folders that appear and disappear, report no changes.
 FILE_CHECK_INTERVAL_S: Final = 5.0
-# One save of an editor is several events.
-FILE_SETTLE_MS: Final = 200
+# One save of an editor is several events, within milliseconds. A text that is read too early is read once more.
+FILE_SETTLE_MS: Final = 100

@@ -1,8 +1,9 @@
-"""The worker process: reads and verifies texts of queues.yaml, one after the other.
+"""The worker process: reads, verifies, edits and compares texts of queues.yaml, one after the other.
 
 The configuration service starts it as `python -m remuda_config.worker MEMORY_BYTES`. Each request on stdin is a frame:
-a length of four bytes, then JSON. Each answer on stdout is a frame with a `ResolvedConfiguration`. When stdin ends, the
-process ends too, so that it does not outlive the service.
+a length of four bytes, then JSON: what to do, the processor time in seconds, and the arguments. Each answer on stdout
+is a frame: of `load` a `ResolvedConfiguration`, of all others JSON. When stdin ends, the process ends too, so that it
+does not outlive the service.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import signal
 import struct
 import sys
 import time
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import Any, BinaryIO
 
+from remuda_config.diff import difference
+from remuda_config.edits import NotEditable, edit
 from remuda_config.load import load
 from remuda_config.problems import Invalid
 from remuda_config.wire import problems_to_wire
@@ -29,13 +33,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while request := read_frame(sys.stdin.buffer):
-        answer = handle(request).SerializeToString()
+        answer = handle(request)
         sys.stdout.buffer.write(LENGTH.pack(len(answer)) + answer)
         sys.stdout.buffer.flush()
 
 
-def encode_request(text: str, source: str, cpu_s: int) -> bytes:
-    return json.dumps([text, source, cpu_s]).encode()
+def encode_request(do: str, cpu_s: int, *arguments: Any) -> bytes:
+    return json.dumps([do, cpu_s, *arguments]).encode()
 
 
 def read_frame(stream: BinaryIO) -> bytes:
@@ -44,13 +48,35 @@ def read_frame(stream: BinaryIO) -> bytes:
     return stream.read(LENGTH.unpack(head)[0]) if len(head) == LENGTH.size else b""
 
 
-def handle(request: bytes) -> config_pb2.ResolvedConfiguration:
-    text, source, cpu_s = json.loads(request)
+def handle(request: bytes) -> bytes:
+    do, cpu_s, *arguments = json.loads(request)
     _limit_processor_time(cpu_s)
+    return _DO[do](*arguments)
+
+
+def _load(text: str, source: str) -> bytes:
     try:
-        return config_pb2.ResolvedConfiguration(configuration=load(text, source))
+        return config_pb2.ResolvedConfiguration(configuration=load(text, source)).SerializeToString()
     except Invalid as error:
-        return config_pb2.ResolvedConfiguration(problems=problems_to_wire(error.problems))
+        return config_pb2.ResolvedConfiguration(problems=problems_to_wire(error.problems)).SerializeToString()
+
+
+def _edit(text: str, edits: list[Any]) -> bytes:
+    try:
+        return json.dumps({"text": edit(text, edits)}).encode()
+    except NotEditable as error:
+        return json.dumps({"refused": str(error)}).encode()
+
+
+def _compare(before: str, after: str) -> bytes:
+    """One line for each change between two texts; what is wrong with one that is no longer valid."""
+    try:
+        return json.dumps({"changes": difference(load(before), load(after))}).encode()
+    except Invalid as error:
+        return json.dumps({"refused": f"a text is not valid for this version of remuda: {error.problems[0]}"}).encode()
+
+
+_DO: dict[str, Callable[..., bytes]] = {"load": _load, "edit": _edit, "compare": _compare}
 
 
 def _limit_processor_time(cpu_s: int) -> None:

@@ -214,10 +214,13 @@ def test_a_list_of_queues_is_needed():
     assert [each[0] for each in problems("partitions: [{name: default, queues: }]")] == ["partitions[0].queues"]
 
 
-def test_a_checksum_in_the_text_is_passed_over():
-    text = "checksum: ABC\npartitions: [{queues: [{name: root}]}]\n"
-    assert problems(text) == []
-    assert remuda_config.load(text).checksum == hashlib.sha256(text.encode()).hexdigest().upper()
+@pytest.mark.parametrize("line", ["checksum: ABC\n", "checksum: 'ABC'  # of version 3\r\n"])
+def test_a_checksum_in_the_text_is_no_part_of_it(line):
+    text = "partitions: [{queues: [{name: root}]}]\n"
+    expected = hashlib.sha256(text.encode()).hexdigest().upper()
+    for given in (line + text, text + line, text + line.strip()):
+        assert problems(given) == []
+        assert remuda_config.load(given).checksum == expected
 
 
 HIERARCHY = """

@@ -99,6 +99,6 @@ class RmproxySettings(Settings):
     )  # fmt: skip
     scheduler_acl: Annotated[str, AfterValidator(_access_list)] = setting(
         "scheduler.acl", "",
-        "scheduler administrators, who drain nodes and forget RMs: an access list like `alice,bob ops`; the owner of "
-        "the process is always one",
+        "scheduler administrators, who change the configuration, drain nodes and forget RMs: an access list like "
+        "`alice,bob ops`; the owner of the process is always one",
     )  # fmt: skip

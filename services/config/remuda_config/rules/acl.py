@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from remuda_proto.bounds import shown
 from remuda_proto.names import BY_KIND
@@ -14,6 +14,15 @@ def canonical(text: str) -> str:
     """The list as the core reads it: `*`, empty (no access), or `users groups`. The list has no problems."""
     fields = _fields(text)
     return EVERYONE if [EVERYONE] in fields else text.rstrip(" ")
+
+
+def allows(text: str, user: str, groups: Iterable[str]) -> bool:
+    """Whether the list, which has no problems, names the user or one of the groups (001)."""
+    fields = _fields(text)
+    if [EVERYONE] in fields:
+        return True
+    users, groups_in = (*fields, [], [])[:2]
+    return user in users or any(group in groups_in for group in groups)
 
 
 def check(text: str) -> Iterator[str]:

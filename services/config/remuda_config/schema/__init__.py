@@ -23,7 +23,7 @@ from remuda_config.schema.models import (
     Queues,
     found,
 )
-from remuda_config.schema.yaml_document import NotYaml, Plain, Scalar, YamlDocument, read_yaml
+from remuda_config.schema.yaml_document import NotYaml, Plain, Scalar, YamlDocument, compose, read_yaml
 from remuda_proto.bounds import SHOWN_CHARACTERS, shown
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Queue",
     "Queues",
     "YamlDocument",
+    "compose",
     "read_yaml",
     "validate",
 ]

@@ -6,6 +6,8 @@ read. Null items of lists are dropped; null values of mappings are None.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +18,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from remuda_config import limits
 from remuda_config.problems import Finding, Path
+from remuda_config.schema import libyaml
 
 # The depth of a partition: text, list of partitions, partition.
 PARTITION_DEPTH = 2
@@ -67,12 +70,23 @@ def read_yaml(text: str) -> YamlDocument:
     if size > limits.MAX_TEXT_BYTES:
         raise NotYaml(0, f"the text has {size} bytes, at most {limits.MAX_TEXT_BYTES} are read")
     document = YamlDocument(None)
-    try:
-        yaml = YAML(typ="safe", pure=True)
-        yaml.Composer = _BoundedComposer
-        node = next(iter(yaml.compose_all(text.removeprefix("\ufeff"))), None)
+    with _not_yaml(text):
+        node = libyaml.compose(text.removeprefix("\ufeff")) or _compose(text.removeprefix("\ufeff"))
         if node is not None:
             document.content = _Reading(document).value(node, (), frozenset())
+    return document
+
+
+def compose(text: str) -> Node | None:
+    """The nodes of the first document, with their places in the text. Raises NotYaml."""
+    with _not_yaml(text):
+        return libyaml.compose(text) or _compose(text)
+
+
+@contextlib.contextmanager
+def _not_yaml(text: str) -> Iterator[None]:
+    try:
+        yield
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise NotYaml(mark.line + 1 if mark else 0, f"not YAML: {error.problem or error.context}") from error
@@ -80,7 +94,12 @@ def read_yaml(text: str) -> YamlDocument:
         raise NotYaml(_line_of(text, error), f"not YAML: {str(error).splitlines()[0]}") from error
     except RecursionError:
         raise NotYaml(0, "nested too deeply") from None
-    return document
+
+
+def _compose(text: str) -> Node | None:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _BoundedComposer
+    return next(iter(yaml.compose_all(text)), None)
 
 
 class _BoundedComposer(Composer):

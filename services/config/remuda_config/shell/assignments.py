@@ -18,6 +18,7 @@ from remuda_bus.bus import Bus, BusError
 from remuda_config import limits
 from remuda_config.extra_config import timing_in
 from remuda_config.shell.records import RmRecord
+from remuda_config.shell.rm_versions import RmVersions
 
 log = structlog.get_logger()
 
@@ -35,10 +36,12 @@ class AssignedConfiguration:
 
 
 class Assignments:
-    """`records`: all RMs on record. `compatibility`: of RMs that have asked for none."""
+    """`records`: all RMs on record. `rm_versions`: the texts that they have brought. `compatibility`: of RMs that have
+    asked for none."""
 
     def __init__(self, bus: Bus, compatibility: str) -> None:
         self._bus = bus
+        self.rm_versions = RmVersions(bus)
         self._compatibility = compatibility
         self.records: dict[str, RmRecord] = {}
         self._assigned: dict[str, AssignedConfiguration] = {}
@@ -66,7 +69,8 @@ class Assignments:
         )
 
     async def assign(self, rm_id: str, assigned: AssignedConfiguration) -> None:
-        """Write the entry of an RM on record, unless it is the same."""
+        """Write the entry of an RM on record, unless it is the same, and the version of a text that it has brought."""
+        await self.rm_versions.accept(rm_id, assigned.checksum)
         if self._assigned.get(rm_id) == assigned:
             return
         key = subjects.configuration_key(rm_id)
@@ -96,6 +100,7 @@ class Assignments:
         deletes an entry that was written later."""
         self.records.pop(rm_id, None)
         self._answers.pop(rm_id, None)
+        self.rm_versions.forget(rm_id)
         if self._assigned.pop(rm_id, None) is None:
             return
         key = subjects.configuration_key(rm_id)

@@ -53,6 +53,14 @@ class Distributor:
                 log.warning("the configuration cannot be stored, trying again", error=str(error))
             await self._distribute(list(self._assignments.records.values()))
 
+    async def follow_active(self) -> None:
+        """Distribute each version as soon as it is active, also one that another process has stored."""
+        assert self._active is not None
+        while True:
+            await self._active.changed.wait()
+            self._active.changed.clear()
+            await self._distribute(list(self._assignments.records.values()))
+
     async def _distribute(self, records: Iterable[RmRecord], arrived: AssignedConfiguration | None = None) -> None:
         """`arrived`: the configuration that an RM has got with its registration."""
         async with self._sending:
@@ -68,10 +76,10 @@ class Distributor:
     async def _send(self, record: RmRecord, current: AcceptedText) -> None:
         """Put the configuration into the RM's inbox, unless it was assigned already."""
         rm_id = record.rm_id
-        if (await self._assignments.assignment_of(rm_id)).revision == current.revision:
+        if (await self._assignments.assignment_of(rm_id)).revision == current.number:
             return
         assigned = await self._assignments.assignment_of(rm_id, refresh=True)
-        if assigned.revision == current.revision:  # another configuration service was faster
+        if assigned.revision == current.number:  # another configuration service was faster
             return
         command = inbox_pb2.Command()
         command.configure.rm_id = rm_id
@@ -80,10 +88,10 @@ class Distributor:
         self._defaults.apply(command.configure.configuration, assigned.timing)
         # Every configuration service, also after a restart, sends the same ID, so the stream stores the command once.
         # After a new registration the record's revision is another one, and the command is stored again.
-        msg_id = f"configure.{rm_id}.{current.revision}.{record.revision}"
+        msg_id = f"configure.{rm_id}.{current.number}.{record.revision}"
         await self._bus.append(subjects.inbox(rm_id), command.SerializeToString(), msg_id=msg_id)
         checksum, source = current.configuration.checksum, current.configuration.source
         await self._assignments.assign(
-            rm_id, replace(assigned, revision=current.revision, checksum=checksum, source=source)
+            rm_id, replace(assigned, revision=current.number, checksum=checksum, source=source)
         )
-        log.info("configuration sent", rm=rm_id, revision=current.revision, checksum=checksum)
+        log.info("configuration sent", rm=rm_id, revision=current.number, checksum=checksum)

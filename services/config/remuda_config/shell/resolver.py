@@ -68,6 +68,8 @@ class ConfigurationResolver:
         assigned = AssignedConfiguration(
             revision, configuration.checksum, configuration.source, configuration.compatibility, timing
         )
+        if request.config.strip():
+            self._assignments.rm_versions.expect(request.rm_id, request.config, configuration.checksum)
         await self._assignments.note_answer(request.rm_id, assigned)
         return configuration
 
@@ -83,7 +85,7 @@ class ConfigurationResolver:
         await self._active.loaded()
         if self._active.current is None:
             raise Invalid(self._active.problems or [Problem("", 0, f"{self._active.file} has not been read yet")])
-        return self._active.current.configuration, self._active.current.revision
+        return self._active.current.configuration, self._active.current.number
 
 
 @cache

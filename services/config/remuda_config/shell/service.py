@@ -11,12 +11,15 @@ from remuda_bus import health, subjects
 from remuda_bus.bus import Bus
 from remuda_bus.process import Settings
 from remuda_config.build import BUILT_IN, checksum
+from remuda_config.shell.access import ConfigurationAccess
 from remuda_config.shell.active_configuration import ActiveConfiguration
+from remuda_config.shell.api import ConfigurationApi
 from remuda_config.shell.assignments import Assignments
 from remuda_config.shell.distributor import Distributor
 from remuda_config.shell.resolver import ConfigurationResolver
 from remuda_config.shell.settings import ConfigSettings
 from remuda_config.shell.status import answer_current
+from remuda_config.shell.version_watch import end_stages, follow_versions
 from remuda_config.shell.worker_pool import WorkerPool
 
 log = structlog.get_logger()
@@ -42,11 +45,19 @@ async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
             "current",
             lambda: True,
         )
+        api = ConfigurationApi(active, pool, assignments.rm_versions, ConfigurationAccess(own.scheduler_acl))
+        for kind in api.queries:
+            await bus.serve(subjects.configuration_query(kind), api.answer, kind, lambda: True)
+        # One process makes a change.
+        await bus.serve(subjects.configuration_change("*", "*", "*"), api.change, "change")
         # Requests that arrive before are answered as soon as the file is loaded.
         if active is not None:
             await active.load()
         health.PROCESS_HEALTH.set_status("answers which configuration an RM has")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(distributor.follow_rms())
-            if file is not None:
+            if file is not None and active is not None:
                 tasks.create_task(distributor.follow_file(file))
+                tasks.create_task(distributor.follow_active())
+                tasks.create_task(follow_versions(bus, active))
+                tasks.create_task(end_stages(active))

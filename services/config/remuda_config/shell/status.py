@@ -16,7 +16,7 @@ async def answer_current(active: ActiveConfiguration | None, assignments: Assign
     if active is not None:
         await active.loaded()
     current = active.current if active else None
-    revision = current.revision if current else 0
+    revision = current.number if current else 0
     records = sorted(assignments.records.values(), key=lambda record: record.rm_id)
     answer = {
         "built_in": checksum(BUILT_IN),
@@ -25,7 +25,8 @@ async def answer_current(active: ActiveConfiguration | None, assignments: Assign
         and {
             "path": str(active.file),
             "checksum": current and current.configuration.checksum,
-            "revision": current and current.revision,
+            "revision": current and current.number,
+            "version": current and current.version.summary(),
             "problems": [asdict(problem) for problem in active.problems[: limits.MAX_PROBLEMS]],
         },
         "rms": [await _describe(record, assignments, revision) for record in records],

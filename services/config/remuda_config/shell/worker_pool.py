@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import sys
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import structlog
 
@@ -47,20 +49,41 @@ class WorkerPool:
 
     async def load(self, text: str, source: str, cpu_s: int = limits.LOAD_CPU_S) -> config_pb2.Configuration:
         """As `remuda_config.load`, in a worker and with at most `cpu_s` of processor time. Raises Invalid."""
-        is_large = len(text) > limits.LARGE_TEXT_CHARACTERS
-        async with self._large if is_large else contextlib.nullcontext(), self._slots:
-            worker, answer = await self._read(text, source, cpu_s)
-            if is_large:  # the worker keeps the memory that the text has taken
-                await worker.stop()
-            else:
-                self._idle.append(worker)
+        answer = config_pb2.ResolvedConfiguration.FromString(await self._ask("load", cpu_s, [text], source))
         if answer.problems:
             raise Invalid(problems_from_wire(answer.problems))
         return answer.configuration
 
-    async def _read(self, text: str, source: str, cpu_s: int) -> tuple[_Worker, config_pb2.ResolvedConfiguration]:
-        request = encode_request(text, source, cpu_s)
-        size = len(text.encode(errors="surrogatepass"))
+    async def edit(self, text: str, edits: Sequence[Any]) -> str:
+        """As `remuda_config.edits.edit`. Raises ValueError with the reason."""
+        return str(await self._ask_json("edit", "text", [text], edits))
+
+    async def compare(self, before: str, after: str) -> list[str]:
+        """As `remuda_config.difference` of two texts. Raises ValueError when one of them is not valid."""
+        return list(await self._ask_json("compare", "changes", [before, after]))
+
+    async def _ask_json(self, do: str, key: str, texts: Sequence[str], *more: Any) -> Any:
+        try:
+            answer = json.loads(await self._ask(do, limits.LOAD_FILE_CPU_S, texts, *more))
+        except Invalid as error:
+            raise ValueError(str(error)) from error
+        if "refused" in answer:
+            raise ValueError(answer["refused"])
+        return answer[key]
+
+    async def _ask(self, do: str, cpu_s: int, texts: Sequence[str], *more: Any) -> bytes:
+        """Raises Invalid when the text takes too long or ends the worker."""
+        size = sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        is_large = size > limits.LARGE_TEXT_BYTES
+        async with self._large if is_large else contextlib.nullcontext(), self._slots:
+            worker, answer = await self._read(encode_request(do, cpu_s, *texts, *more), size, cpu_s)
+            if is_large:  # the worker keeps the memory that the text has taken
+                await worker.stop()
+            else:
+                self._idle.append(worker)
+        return answer
+
+    async def _read(self, request: bytes, size: int, cpu_s: int) -> tuple[_Worker, bytes]:
         status = 0
         for attempt in range(limits.LOAD_ATTEMPTS):
             worker = self._idle.pop() if self._idle and attempt == 0 else await _Worker.start(self._memory_bytes)
@@ -91,7 +114,7 @@ class _Worker:
             )
         )
 
-    async def ask(self, request: bytes, timeout_s: float) -> config_pb2.ResolvedConfiguration | None:
+    async def ask(self, request: bytes, timeout_s: float) -> bytes | None:
         """The answer; None: the process has ended, or it hangs."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
@@ -100,7 +123,7 @@ class _Worker:
                 stdin.write(LENGTH.pack(len(request)) + request)
                 await stdin.drain()
                 (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
-                return config_pb2.ResolvedConfiguration.FromString(await stdout.readexactly(length))
+                return await stdout.readexactly(length)
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
             return None
 

@@ -1,0 +1,215 @@
+"""Commands that show and change versions of the queue configuration.
+
+Where keys are in use, a change needs the key of an operator (`remuda operator add`). Without keys, the operator is the
+user of the operating system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import limits
+from ..client import completion
+from ..terminal import arguments
+from .options import DEFAULT_URL, AsJson, Nats
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The queues.yaml.", callback=arguments.path)]
+Number = Annotated[int, typer.Argument(metavar="N", min=1, max=limits.LARGEST_VERSION, help="Number of a version.")]
+OfRm = Annotated[
+    str | None,
+    typer.Option(
+        "--rm",
+        help="Versions of the text that this resource manager has brought. Default: of the file.",
+        callback=arguments.rm_id,
+        autocompletion=completion.rms,
+    ),
+]
+Message = Annotated[str, typer.Option("--message", "-m", help="Why, for the history.")]
+Base = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=limits.LARGEST_VERSION, help="Refuse the change unless this version is in force.", metavar="N"
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Although the file has an edit that is not in force, or cannot be read.")
+]
+For = Annotated[
+    str | None,
+    typer.Option("--for", help="Roll the change back after this time (30m), unless it is confirmed.", metavar="TIME"),
+]
+QueuePath = Annotated[
+    str,
+    typer.Argument(metavar="QUEUE", help="Path of the queue, such as root.prod.", callback=arguments.queue),
+]
+Partition = Annotated[str, typer.Option(help="Partition of the queue.")]
+Values = Annotated[
+    list[str], typer.Argument(metavar="KEY=VALUE...", help="Such as max.vcore=64, maxapplications=10, submitacl='*'.")
+]
+
+
+def get(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Print the text in force."""
+    from ..show.versions import get as show
+
+    show(nats, json)
+
+
+def history(rm: OfRm = None, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """List the versions that are kept: number, time, origin, operator, message."""
+    from ..show.versions import history as show
+
+    show(nats, rm, json)
+
+
+def show(number: Number, rm: OfRm = None, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Print a version: what it changed, and its text."""
+    from ..show.versions import show as print_version
+
+    print_version(nats, number, rm, json)
+
+
+def diff(
+    before: Number,
+    after: Annotated[str, typer.Argument(metavar="M|FILE", help="Number of a version, or a file.")],
+    rm: OfRm = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Compare the texts by line, not by setting.")] = False,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Compare two versions, or a version with a file."""
+    from ..show.versions import diff as compare
+
+    file = arguments.path(Path(after))
+    is_number = after.isdecimal() and len(after) < 16
+    compare(nats, before, int(after) if is_number or file is None else file, rm, lines, json)
+
+
+def apply(
+    file: File,
+    message: Message = "",
+    base: Base = None,
+    staged_for: For = None,
+    overwrite: Overwrite = False,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Put the text of a file in force, and write it to the file of the configuration service."""
+    from ..admin.configuration import apply as put_in_force
+
+    put_in_force(nats, file, _request(message, base, staged_for, overwrite), json)
+
+
+def set_keys(
+    queue: QueuePath,
+    values: Values,
+    partition: Partition = "default",
+    message: Message = "",
+    base: Base = None,
+    staged_for: For = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Set keys of a queue. Comments and order of the text stay."""
+    from ..admin.configuration import assignments, edit
+
+    edits = [
+        {"do": "set", "queue": queue, "partition": partition, "key": key, "value": value}
+        for key, value in assignments(values).items()
+    ]
+    edit(nats, edits, _request(message, base, staged_for), json)
+
+
+def unset_keys(
+    queue: QueuePath,
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Such as max.vcore, maxapplications.")],
+    partition: Partition = "default",
+    message: Message = "",
+    base: Base = None,
+    staged_for: For = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Remove keys of a queue."""
+    from ..admin.configuration import edit
+
+    edits = [{"do": "unset", "queue": queue, "partition": partition, "key": key} for key in keys]
+    edit(nats, edits, _request(message, base, staged_for), json)
+
+
+def add_queue(
+    queue: QueuePath,
+    values: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="As of `set`.")] = None,
+    partition: Partition = "default",
+    message: Message = "",
+    base: Base = None,
+    staged_for: For = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Add a queue."""
+    from ..admin.configuration import assignments, edit
+
+    made = {"do": "add", "queue": queue, "partition": partition, "values": assignments(values or [])}
+    edit(nats, [made], _request(message, base, staged_for), json)
+
+
+def remove_queue(
+    queue: QueuePath,
+    partition: Partition = "default",
+    message: Message = "",
+    base: Base = None,
+    staged_for: For = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Remove a queue with all queues below it. It drains while applications run there."""
+    from ..admin.configuration import edit
+
+    request = _request(message, base, staged_for)
+    edit(nats, [{"do": "remove", "queue": queue, "partition": partition}], request, json)
+
+
+def rollback(
+    number: Number,
+    message: Message = "",
+    base: Base = None,
+    overwrite: Overwrite = False,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Put the text of an earlier version in force again, as a new version. Ends a staged change."""
+    from ..admin.configuration import change
+
+    request = {"version": number, **_request(message, base, None, overwrite)}
+    change(nats, "rollback", request, json, f"version {number}")
+
+
+def confirm(
+    number: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="[N]", min=1, max=limits.LARGEST_VERSION, help="The staged version. Default: whichever it is."
+        ),
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Keep the staged change."""
+    from ..admin.configuration import change
+
+    change(nats, "confirm", {"version": number}, json)
+
+
+def _request(message: str, base: int | None, staged_for: str | None, overwrite: bool = False) -> dict[str, Any]:
+    for_ms = int(arguments.duration_s(staged_for) * 1_000) if staged_for is not None else 0
+    return {"message": message, "base": base, "for_ms": for_ms, "overwrite": overwrite}
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "get": get, "history": history, "show": show, "diff": diff, "apply": apply, "set": set_keys, "unset": unset_keys,
+    "add-queue": add_queue, "remove-queue": remove_queue, "rollback": rollback, "confirm": confirm,
+}  # fmt: skip
