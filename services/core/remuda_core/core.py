@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from .commands import Command, Schedule
 from .decide import decide
 from .evolve import BY_FACT
-from .facts import Fact
+from .facts import Fact, QueueChanged
 from .index.index import Index
 from .limits import FACTS_PER_STEP
 from .state import State
@@ -46,9 +46,9 @@ class Core:
         return facts
 
     def handle_in_steps(self, commands: Iterable[Command], now_ms: int, facts: list[Fact]) -> Iterator[None]:
-        """Like `handle_all`, with a yield after every command, every FACTS_PER_STEP facts and every INDEXED_PER_STEP
-        items of an index that is built. Between steps the host may do other work, but must not use this state. Facts
-        are appended to `facts`, which the host may clear."""
+        """Like `handle_all`, with a yield after every command, every FACTS_PER_STEP facts, every QueueChanged and every
+        INDEXED_PER_STEP items of an index that is built. Between steps the host may do other work, but must not use
+        this state. Facts are appended to `facts`, which the host may clear."""
         state, index = self.state, self.index
         write, apply = BY_FACT, index.apply
         state.now_ms = now_ms = max(now_ms, state.now_ms)
@@ -61,7 +61,7 @@ class Core:
                 apply(state, fact, touched)
                 facts.append(fact)
                 decided += 1
-                if decided >= FACTS_PER_STEP:
+                if decided >= FACTS_PER_STEP or type(fact) is QueueChanged:  # which may reorder thousands of asks
                     decided = 0
                     yield
             yield

@@ -38,6 +38,10 @@ FACTS_PER_STEP: Final = 64
 # have many resource names.
 INDEXED_PER_STEP: Final = 64
 TURN_S: Final = 0.010
+# A leaf that has more asks than this, and at least one in REORDERED_SHARE of all asks of the partition, is not
+# reordered at once (4 us for each ask): the index is built anew, in steps.
+REORDERED_AT_ONCE: Final = 5_000
+REORDERED_SHARE: Final = 4
 # A commit with so many facts, or that has taken so long, takes no further message: the RM receives nothing of a commit
 # before all of it is durable.
 FACTS_PER_COMMIT: Final = 5_000

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from remuda_core.check import check
-from remuda_core.commands import Register, RmConnection, Schedule, SubmitApplication, SubmitAsk, UpdateNode
+from remuda_core.commands import Configure, Register, RmConnection, Schedule, SubmitApplication, SubmitAsk, UpdateNode
 from remuda_core.core import Core
 from remuda_core.facts import Allocated, Ask
-from remuda_core.index import build, index
+from remuda_core.index import build, index, queue_changes
 from remuda_core.index.nodes import NodeIndex
 from remuda_core.index.partition import PartitionIndex
 from remuda_core.limits import INDEXED_PER_STEP
-from remuda_core.settings import built_in
+from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, built_in
 
 PARTITION = "[rm-1]default"
 NODES, APPLICATIONS, ASKS = 500, 100, 4
@@ -125,3 +125,32 @@ def test_an_rm_that_is_not_there_needs_no_index() -> None:
     core.handle(RmConnection("lost", "gone"), 2_000)
     core.handle(Schedule(1_000), 2_000)
     assert not core.index.partitions
+
+
+def test_a_leaf_with_very_many_asks_is_reordered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_changes, "REORDERED_AT_ONCE", 100)
+
+    def leaf(policy: str) -> Configuration:
+        queue = QueueSettings("a", properties={"application.sort.policy": policy})
+        root = QueueSettings("root", True, submit_acl="*", queues=(queue, QueueSettings("b")))
+        return Configuration(policy, (PartitionSettings("default", root),))
+
+    core = Core("rm-1")
+    core.handle(Register("rm-1", leaf("fifo")), 1_000)
+    for name in ("a", "b"):
+        core.handle(SubmitApplication(PARTITION, name, f"root.{name}", "u"), 1_000)
+    for k in range(201):
+        core.handle(SubmitAsk(Ask(PARTITION, "a", f"k{k}", {"vcore": 1 + k})), 1_000)
+    core.handle(UpdateNode(PARTITION, "n", "CREATE", capacity={"vcore": 1}), 1_000)
+    core.handle(Schedule(1), 1_000)
+    partition = core.state.partitions[PARTITION]
+    core.handle(Configure(leaf("fair")), 1_000)
+    assert core.index.find(partition) is None
+    steps = len(list(core.handle_in_steps((Schedule(10),), 1_000, [])))
+    assert steps >= 200 // INDEXED_PER_STEP
+    check(core.state, core.index)
+    for k in range(601):  # so that those of the leaf are few among all
+        core.handle(SubmitAsk(Ask(PARTITION, "b", f"k{k}", {"vcore": 1})), 1_000)
+    core.handle(Configure(leaf("fifo")), 1_000)
+    assert core.index.find(partition) is not None
+    check(core.state, core.index)

@@ -25,7 +25,7 @@ from .node_changes import booked, change_node, released
 from .partition import PartitionIndex
 from .placements import place_ask
 from .preemption_changes import settle_preemption
-from .queue_changes import add_queue, hold_changed, must_be_rebuilt, queue_reordered, remove_queue
+from .queue_changes import add_queue, hold_changed, is_reordered_later, must_be_rebuilt, queue_reordered, remove_queue
 from .reserved_nodes import reserve_node, unreserve_node
 
 # Queues
@@ -43,8 +43,12 @@ def queue_added(index: PartitionIndex, fact: facts.QueueAdded, _: None) -> None:
     add_queue(index, index.partition.queues[fact.queue])
 
 
-def queue_changed(index: PartitionIndex, fact: facts.QueueChanged, _: None) -> None:
-    queue_reordered(index, index.partition.queues[fact.queue])
+def queue_changed(index: PartitionIndex, fact: facts.QueueChanged, _: None) -> bool:
+    queue = index.partition.queues[fact.queue]
+    if is_reordered_later(index, queue):
+        return True
+    queue_reordered(index, queue)
+    return False
 
 
 def queue_removed(index: PartitionIndex, fact: facts.QueueRemoved, queue: Queue) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..limits import REORDERED_AT_ONCE, REORDERED_SHARE
 from ..rules.limits import limits_others
 from ..rules.properties import preemption_delay_ms, sort_policy, sorts_by_priority
 from ..settings import PartitionSettings, QueueSettings
@@ -34,6 +35,22 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
         or was.preemption_enabled != now.preemption_enabled
         or was.preemption_interval_ms != now.preemption_interval_ms
     )
+
+
+def is_reordered_later(index: PartitionIndex, queue: Queue) -> bool:
+    """Whether the changed settings concern the order of so many asks of a leaf that building the whole index, which
+    takes hardly longer and pauses for others, is better than changing it at once."""
+    order = index.order_of(queue)
+    if not isinstance(order, LeafOrder):
+        return False
+    was, now = order.settings, queue.settings
+    if queue.leaf and not _is_sorted_otherwise(was, now) and not limits_others(was, now):
+        return False
+    own = sum(len(application.asks) for application in queue.applications.values())
+    if own <= REORDERED_AT_ONCE:
+        return False
+    every = sum(len(application.asks) for application in index.partition.applications.values())
+    return own * REORDERED_SHARE >= every
 
 
 def add_queue(index: PartitionIndex, queue: Queue) -> None:
