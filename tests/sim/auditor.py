@@ -42,9 +42,9 @@ class Auditor:
         self._tip = Position()
         self._parts: list[log_pb2.Commit] = []
         self._handled: list[tuple[int, int]] = []
-        self._actions: set[str] = set()  # of operators
         self._requests: dict[int, str] = {}  # sequence -> subject
         self._records: list[tuple[int, int]] = []
+        self._actions: dict[str, str] = {}  # of operators: accepted or refused, by ID
 
     async def follow_log(self) -> None:
         log = await self._server.read(subjects.LOG.name, subjects.log(self.rm_id))
@@ -103,19 +103,33 @@ class Auditor:
             self._handled.append(position)
         for fact in decision.facts:
             name = fact.WhichOneof("fact")
+            self._note_action(fact)
             if (name == "rm_registered" and fact.rm_registered.resync != "replay") or (
                 name == "rm_stopped" and fact.rm_stopped.deregistered
             ):
                 self.allocated = []
-            elif name == "action_taken" and not fact.action_taken.repeated:
-                action_id = fact.action_taken.action.action_id
-                if action_id in self._actions:
-                    raise Violation(f"{self.rm_id}: action {action_id} is taken again in commit {seq}")
-                self._actions.add(action_id)
             elif name == "allocated":
                 self.allocated.append(fact.allocated.allocation.UUID)
             elif name == "placeholder_replaced":
                 self.allocated.append(fact.placeholder_replaced.allocation.allocation.UUID)
+
+    def _note_action(self, fact: log_pb2.Fact) -> None:
+        """An action is decided once; a repeated one as before."""
+        if not fact.HasField("action_taken") and not fact.HasField("action_refused"):
+            return
+        outcome = "accepted" if fact.HasField("action_taken") else "refused"
+        decided = fact.action_taken if fact.HasField("action_taken") else fact.action_refused
+        action_id, repeated = decided.action.action_id, decided.repeated
+        known = self._actions.get(action_id)
+        if (known is not None) != repeated or known not in (None, outcome):
+            raise Violation(f"{self.rm_id}: action {action_id} is {outcome}, repeated: {repeated}, was {known}")
+        self._actions[action_id] = outcome
+
+    def compare_actions(self, answers: dict[str, str]) -> None:
+        """What the operator was told."""
+        wrong = {one: outcome for one, outcome in answers.items() if self._actions.get(one) != outcome}
+        if wrong:
+            raise Violation(f"{self.rm_id}: the operator was told {wrong}, the log has {self._actions}")
 
     def check(self) -> None:
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.log import Chain
 from remuda_bus.rms.halts import Halts
@@ -15,6 +16,9 @@ from remuda_core import evolve, facts, snapshot
 from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.state import State
 from remuda_proto.remuda.v1 import log_pb2
+from remuda_rmproxy.administration.action_request import ActionRequest
+from remuda_rmproxy.administration.operator_actions import OperatorActions
+from remuda_rmproxy.administration.outcome import Outcome
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.inbound.forwarder import Forwarder
 from remuda_rmproxy.inbound.request_queue import RequestQueue
@@ -75,6 +79,23 @@ def delivered_twice_handled_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CommitInProgress, "answer", credulous)
 
 
+def acted_on_twice(patch: pytest.MonkeyPatch) -> None:
+    """The core does not remember that it has allowed an action of an operator."""
+    by_fact: dict[Any, Any] = evolve.BY_FACT
+    patch.setitem(by_fact, facts.ActionTaken, lambda state, fact: None)
+
+
+def told_before_it_is_decided(patch: pytest.MonkeyPatch) -> None:
+    """rmproxy tells an operator that an action is accepted when the command is in the inbox."""
+
+    async def decide(actions: OperatorActions, request: ActionRequest) -> Outcome:
+        command = request.command(True).SerializeToString()
+        await actions._bus.append(subjects.inbox(request.rm_id), command)
+        return Outcome("accepted", request.action_id)
+
+    patch.setattr(OperatorActions, "_decide", decide)
+
+
 def told_twice_heard_twice(patch: pytest.MonkeyPatch) -> None:
     """The SDK takes every callback for a new one."""
     patch.setattr(Session, "is_new", lambda session, message: True)
@@ -126,4 +147,6 @@ MUTANTS: tuple[Mutant, ...] = (
     timers_lost_on_restart,
     delivered_twice_handled_twice,
     told_twice_heard_twice,
+    acted_on_twice,
+    told_before_it_is_decided,
 )

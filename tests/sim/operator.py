@@ -1,27 +1,51 @@
-"""An operator: a process that acts on what the RMs run, as the state in their logs has it. It repeats a command that is
+"""An operator: a process that acts on what the RMs run, as the state in their logs has it. It repeats a request that is
 not answered, and never knows whether the first one was handled."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus, BusError, Refused
+from remuda_bus.operators import NO_GROUPS
 from remuda_core.state import Partition, State
 from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_rmproxy.records.status_codes import OUTAGE
 
 from .auditor import Auditor
-from .story import Story
+from .story import Story, Violation
 
-NAME = "ops"  # the adminacl of the queues in `resource_manager.CONFIGURATIONS`
+NAME = "ops"  # the adminacl of the queues in `resource_manager.CONFIGURATIONS`, and the scheduler's access list
+NOBODY = "eve"
+WRONG = 0.1  # how often NOBODY acts
+TIMEOUT_S = 4.0  # shorter than rmproxy waits for a core
+GIVEN_UP = 0.1  # how often a request without an answer is not repeated
+ASKED_AGAIN = 0.15  # how often one with an answer is
+INTERNAL = 500
 PACE_S = (0.5, 2.0, 30.0)
-RETRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    rm_id: str
+    kind: str
+    operator: str
+    action_id: str
+    payload: bytes
+
+    @property
+    def unique_id(self) -> str:
+        """As the log has it."""
+        return f"{self.operator}/{self.action_id}"
 
 
 class Operator:
-    """`resting`: it takes back what it holds and drains, and does nothing else."""
+    """`resting`: it takes back what it holds and drains, and does nothing else. `answers`: of each RM, accepted or
+    refused by the ID in the log."""
 
     def __init__(self, random: Random, story: Story, auditors: Sequence[Auditor]) -> None:
         self.resting = False
@@ -30,15 +54,26 @@ class Operator:
         self._auditors = auditors
         self._pace_s = random.choice(PACE_S)
         self._actions = 0
+        self.answers: dict[str, dict[str, str]] = {auditor.rm_id: {} for auditor in auditors}
+        self._pending: Request | None = None
+        self._answered: list[Request] = []
+
+    @property
+    def waits(self) -> bool:
+        return self._pending is not None
 
     async def main(self, bus: Bus) -> None:
         while True:
             await asyncio.sleep(0.5 if self.resting else self._random.expovariate(1 / self._pace_s))
+            if self._pending is not None:
+                await self._ask(bus, self._pending)
+                continue
             for auditor in self._auditors if self.resting else [self._random.choice(self._auditors)]:
                 partition = next(iter(auditor.core.state.partitions.values()), None)
                 action = self._choose(auditor.core.state, partition) if partition is not None else None
-                if partition is not None and action is not None:
-                    await self._act(bus, auditor.rm_id, partition, action)
+                if action is not None and self._pending is None:
+                    self._pending = self._request(auditor.rm_id, action)
+                    await self._ask(bus, self._pending)
 
     def _choose(self, state: State, partition: Partition) -> inbox_pb2.Administer | None:
         """None: there is nothing to act on."""
@@ -76,17 +111,42 @@ class Operator:
         move = inbox_pb2.MoveApplication(application_id=application.id, queue=random.choice(leaves))
         return inbox_pb2.Administer(move_application=move)
 
-    async def _act(self, bus: Bus, rm_id: str, partition: Partition, action: inbox_pb2.Administer) -> None:
+    def _request(self, rm_id: str, action: inbox_pb2.Administer) -> Request:
+        """The request for the action, or for one that was answered before."""
+        if self._answered and self._random.random() < ASKED_AGAIN:
+            return self._random.choice(self._answered)
         self._actions += 1
-        action.operator, action.scheduler_administrator, action.partition = NAME, True, partition.name
-        action.action_id, action.reason = f"{NAME}-{self._actions}", "the simulation wants it"
-        action.force = self._random.random() < 0.5
-        command = inbox_pb2.Command(administer=action, correlation_id=action.action_id)
-        for _ in range(RETRIES):
-            try:
-                await bus.append(subjects.inbox(rm_id), command.SerializeToString())
-            except BusError as error:
-                self._story.tell(f"{action.action_id}: no answer, {error}")
-            else:
-                if self._random.random() < 0.9:
-                    return
+        kind = action.WhichOneof("action")
+        assert kind is not None
+        fields = {field.name: value for field, value in getattr(action, kind).ListFields()}
+        if kind == "change_ask_priority":
+            fields["priority"] = action.change_ask_priority.priority  # 0 is not listed
+        options = {"force": self._random.random() < 0.5, "reason": "the simulation wants it"}
+        operator = NOBODY if self._random.random() < WRONG else NAME
+        payload = {"action_id": f"a{self._actions}", **fields, **options}
+        return Request(rm_id, kind, operator, f"a{self._actions}", json.dumps(payload).encode())
+
+    async def _ask(self, bus: Bus, request: Request) -> None:
+        """Without an answer, the request stays pending: this process, or the next, asks again under the same ID."""
+        subject = subjects.administration(request.operator, NO_GROUPS, request.rm_id, request.kind)
+        try:
+            reply = await bus.request(subject, request.payload, timeout_s=TIMEOUT_S)
+        except BusError as error:
+            self._story.tell(f"{request.unique_id}: no answer, {error}")
+            if isinstance(error, Refused) and error.code == INTERNAL:
+                raise Violation(f"{request.kind} {request.payload!r}: {error}") from None
+            is_refused = isinstance(error, Refused) and error.code != OUTAGE  # there is no command
+            if is_refused or (not self.resting and self._random.random() < GIVEN_UP):
+                self._pending = None
+            return
+        answer = json.loads(reply.payload)
+        self._story.tell(f"{request.unique_id}: {request.kind} {answer['outcome']} {answer['reason']}")
+        if answer["outcome"] != "undecided":
+            self._take(request, answer["outcome"])
+
+    def _take(self, request: Request, outcome: str) -> None:
+        known = self.answers[request.rm_id].setdefault(request.unique_id, outcome)
+        if known != outcome:
+            raise Violation(f"{request.unique_id} was {known} and is {outcome} when asked again")
+        self._answered = [*self._answered[-5:], request]
+        self._pending = None

@@ -7,7 +7,6 @@ import functools
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
-from remuda_bus.process import Settings
 from remuda_config.load import load
 from remuda_config.problems import Invalid
 from remuda_core.shell import main as core_shell
@@ -15,6 +14,7 @@ from remuda_core.shell.settings import CoreSettings
 from remuda_events import shell as events_shell
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_rmproxy import shell as rmproxy_shell
+from remuda_rmproxy.settings import RmproxySettings
 from remuda_sdk import RegistrationFailed
 from remuda_sdk.errors import Superseded
 from remuda_sdk.status_codes import OUTAGE
@@ -40,7 +40,7 @@ async def core(snapshot_facts: int, bus: Bus) -> None:
 
 
 async def rmproxy(bus: Bus) -> None:
-    await rmproxy_shell.main(bus, Settings(instance=_name()))
+    await rmproxy_shell.main(bus, RmproxySettings(instance=_name(), scheduler_acl="ops"))
 
 
 async def events(bus: Bus) -> None:

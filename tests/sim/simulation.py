@@ -242,6 +242,7 @@ class Simulation:
         for rm in self.rms:
             rm_id = rm.cluster.rm_id
             auditor = self.auditors[rm_id]
+            auditor.compare_actions(self.operator.answers[rm_id])
             cores = self._cores_of(rm_id)
             if not cores:
                 raise Violation(f"nobody leads {rm_id}")
@@ -269,6 +270,8 @@ class Simulation:
 
     async def _unsettled(self) -> str:
         now = asyncio.get_running_loop().time()
+        if self.operator.waits:
+            return "the operator waits for an answer"
         for rm in self.rms:
             auditor = self.auditors[rm.cluster.rm_id]
             if not rm.cluster.registered:
