@@ -6,6 +6,7 @@ An accepted cell is done to things of its own, or undone by an administrator who
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from cli.tests.running import finished
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Refused, Unanswered
 from remuda_bus.nats import Access, connect
@@ -211,6 +213,33 @@ async def test_a_repeated_action_gets_the_same_answer(system: System) -> None:
     ]  # fmt: skip
     other = json.loads((await system.connections["eve"].request(subject, payload)).payload)
     assert (other["outcome"], other["repeated"]) == ("refused", False)  # the same ID of another operator is another
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_commands_act_and_say_what_was_decided(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As people use them, with the key of the operator in the environment."""
+    name, uuid = await anext(system.applications)
+    monkeypatch.setenv("REMUDA_NATS_URL", system.server.url)
+    monkeypatch.setenv("REMUDA_NATS_CA", str(system.server.ca))
+    move = ["move", RM, name, "root.b"]
+    said = [
+        ("pat", ["hold", RM, "root.b", "--reason", "new disks"], 0, "queue root.b is held"),
+        ("pat", move, 1, "queue root.b is held.*; --force overrides this"),
+        ("pat", [*move, "--force"], 0, rf"application {name} is in queue root.b \(by force: .*held"),
+        ("pat", ["unhold", RM, "root.b"], 0, "queue root.b is not held any more"),
+        ("bob", ["priority", RM, name, "never", "9"], 0, f"ask {name}/never has priority 9"),
+        ("bob", ["release", RM, uuid, "--json"], 0, r'{"outcome":"accepted","action_id":"\w{16}",'),
+        ("sam", ["drain", RM, "n1", "--action-id", "rack-7"], 0, "node n1 is drained$"),
+        ("sam", ["drain", RM, "n1", "--action-id", "rack-7"], 0, r"node n1 is drained \(it was done before\)"),
+        ("sam", ["undrain", RM, "n1"], 0, "no operator drains node n1"),
+        ("bob", ["kill", RM, name], 0, f"application {name} is killed"),
+        ("operator", ["kill", RM, name], 1, "this key is not that of an operator"),
+        ("sam", ["rm", "forget", RM, "--yes"], 1, "forget rm in rm-1 is refused: .*--although-registered overrides"),
+    ]
+    for who, arguments, code, pattern in said:
+        monkeypatch.setenv("REMUDA_NATS_SEED", str(system.server.access(who).seed))
+        found, output = await finished(*arguments)
+        assert (found, bool(re.search(pattern, output.strip()))) == (code, True), (who, arguments, output)
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -32,8 +32,9 @@ class Attempt:
     action_id: str | None = None
 
 
-def act(url: str, attempt: Attempt, done: str, as_json: bool) -> None:
-    """`done`: what is so once the action is accepted. Raises UserError, Undecided."""
+def act(url: str, attempt: Attempt, done: str, as_json: bool, force: str = "--force") -> None:
+    """`done`: what is so once the action is accepted. `force`: the option that overrides soft rules. Raises UserError,
+    Undecided."""
     outcome = event_loop.run(lambda: _request(url, attempt))
     if as_json:
         print(msgspec.json.encode(outcome).decode())
@@ -43,7 +44,7 @@ def act(url: str, attempt: Attempt, done: str, as_json: bool) -> None:
             if not as_json:
                 console.print(f"{done}{remarks(outcome)}", markup=False, soft_wrap=True)
         case "refused":
-            override = "; --force overrides this" if outcome.soft else ""
+            override = f"; {force} overrides this" if outcome.soft else ""
             raise UserError(f"{what} is refused: {outcome.reason}{override}")
         case _:
             raise Undecided(

@@ -41,7 +41,8 @@ def forget(url: str, rm: str, yes: bool, although_registered: bool) -> None:
     if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
         raise UserError("cancelled; nothing was changed")
     if by_rmproxy:
-        act(url, Attempt(rm, "forget_rm", force=although_registered), f"{rm} is forgotten", as_json=False)
+        attempt = Attempt(rm, "forget_rm", force=although_registered)
+        act(url, attempt, f"{rm} is forgotten", as_json=False, force="--although-registered")
         return
     event_loop.run(lambda: forget_rm(url, rm))
     console.print(f"{rm} is forgotten")
