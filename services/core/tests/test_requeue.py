@@ -16,6 +16,7 @@ from remuda_core.index.partition import PartitionIndex
 from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
 
 PARTITION = "[rm-1]default"
+NOW_MS = 1_000
 QUOTA = "namespace.resourcequota"
 
 
@@ -27,17 +28,17 @@ def configuration(*queues: QueueSettings, checksum: str = "1") -> Configuration:
 
 def core_with(*queues: QueueSettings) -> Core:
     core = Core("rm-1")
-    core.handle(commands.Register("rm-1", configuration(*queues)), 0)
-    core.handle(commands.UpdateNode(PARTITION, "n1", "CREATE", capacity={"vcore": 10}), 0)
+    core.handle(commands.Register("rm-1", configuration(*queues)), NOW_MS)
+    core.handle(commands.UpdateNode(PARTITION, "n1", "CREATE", capacity={"vcore": 10}), NOW_MS)
     return core
 
 
 def submit(core: Core, app_id: str, queue: str = "", **tags: str) -> None:
-    core.handle(commands.SubmitApplication(PARTITION, app_id, queue, "alice", tags=tags), 0)
+    core.handle(commands.SubmitApplication(PARTITION, app_id, queue, "alice", tags=tags), NOW_MS)
 
 
 def ask(core: Core, app_id: str, key: str, vcore: int, count: int = 1) -> None:
-    core.handle(commands.SubmitAsk(Ask(PARTITION, app_id, key, {"vcore": vcore}, count)), 0)
+    core.handle(commands.SubmitAsk(Ask(PARTITION, app_id, key, {"vcore": vcore}, count)), NOW_MS)
 
 
 def index_of(core: Core) -> PartitionIndex:
@@ -51,7 +52,7 @@ def quota(**amounts: int) -> str:
 
 
 def placed(core: Core, app_id: str) -> int:
-    core.handle(commands.Schedule(100), 0)
+    core.handle(commands.Schedule(100), NOW_MS)
     check(core.state, core.index)
     return len(core.state.partitions[PARTITION].applications[app_id].allocations)
 
@@ -88,12 +89,12 @@ def test_a_configuration_update_leaves_the_index(change: str) -> None:
     for app_id in ("first", "second"):
         submit(core, app_id, "root.a")
         ask(core, app_id, "k", 1, count=20)
-    core.handle(commands.Schedule(1), 0)
+    core.handle(commands.Schedule(1), NOW_MS)
     index = index_of(core)
-    core.handle(commands.Configure(configuration(CHANGES[change](LEAF), QueueSettings("b"), checksum="2")), 0)
+    core.handle(commands.Configure(configuration(CHANGES[change](LEAF), QueueSettings("b"), checksum="2")), NOW_MS)
     check(core.state, core.index)
     assert placed(core, "first") + placed(core, "second") >= 9
-    core.handle(commands.Configure(configuration(LEAF, QueueSettings("c"), checksum="3")), 0)
+    core.handle(commands.Configure(configuration(LEAF, QueueSettings("c"), checksum="3")), NOW_MS)
     assert placed(core, "first") + placed(core, "second") == 10
     assert index_of(core) is index
 
@@ -105,13 +106,13 @@ def test_an_empty_leaf_becomes_a_parent_and_a_leaf_again() -> None:
     assert placed(core, "other") == 1
     index = index_of(core)
     below = replace(LEAF, queues=(QueueSettings("x"),))
-    core.handle(commands.Configure(configuration(below, QueueSettings("b"), checksum="2")), 0)
+    core.handle(commands.Configure(configuration(below, QueueSettings("b"), checksum="2")), NOW_MS)
     submit(core, "below", "root.a.x")
     ask(core, "below", "k", 1)
     assert placed(core, "below") == 1
-    core.handle(commands.RemoveApplication(PARTITION, "below"), 0)
-    core.handle(commands.Configure(configuration(LEAF, QueueSettings("b"), checksum="3")), 0)
-    core.handle(commands.CleanQueues(), 0)
+    core.handle(commands.RemoveApplication(PARTITION, "below"), NOW_MS)
+    core.handle(commands.Configure(configuration(LEAF, QueueSettings("b"), checksum="3")), NOW_MS)
+    core.handle(commands.CleanQueues(), NOW_MS)
     submit(core, "again", "root.a")
     ask(core, "again", "k", 1)
     assert placed(core, "again") == 1
