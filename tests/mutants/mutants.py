@@ -122,7 +122,7 @@ QUEUES: Final = _of(
 
 ASKS: Final = _of(
     "decide.ask",
-    ("release_by_key_alone_ignored", "15: a release without an application is for all asks of that key", "partition.holders.of(key, partition.applications) if key else []", "[]"),
+    ("release_by_key_alone_ignored", "15: a release without an application is for all asks of that key", "partition.named(command.application_id, key)", "(partition.named(command.application_id, key) if command.application_id else [])"),
     ("asks_of_nothing", "8: an ask of nothing is rejected", "    if not any(ask.resource.values()):", "    if False:"),
     ("asks_of_failing", "7: an application that is Failing takes no asks", "application.terminal or application.state == lifecycle.FAILING:", "application.terminal:"),
 )  # fmt: skip

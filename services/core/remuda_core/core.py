@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from .commands import Command, Schedule
+from .commands import Command, ReleaseAsk, Schedule
 from .decide import decide
 from .evolve import BY_FACT
+from .evolve.lookups import prepare_release
 from .facts import Fact, QueueChanged
 from .index.index import Index
 from .limits import FACTS_PER_STEP
@@ -56,6 +57,8 @@ class Core:
         for command in commands:
             if type(command) is Schedule:
                 yield from index.build_in_steps(state)
+            elif type(command) is ReleaseAsk:
+                prepare_release(state, command)
             for fact in decide(state, index, command, now_ms):
                 touched = write[type(fact)](state, fact)  # evolve: when decide resumes, it has happened
                 apply(state, fact, touched)

@@ -138,3 +138,8 @@ def check_allocations(partition: Partition) -> None:
         )
         for key in (*application.asks, *(a.fact.allocation_key for a in application.allocations.values())):
             assert partition.holders.lists(key, application.id), f"application {application.id} does not hold {key}"
+    for node in partition.nodes.values():
+        for resource in (node.capacity, node.occupied, node.allocated):
+            assert partition.names.knows(resource), f"node {node.id}: names of {resource} are not known"
+    for queue in partition.queues.values():
+        assert partition.names.knows(queue.settings.max), f"queue {queue.path}: names of its maxima are not known"

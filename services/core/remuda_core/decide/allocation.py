@@ -148,7 +148,7 @@ def problem_of_existing(partition: Partition, allocation: Allocated, also: set[s
         return problem
     if not items_of(allocation.resource):
         return "resourcePerAlloc is empty"
-    if problem := partition.names.problem_of_new_names(partition, "resourcePerAlloc", allocation.resource):
+    if problem := partition.names.problem_of_new_names("resourcePerAlloc", allocation.resource):
         return problem
     node = partition.nodes.get(allocation.node_id)
     if node is not None and node.full:

@@ -68,12 +68,7 @@ def release_ask(state: State, command: ReleaseAsk, now_ms: int) -> Iterator[Fact
         return
     message, key = shortened(command.message, MESSAGE_BYTES), command.allocation_key
     termination_type = facts.termination_type(command.termination_type)
-    if command.application_id:
-        named = partition.applications.get(command.application_id)
-        applications = [named] if named is not None else []
-    else:
-        applications = partition.holders.of(key, partition.applications) if key else []
-    for application in applications:
+    for application in partition.named(command.application_id, key):
         replacements = application.replacements_by_key.get(key, {}) if key else application.replacements
         for replacement in list(replacements.values()):
             yield replacement_cancelled(replacement, message or "withdrawn by the RM")

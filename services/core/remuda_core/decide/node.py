@@ -49,7 +49,7 @@ def update_node(state: State, command: UpdateNode, now_ms: int) -> Iterator[Fact
         yield reject(f"node {shown(command.node_id)} does not exist")
         return
     for resource, what in ((command.capacity, "schedulableResource"), (command.occupied, "occupiedResource")):
-        if resource and (problem := partition.names.problem_of_new_names(partition, what, resource)):
+        if resource and (problem := partition.names.problem_of_new_names(what, resource)):
             yield reject(problem)
             return
     yield from action(state, partition, node, command, reject, now_ms)

@@ -41,7 +41,7 @@ def submit_application(state: State, command: SubmitApplication, now_ms: int) ->
         yield from rejected(partition, command, placed.reason)
         return
     quota = NO_QUOTA if placed.queue == RECOVERY_QUEUE else quota_of(command.tags)
-    if problem := partition.names.problem_of_new_names(partition, f"tag {MAX_TAG}", quota.max):
+    if problem := partition.names.problem_of_new_names(f"tag {MAX_TAG}", quota.max):
         yield from rejected(partition, command, problem)
         return
     if problem := problem_of_gang(

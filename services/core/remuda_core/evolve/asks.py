@@ -12,6 +12,7 @@ from ..state import (
     Question,
     State,
 )
+from .lookups import list_by_key
 from .pending import book_pending, prioritise
 from .preemption import preemption_over
 from .questions import questions_dropped
@@ -58,6 +59,7 @@ def ask_released(state: State, fact: facts.AskReleased) -> AskGone | None:
     application = partition.applications[fact.application_id]
     pending = application.asks.get(fact.allocation_key)
     if pending is None:
+        list_by_key(application)  # an RM that releases one such ask releases others
         for allocation in application.allocations_of(fact.allocation_key):  # nothing of it is pending
             application.asks_over += not allocation.ask_over
             allocation.ask_over = True

@@ -44,7 +44,7 @@ def node_changed(state: State, fact: facts.NodeChanged) -> tuple[PendingAsk, ...
     node.attributes, node.capacity, node.occupied = fact.attributes, fact.capacity, fact.occupied
     add(partition.total, fact.capacity)
     partition.names.add_names(fact.capacity, fact.occupied)
-    partition.names.count_removed()
+    partition.names.count_removed(partition)
     return refusals_lifted(state, partition, node)
 
 
@@ -75,7 +75,7 @@ def node_removed(state: State, fact: facts.NodeRemoved) -> NodeGone:
     partition = state.partitions[fact.partition]
     node = partition.nodes.pop(fact.node_id)
     state.drains.pop((fact.partition, fact.node_id), None)
-    partition.names.count_removed()
+    partition.names.count_removed(partition)
     add(partition.total, node.capacity, -1)
     return NodeGone(node, refusals_lifted(state, partition, node))
 

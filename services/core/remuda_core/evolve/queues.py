@@ -17,7 +17,8 @@ from .tracking import track_again
 def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     root = Queue("root", None, leaf=False, managed=True, settings=fact.config.root)
     root.hold = state.holds.get((fact.partition, "root"))
-    state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
+    partition = state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
+    partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
 
 
 def partition_changed(state: State, fact: facts.PartitionChanged) -> None:
@@ -59,7 +60,7 @@ def queue_changed(state: State, fact: facts.QueueChanged) -> None:
     was = queue.settings
     queue.settings, queue.leaf, queue.managed = fact.config, fact.leaf, fact.managed
     partition.names.add_names(fact.config.max)
-    partition.names.count_removed()
+    partition.names.count_removed(partition)
     if limits_others(was, queue.settings):
         track_again(queue)
     queue.priority = mapped_priority(queue)
@@ -94,7 +95,7 @@ def queue_removed(state: State, fact: facts.QueueRemoved) -> Queue:
     partition = state.partitions[fact.partition]
     queue = partition.queues.pop(fact.queue)
     state.timers.cancel(timeouts.of_draining(fact.partition, queue))
-    partition.names.count_removed()
+    partition.names.count_removed(partition)
     assert queue.parent is not None, "root stays"
     del queue.parent.children[queue.name]
     return queue

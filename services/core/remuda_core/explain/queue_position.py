@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ..evolve.lookups import sum_pending
 from ..index.index import Index
 from ..index.leaf_order import LeafOrder
 from ..index.partition import PartitionIndex
@@ -60,7 +61,7 @@ class Positions:
             leaf = index.order_of(queue) if index is not None else None
             rank = leaf.application_rank if isinstance(leaf, LeafOrder) else _unranked
             asking = sorted((a for a in queue.applications.values() if a.asks), key=lambda a: (rank(a), a.seq))
-            sums = list(accumulate((a.sum_pending().pieces for a in asking), initial=0))
+            sums = list(accumulate((sum_pending(a).pieces for a in asking), initial=0))
             found = self._before[queue] = dict(zip(asking, sums, strict=False)), sums[-1]
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from ..evolve.lookups import sum_pending
 from ..explain.queue_position import Position
 from ..facts import Constraint
 from ..limits import DRAIN_REPORT_NAMES
@@ -129,7 +130,7 @@ def node(name: str, node: Node) -> View:
 
 
 def application(name: str, application: Application) -> View:
-    pending = application.sum_pending()
+    pending = sum_pending(application)
     return {
         "partition": name,
         "id": application.id,

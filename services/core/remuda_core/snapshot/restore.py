@@ -170,6 +170,7 @@ def _allocation(state: State, record: records.AllocationRecord) -> None:
         record.by_preemption, replaced=record.replaced, ask_over=record.ask_over,
     )  # fmt: skip
     application.asks_over += record.ask_over
+    partition.names.add_names(fact.resource)
     allocation_comes(partition, allocation)
     book_allocated(application, node, fact.resource, 1, placeholder=fact.placeholder)
     if fact.placeholder:

@@ -213,10 +213,10 @@ class Application:
     asks: dict[str, PendingAsk] = field(default_factory=dict)
     # Asks with reserved nodes, by allocation key.
     reserving: dict[str, PendingAsk] = field(default_factory=dict)
-    # The sum of pending allocations. None until a query first needs it.
+    # The sum of pending allocations. None until a query needs it (`evolve.lookups`).
     pending_sum: PendingSum | None = None
     allocations: dict[str, Allocation] = field(default_factory=dict)
-    # The same by allocation key and UUID. None until `allocations_of` is first called.
+    # The same by allocation key and UUID. None until an ask without pending allocations is released (`evolve.lookups`).
     by_key: dict[str, dict[str, Allocation]] | None = None
     # The number of allocations with `ask_over`.
     asks_over: int = 0
@@ -269,24 +269,15 @@ class Application:
         """Resources of its pending allocations."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
 
-    def sum_pending(self) -> PendingSum:
-        """`evolve` keeps it from the first call on."""
-        if self.pending_sum is None:
-            self.pending_sum = PendingSum(sum(ask.pending for ask in self.asks.values()), sums())
-            self.pending_sum.amounts.update(self.pending)
-        return self.pending_sum
-
     @property
     def priorities(self) -> dict[int, int]:
         """Priority -> how many pending asks have it."""
         return {self.priority: self.foremost, **self.lower} if self.foremost else {}
 
     def allocations_of(self, key: str) -> list[Allocation]:
-        """The allocations of one allocation key."""
+        """The allocations of one allocation key. O(allocations) until they are listed by key."""
         if self.by_key is None:
-            self.by_key = {}
-            for uuid, allocation in self.allocations.items():
-                self.by_key.setdefault(allocation.fact.allocation_key, {})[uuid] = allocation
+            return [allocation for allocation in self.allocations.values() if allocation.fact.allocation_key == key]
         return list(self.by_key.get(key, {}).values())
 
     @property
@@ -318,7 +309,7 @@ class Tracker:
         """The limit leaves room for the resource beside `held`, which is kept for other asks."""
         used = self.used
         for name, most in self.limit.max_resources.items():
-            if resource.get(name, 0) > most - used[name] - (held.get(name, 0) if held else 0):
+            if resource.get(name, 0) > most - used.get(name, 0) - (held.get(name, 0) if held else 0):
                 return False
         return True
 

@@ -25,32 +25,28 @@ class RejectedApplication(msgspec.Struct):
 
 class ResourceNames:
     """The resource names of a partition's nodes and maxima, whose number is bounded because the index compares nodes
-    name by name. Built by the first check. Names stay known until enough nodes or queues were removed that building
-    them again pays off."""
+    name by name. Names stay known until enough nodes or queues were removed that collecting them again pays off."""
 
     def __init__(self) -> None:
-        self._known: set[str] | None = None
+        self._known: set[str] = set()
         self._gone = 0
 
     def add_names(self, *resources: Iterable[str]) -> None:
-        if self._known is not None:
-            for resource in resources:
-                self._known.update(resource)
+        self._known.update(*resources)
 
-    def count_removed(self) -> None:
-        """Count a removed node or queue, whose names may be unused now."""
+    def count_removed(self, partition: Partition) -> None:
+        """Count a removed or changed node or queue, whose names may be unused now."""
         self._gone += 1
+        if 4 * self._gone > len(partition.nodes) + len(partition.queues):
+            self._collect(partition)
 
-    def problem_of_new_names(self, partition: Partition, what: str, resource: Resource) -> str | None:
+    def knows(self, resource: Resource) -> bool:
+        return self._known.issuperset(resource)
+
+    def problem_of_new_names(self, what: str, resource: Resource) -> str | None:
         """Why a resource is refused: with its names the partition has too many. None if it is accepted."""
-        known = self._known if self._known is not None else self._make(partition)
-        if known.issuperset(resource):
-            return None
-        if len(known.union(resource)) > RESOURCE_NAMES_PER_PARTITION and (
-            4 * self._gone > len(partition.nodes) + len(partition.queues)
-        ):
-            known = self._make(partition)
-        if len(known.union(resource)) <= RESOURCE_NAMES_PER_PARTITION:
+        known = self._known
+        if self.knows(resource) or len(known.union(resource)) <= RESOURCE_NAMES_PER_PARTITION:
             return None
         name = min(resource.keys() - known)
         return (
@@ -58,20 +54,20 @@ class ResourceNames:
             f"expected at most {RESOURCE_NAMES_PER_PARTITION}"
         )
 
-    def _make(self, partition: Partition) -> set[str]:
+    def _collect(self, partition: Partition) -> None:
         known = self._known = set(partition.settings.resource_weights)
         self._gone = 0
         for node in partition.nodes.values():
             known.update(node.capacity, node.occupied, node.allocated)
         for queue in partition.queues.values():
             known.update(queue.settings.max)
-        return known
 
 
 class KeyHolders:
     """Applications by allocation key, for releases that name no application: those that have asks, replacements or
-    allocations of the key. Built by the first such release. An application stays listed when it no longer has anything
-    of the key. When the list has doubled it is dropped, and built again when it is next needed."""
+    allocations of the key. Built before the first such release (`evolve.lookups`). An application stays listed when it
+    no longer has anything of the key. When the list has doubled it is dropped, and built again when it is next
+    needed."""
 
     def __init__(self) -> None:
         self._ids: dict[str, dict[str, None]] | None = None
@@ -88,16 +84,17 @@ class KeyHolders:
             self._ids = None
 
     def of(self, key: str, applications: Mapping[str, Application]) -> list[Application]:
-        """Applications that hold the key, and some that held it, in the order of submission."""
-        if self._ids is None:
-            self._make(applications.values())
-        assert self._ids is not None, "just made"
-        found = [applications[name] for name in self._ids.get(key, ()) if name in applications]
+        """Applications that hold the key, and some that held it, in the order of submission. All applications until
+        their keys are listed."""
+        names = applications if self._ids is None else self._ids.get(key, ())
+        found = [applications[name] for name in names if name in applications]
         return sorted(found, key=lambda application: application.seq)
 
-    def _make(self, applications: Iterable[Application]) -> None:
+    def list_keys(self, applications: Mapping[str, Application]) -> None:
+        if self._ids is not None:
+            return
         self._ids = {}
-        for application in applications:
+        for application in applications.values():
             made = (allocation.fact.allocation_key for allocation in application.allocations.values())
             for key in (*application.asks, *application.replacements_by_key, *made):
                 self._ids.setdefault(key, {})[application.id] = None
@@ -140,3 +137,10 @@ class Partition:
     preemption_refused_ms: int = 0
     # The rules of Apache YuniKorn 1.4 hold (semantics section 18).
     yunikorn_1_4: bool = False
+
+    def named(self, application_id: str, key: str) -> list[Application]:
+        """The applications that a release names: one by its ID, or, without an ID, all that may hold the key."""
+        if application_id:
+            found = self.applications.get(application_id)
+            return [found] if found is not None else []
+        return self.holders.of(key, self.applications) if key else []
