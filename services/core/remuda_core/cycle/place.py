@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import chain
+from collections.abc import Iterator
 
 from ..facts import Allocated, Fact, PredicateAsked
 from ..limits import ANSWER_WITHIN_MS
@@ -14,41 +13,31 @@ from .transitions import start
 # `PredicateAsked.kind`: may the ask be placed on the node?
 PLACE = "place"
 
-# (state, partition, ask, node, now_ms) -> the facts of a placement.
-Placing = Callable[[State, Partition, PendingAsk, Node, int], Iterable[Fact]]
+
+def place(state: State, partition: Partition, pending: PendingAsk, node: Node, now_ms: int) -> Iterator[Fact]:
+    """The question, where the RM declares predicates. Else the application's new state if it has another one, then the
+    allocation."""
+    if state.predicates:
+        yield ask_before_placing(state, pending, node, now_ms)
+        return
+    if pending.application.state != lifecycle.RUNNING:
+        yield from start(partition, pending.application, now_ms, pending.ask)
+    yield allocate(state, pending, node.id)
 
 
-def placing(state: State) -> Placing:
-    """How asks of this RM are placed: at once, or after a question where the RM declares predicates. A pass looks this
-    up once."""
-    return ask_before_placing if state.predicates else place_at_once
-
-
-def place_at_once(state: State, partition: Partition, pending: PendingAsk, node: Node, now_ms: int) -> Iterable[Fact]:
-    """The application's new state if it has another one, then the allocation."""
-    application, allocated = pending.application, allocate(state, pending, node.id)
-    if application.state == lifecycle.RUNNING:
-        return (allocated,)
-    return chain(start(partition, application, now_ms, pending.ask), (allocated,))
-
-
-def ask_before_placing(
-    state: State, partition: Partition, pending: PendingAsk, node: Node, now_ms: int
-) -> Iterable[Fact]:
+def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: int) -> PredicateAsked:
     """The question. The ask's room on the node is taken until the answer, which makes the allocation or gives the room
     back."""
     ask = pending.ask
-    return (
-        PredicateAsked(
-            ask.partition,
-            ask.application_id,
-            ask.allocation_key,
-            node.id,
-            ask.resource,
-            PLACE,
-            state.next_question,
-            now_ms + ANSWER_WITHIN_MS,
-        ),
+    return PredicateAsked(
+        ask.partition,
+        ask.application_id,
+        ask.allocation_key,
+        node.id,
+        ask.resource,
+        PLACE,
+        state.next_question,
+        now_ms + ANSWER_WITHIN_MS,
     )
 
 

@@ -12,7 +12,7 @@ from ..index.fit_list import covers
 from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
 from ..state import Node, Partition, PendingAsk, State
-from .place import placing
+from .place import place
 
 
 def reserve(
@@ -34,7 +34,7 @@ def reserve(
         if node.reservation is not None:  # an ask bound to this node goes before one that may run elsewhere
             yield unreserved(partition, node.reservation, node, f"{pending.ask.allocation_key} has to be on this node")
             if demand.open:
-                yield from placing(state)(state, partition, pending, node, now_ms)
+                yield from place(state, partition, pending, node, now_ms)
                 return 1
     else:
         node = index.reserving.closest_node(demand)

@@ -26,10 +26,11 @@ from ..facts import Fact
 from ..index.index import Index
 from ..index.partition import PartitionIndex
 from ..limits import QUESTIONS_OPEN, STEPS_PER_PASS, STEPS_PER_PLACEMENT
+from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
 from ..state import Partition, State
-from .place import placing
+from .place import allocate, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
 from .replace import replace
 from .reserve import reserve, unreserved
@@ -83,7 +84,7 @@ def place_reserved(
     state: State, partition: Partition, index: PartitionIndex, limit: int, now_ms: int
 ) -> Generator[Fact, None, int]:
     """Step 1: asks with reservations, in the order of queues. Returns how many were placed, at most `limit`."""
-    place, placed = placing(state), 0
+    placed = 0
     while placed < limit and (found := index.reservations.next_placement()) is not None:
         reserved, node = found
         pending = reserved.reservation
@@ -99,7 +100,7 @@ def place_pending(
 ) -> Generator[Fact, None, int]:
     """Step 2: all other asks, in the order of queues. Returns how many were placed, at most `limit`; a reservation
     counts as one. Ends early when the work of the pass is over."""
-    place, placed, work, packs = placing(state), 0, index.work, index.packs
+    placed, work, packs, asks_first = 0, index.work, index.packs, state.predicates
     while placed < limit and work.left > 0:
         if index.gangs_to_serve:
             placed += yield from replace(state, index, limit - placed, now_ms)
@@ -115,7 +116,10 @@ def place_pending(
             if node is None:
                 node = index.nodes.best(demand)
         if node is not None:
-            yield from place(state, partition, pending, node, now_ms)
+            if asks_first or pending.application.state != lifecycle.RUNNING:
+                yield from place(state, partition, pending, node, now_ms)
+            else:  # nearly always. Through `place` a placement takes 2 % more instructions (callgrind, "5000 nodes")
+                yield allocate(state, pending, node.id)
             placed += 1
             continue
         assert demand.schedulable, "a demand that fits a freed node fits a node"
