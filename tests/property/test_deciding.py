@@ -39,9 +39,14 @@ def objects(state: State) -> Objects:
             parts = list(thing)
         else:
             parts = [getattr(thing, name, None) for name, _ in fields(thing)]
-        todo += [part for part in parts if isinstance(part, Containers) or known(type(part))]
+        todo += [part for part in parts if isinstance(part, Containers) or is_known(part)]
         found[id(thing)] = thing, tuple(parts)
     return found
+
+
+def is_known(thing: Any) -> bool:
+    kind: Any = type(thing)
+    return known(kind)
 
 
 class Watched(Core):
