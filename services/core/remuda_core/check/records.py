@@ -140,11 +140,8 @@ def check_allocations(partition: Partition) -> None:
         for key in (*application.asks, *(a.fact.allocation_key for a in application.allocations.values())):
             assert partition.holders.lists(key, application.id), f"application {application.id} does not hold {key}"
     for node in partition.nodes.values():
-        for resource in (
-            node.capacity,
-            node.occupied,
-            dict(items_of(node.allocated)),
-        ):  # asks for 0 of a name may be there
+        allocated = dict(items_of(node.allocated))  # an ask may name what no node has, if it wants 0 of it
+        for resource in (node.capacity, node.occupied, allocated):
             assert partition.names.knows(resource), f"node {node.id}: names of {resource} are not known"
     for queue in partition.queues.values():
         assert partition.names.knows(queue.settings.max), f"queue {queue.path}: names of its maxima are not known"
