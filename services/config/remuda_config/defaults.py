@@ -1,4 +1,4 @@
-"""What the settings of the service give to configurations that leave it open. Pure."""
+"""Defaults from the settings of the service, for configurations without a value of their own. Pure."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class Defaults:
         own = {**self.timing, **timing}
         if own:
             configuration.timing.CopyFrom(read_timing(own)[0])
-        for partition in configuration.partitions:
+        for partition in configuration.partitions if self.preemption_threshold else ():
             if not partition.HasField("preemption_threshold"):
                 partition.preemption_threshold = self.preemption_threshold
