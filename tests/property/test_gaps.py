@@ -11,8 +11,8 @@ from remuda_core import commands
 from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Ask, AskOutstanding, AskWaiting, Fact
-from remuda_core.index.partition import PartitionIndex
-from remuda_core.limits import ALLOCATIONS_PER_PASS
+from remuda_core.index import freed_nodes
+from remuda_core.limits import ALLOCATIONS_PER_PASS, FREED_NODES
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
 PARTITION = "[rm]default"
@@ -77,14 +77,6 @@ class Day:
         )
 
 
-def worth_opening(index: PartitionIndex) -> int:
-    return 1_000
-
-
-def worth_nothing(index: PartitionIndex) -> int:
-    return 0
-
-
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_gaps_are_filled_as_if_all_that_fits_were_open(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(first, first + 10):
@@ -92,10 +84,10 @@ def test_gaps_are_filled_as_if_all_that_fits_were_open(first: int, monkeypatch: 
         told = day.begin()
         for step in range(120):
             told.append(commands.Schedule(ALLOCATIONS_PER_PASS if seed % 3 else 1))
-            monkeypatch.setattr(PartitionIndex, "worth_opening", worth_nothing)
+            monkeypatch.setattr(freed_nodes, "FREED_NODES", FREED_NODES)
             searched = done(day.core.handle_all(told, day.now_ms))
             check(day.core.state, day.core.index)
-            monkeypatch.setattr(PartitionIndex, "worth_opening", worth_opening)
+            monkeypatch.setattr(freed_nodes, "FREED_NODES", 0)
             assert searched == done(other.handle_all(told, day.now_ms)), f"seed {seed}, step {step}"
             told = day.step()
 

@@ -14,17 +14,15 @@ MOST_ALLOCATIONS_PER_PASS: Final = 20_000
 # Where they are alike a pass reaches ALLOCATIONS_PER_PASS first.
 STEPS_PER_PASS: Final = 9_000
 STEPS_PER_PLACEMENT: Final = 4
-STEPS_PER_CLOSED_ASK_CLASS: Final = 2
-STEPS_PER_LEAF: Final = 2
+STEPS_PER_QUEUE: Final = 2
 
 # Node groups that a pass checks for reservations (10 ms); the rest waits for the next pass.
 # Demands without a node to reserve that one freed node wakes.
 RESERVATION_WORK_PER_PASS: Final = 20_000
 RESERVATION_WAKES: Final = 100
 
-# If asks of more sizes fit a freed node than this, and than there are leaf queues with asks, they are searched for the
-# next one instead of being opened, which takes 5 us each. At most FREED_NODES nodes are searched at a time, one by one.
-OPEN_AT_ONCE: Final = 8
+# Nodes that gained room and whose asks are searched at each step, one node after the other (1 us each). When there are
+# more, whatever fits them is opened instead, and closed again when no node is found for it (5 us each).
 FREED_NODES: Final = 4
 
 # Messages that the leader reads from the inbox for one commit, with the same trade-off as ALLOCATIONS_PER_PASS.
@@ -192,6 +190,11 @@ NEXT_GROUPS_KEPT: Final = 16_384
 # So many needs have a bit each in what is kept of every group of nodes: a cluster has asks of some hundred shapes, and
 # ANDs of integers of this length still cost little more than of short ones.
 NEEDS_KEPT: Final = 256
+
+# Numbers of demands in sets that are kept as integers: more than a cluster has shapes of asks, so that each has its
+# own, and an AND of two sets still takes less than 0.1 us. And how many amounts of a resource such sets tell apart.
+DEMAND_BITS: Final = 1_024
+LEVELS_KEPT: Final = 128
 
 # Spellings of one resource (order of names, names with 0) by which an index finds its demand directly.
 SPELLINGS: Final = 8

@@ -141,8 +141,17 @@ def forget_closed(core: Core) -> None:
     index.demands.closed.remove(big)
 
 
-def closed_ask_class_of_open_demand(core: Core) -> None:
-    next(ask_class for ask_class in leaf(core, "root.p.b").ask_classes.values() if ask_class.demand.open).open = False
+def hidden_ask_class(core: Core) -> None:
+    next(iter(leaf(core, "root.p.b").ask_classes.values())).hidden = True
+
+
+def without_bits(core: Core) -> None:
+    next(iter(leaf(core, "root.p.b").ask_classes.values())).bits = 0
+
+
+def listed_twice(core: Core) -> None:
+    order = leaf(core, "root.p.b")
+    order.order.put(next(iter(order.ask_classes.values())), (0,), 1)
 
 
 def stale_due(core: Core) -> None:
@@ -155,11 +164,11 @@ def stale_due(core: Core) -> None:
 
 def asleep(core: Core) -> None:
     order = leaf(core, "root.p.b")
-    parent(core).ranking.leave(order)
+    parent(core).remove(order)
 
 
 def asleep_above(core: Core) -> None:
-    parent(core, "root").ranking.leave(parent(core))
+    parent(core, "root").remove(parent(core))
 
 
 BROKEN: list[tuple[str, Callable[[Core], object]]] = [
@@ -216,8 +225,10 @@ BROKEN: list[tuple[str, Callable[[Core], object]]] = [
     ),
     ("closed, but it fits", close_what_fits),
     ("open is False", forget_closed),
-    ("schedulable ask classes, counted anew", lambda s: setattr(any_index(s).demands, "schedulable_ask_classes", 9)),
-    ("open, but the ask class", closed_ask_class_of_open_demand),
+    ("schedulable demands are", lambda s: setattr(any_index(s).demands, "schedulable", 0)),
+    ("is hidden: True", hidden_ask_class),
+    ("has the bits 0", without_bits),
+    ("are listed by other ranks", listed_twice),
     # the index: who is next
     ("due is", stale_due),
     ("root.p.b does not take part", asleep),

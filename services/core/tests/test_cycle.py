@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remuda_core.index import fit_tree
+from remuda_core.index import fit_tree, ranked_tree
 from remuda_core.index import needs as needs_module
 from remuda_core.index.fit_list import HIDDEN, FitList, Rank, Vector, covers
 from remuda_core.index.fit_tree import FitTree
@@ -102,7 +102,7 @@ def test_a_fit_tree_with_few_bits_finds_what_looking_everywhere_finds(seed: int,
         patch.setattr(needs_module, "NEEDS_KEPT", 6)
         patch.setattr(fit_tree, "NEEDS_KEPT", 6)
         patch.setattr(fit_tree, "WORTH_RENEWING", 0.1)
-        patch.setattr(fit_tree, "MOST_CHILDREN", 8)
+        patch.setattr(ranked_tree, "MOST_CHILDREN", 8)
         search_everywhere(seed, 400, most, width)
 
 

@@ -25,7 +25,7 @@ from remuda_core.decide import allocation
 from remuda_core.explain import constraints as explain
 from remuda_core.facts import Allocated, Ask, AskReleased, AskWaiting, NodeRejected
 from remuda_core.limits import RESOURCE_NAMES_PER_PARTITION
-from remuda_core.settings import built_in
+from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, built_in
 from remuda_core.snapshot import restore, save
 from remuda_core.state import state
 
@@ -200,3 +200,44 @@ def test_a_pass_that_has_done_its_work_ends_and_the_next_one_continues(monkeypat
     in_pieces, passes = many_shapes(200, monkeypatch)
     assert in_pieces == at_once
     assert passes > 5
+
+
+def waiting_core(queues: int, sizes: int) -> Core:
+    """One full node, and in each queue an ask of each size, none of which fits."""
+    core = Core("rm-1")
+    names = [f"q{n}" for n in range(queues)]
+    below = tuple(QueueSettings(name) for name in names)
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=below)
+    core.handle(Register("rm-1", Configuration("", (PartitionSettings("default", root),))), 1_000)
+    core.handle(UpdateNode(PARTITION, "n1", "CREATE", capacity={"vcore": sizes}), 1_000)
+    for name in names:
+        core.handle(SubmitApplication(PARTITION, name, f"root.{name}", "u"), 1_000)
+    core.handle(SubmitAsk(Ask(PARTITION, "q0", "large", {"vcore": sizes})), 1_000)
+    core.handle(Schedule(1_000), 1_000)
+    for name in names:
+        for size in range(sizes):
+            core.handle(SubmitAsk(Ask(PARTITION, name, f"k{size}", {"vcore": 1 + size})), 1_000)
+    core.handle(Schedule(1_000), 1_000)
+    return core
+
+
+def released(core: Core) -> list[Command]:
+    (allocation,) = core.state.partitions[PARTITION].allocations.values()
+    return [ReleaseAllocation(PARTITION, allocation.fact.application_id, allocation.fact.uuid), Schedule(1)]
+
+
+def test_a_freed_node_costs_the_same_whatever_waits() -> None:
+    few, many = (waiting_core(queues, sizes) for queues, sizes in ((4, 4), (200, 20)))
+    assert work(many, released(many)) < 2 * work(few, released(few))
+    check(many.state, many.index)
+
+
+def test_a_pass_that_finds_nothing_in_its_steps_gets_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "STEPS_PER_PASS", 3)
+    core = waiting_core(50, 1)
+    core.handle(UpdateNode(PARTITION, "n2", "CREATE", capacity={"gpu": 1}), 1_000)
+    core.handle(SubmitAsk(Ask(PARTITION, "q49", "gpu", {"gpu": 1})), 1_000)
+    passes = 0
+    while not any(type(fact) is Allocated for fact in core.handle(Schedule(1_000), 1_000)):
+        passes += 1
+        assert core.index.unfinished and passes < 20

@@ -30,13 +30,9 @@ EXCLUDED: Final = {
     **dict.fromkeys(
         ("Demand.resource", "Demand.items", "PreemptorKind.resource", "Demand.refused", "PendingAsk.refused"), VALUE
     ),
-    **dict.fromkeys(
-        ("Demand.need", "Demand.negated", "Demand.room", "AskClass.room", "PartitionIndex.no_limits"), VECTOR
-    ),
-    **dict.fromkeys(
-        ("Demands._least", "NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR
-    ),
-    **dict.fromkeys(("FitList._nothing", "LeafOrder.found_under", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
+    **dict.fromkeys(("Demand.need", "Demand.negated", "Demand.room", "PartitionIndex.no_limits"), VECTOR),
+    **dict.fromkeys(("NodeGroup.capacity", "NodeGroup.available", "NodeGroup.room", "_Block.room"), VECTOR),
+    **dict.fromkeys(("FitList._nothing", "NodeIndex._weights", "NodeIndex.spare"), VECTOR),
     **dict.fromkeys(("Demand.rank", "Demand.search_start", "NodeGroup.rank", "AskClass.rank", "FitList._found"), RANK),
     **dict.fromkeys(
         ("Gang.entry", "ApplicationAsks.entry", "LeafOrder.entry", "ParentOrder.entry", "Serving.entry"), RANK
@@ -49,6 +45,7 @@ EXCLUDED: Final = {
     **dict.fromkeys(
         ("Queue.path_to_root", "Queue.ancestors_usage", "Application.trackers", "Application.application_limits"), TREE
     ),
+    **dict.fromkeys(("LeafOrder.dormant_rank", "ParentOrder.dormant_rank"), RANK),
     "AskClass.admission": TREE,
     "FitTree._found": "as long as the tree is deep",
     "Preemption.uuids": "a plan has at most VICTIMS_PER_PLAN",
@@ -68,6 +65,11 @@ EACH: Final = {
     "FitTree._bits": 4 * limits.NEEDS_KEPT + 1,
     "Needs._bits": limits.NEEDS_KEPT,
     "Needs._free": limits.NEEDS_KEPT,
+    **dict.fromkeys(("DemandBits._sharing", "DemandBits._free", "BitCounts._counts"), limits.DEMAND_BITS),
+    **dict.fromkeys(
+        ("DemandBits._levels", "DemandBits._masks"),
+        (limits.LEVELS_KEPT + 8 * 64 + 2) * limits.RESOURCE_NAMES_PER_PARTITION,
+    ),
     **dict.fromkeys(("Needs._levels", "Needs._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION),
 }
 # Sums of resources, which keep some zeros.

@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 from ..state import Application, PendingAsk, Queue, Tracker
 from .admission import in_the_way
 from .asks_by_turn import AsksByTurn
+from .bit_tree import BitTree
 from .blocked import BlockedBy
-from .fit_list import HIDDEN, FitList, Rank, Vector
+from .fit_list import Rank
 from .lazy_ranking import Entry, LazyRanking
 from .node_groups import Demand
 
@@ -36,7 +37,6 @@ class Leaf(Protocol):
     """The leaf queue of an ask class. `LeafOrder` is the implementation."""
 
     numbers: int
-    found: AskClass | None
 
     @property
     def index(self) -> LeafIndex: ...
@@ -47,14 +47,12 @@ class Leaf(Protocol):
     @property
     def only(self) -> AskClass | None: ...
     @property
-    def order(self) -> FitList[AskClass]: ...
-    @property
-    def closed(self) -> FitList[AskClass]: ...
+    def order(self) -> BitTree[AskClass]: ...
     @property
     def dirty_ask_classes(self) -> list[AskClass]: ...
     def application_rank(self, application: Application) -> Rank: ...
     def taken(self, line: ApplicationAsks) -> None: ...
-    def enter(self, more: int = 0) -> None: ...
+    def enter(self, more: int = 0, bits: int = 0) -> None: ...
     def changed(self, less: int = 0) -> None: ...
 
 
@@ -63,17 +61,17 @@ class AskClass:
         "admission",
         "aged",
         "aging_since_ms",
+        "aside",
+        "bits",
         "demand",
         "dirty",
+        "hidden",
         "leaf",
         "limited",
         "number",
-        "open",
         "rank",
         "ranking",
-        "room",
         "since_ms",
-        "waits",
     )
 
     def __init__(self, leaf: Leaf, demand: Demand, admission: Admission) -> None:
@@ -86,14 +84,15 @@ class AskClass:
         leaf.numbers += 1
         self.number = leaf.numbers
         self.dirty = False
-        self.open = not held_back
-        self.waits = False  # closed, and listed among those that a freed node may serve
+        self.hidden = held_back  # its application's turn or a limit keeps it from being scheduled
         # The time of its oldest ask, as far as it is known, and whether that ask is old enough to reserve a node.
         self.since_ms: float = float("inf")
         self.aged = False
         self.aging_since_ms: int | None = None  # where it stands among those that wait to be old enough
-        self.rank: Rank | None = None
-        self.room: Vector = demand.negated if self.open else HIDDEN
+        self.aside = False  # its first ask may not reserve a node yet
+        # For which states of its demand it is to be looked at: none, open, or open and reserving.
+        self.bits = 0 if held_back else demand.bit
+        self.rank: Rank | None = None  # in the leaf's order; None: not in it
 
     def touch(self) -> None:
         if not self.dirty:
@@ -102,8 +101,8 @@ class AskClass:
 
     def rank_now(self) -> Rank:
         """The rank of its first application, then of that application's first ask. An application may have asks in
-        several ask classes. The number makes ranks unique: a closed ask class keeps its old rank, which may be that of
-        an ask that is in this one now."""
+        several ask classes. The number makes ranks unique: an ask class that is not settled keeps its old rank,
+        which may be that of an ask that is in this one now."""
         ask = self.first()
         return (*self.leaf.application_rank(ask.application), -ask.ask.priority, ask.seq, self.number)
 
@@ -117,36 +116,48 @@ class AskClass:
         _, application_limits, trackers = self.admission
         return in_the_way(application_limits, trackers, self.demand.resource)
 
-    def close(self) -> None:
-        """No node fits its asks: leave the leaf's ranking until one may."""
-        self.open = False
-        self.leaf.found = None
+    def admits(self) -> bool:
+        """Whether its demand is open, or is reserving and its first ask may reserve a node."""
         demand = self.demand
-        demand.closed_ask_classes[self] = None
-        if demand.node_specific or not demand.possible:
-            self.room = HIDDEN
-            return
-        rank = self.rank
-        self.leaf.order.remove(self)
-        self.waits = True
-        if rank is not None:
-            self.leaf.closed.put(self, rank)
+        return demand.open or (demand.reserving and self.aged and not self.aside)
 
-    def wait_no_more(self) -> None:
-        if self.waits:
-            self.leaf.closed.remove(self)
-            self.waits = False
+    def hide(self) -> None:
+        """Leave the leaf's order."""
+        self.hidden = True
+        self.bits = 0
+        if self.rank is not None:
+            self.leaf.order.remove(self.rank)
+            self.rank = None
 
-    def reopen(self) -> None:
-        self.wait_no_more()
+    def show(self) -> None:
+        """Its limit has room or a slot again."""
         if self.admission[0] or self in self.leaf.index.parked:
-            return  # its application's turn or a limit keeps it closed
-        self.open = True
-        self.room = self.demand.negated
-        self.leaf.found = None
+            return  # its application's turn or a limit keeps it back
+        self.hidden = False
+        self._set_bits()
         if self.ranking.members:
             self.touch()
-            self.leaf.enter()
+            self.leaf.enter(0, self.bits)
+
+    def set_aside(self) -> None:
+        """Its first ask may not reserve a node yet. Its demand, or a change of its asks, has it considered again."""
+        self.aside = True
+        self.demand.set_aside[self] = None
+        self._set_bits()
+
+    def consider(self) -> None:
+        """Its first ask may reserve a node, perhaps."""
+        self.aside = False
+        self.demand.set_aside.pop(self, None)
+        self._set_bits()
+        if self.bits and self.ranking.members:
+            self.leaf.enter(0, self.bits)
+
+    def _set_bits(self) -> None:
+        bit = self.demand.bit
+        self.bits = 0 if self.hidden else bit | bit << 1 if self.aged and not self.aside else bit
+        if self.rank is not None:
+            self.leaf.order.set_bits(self.rank, self.bits)
 
 
 class ApplicationAsks(AsksByTurn):

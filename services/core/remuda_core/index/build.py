@@ -111,12 +111,10 @@ def empty(index: PartitionIndex, leaf: LeafOrder) -> None:
             index.unexplained.pop(line, None)
     for ask_class in ask_classes.values():
         ask_class.ranking.members.clear()  # one that grows old is not looked at any more
-        ask_class.wait_no_more()
-        index.ask_class_gone(leaf, ask_class)
+        index.ask_class_gone(ask_class)
     for application in leaf.queue.applications.values():
         if (gang := index.gangs.get(application)) is not None:
             index.blocked.pop(gang, None)
             gangs.leave(gang)
-    index.leaves.pop(leaf, None)
     if index.preemptors is not None:
         index.preemptors.forget_queue(leaf.queue)

@@ -2,12 +2,14 @@
 
 A demand is open while some node may fit it. It is closed once the cycle has found none, and opens when a node gains
 room. Closed demands stand in lists in which those that fit a given room are found without looking at the others.
+
+`schedulable` is the set of demands, as bits, with which a search for the next ask has to reckon. Opening or closing a
+demand changes a bit of it and nothing in the queues.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from operator import neg
 from typing import Any
 
@@ -16,12 +18,34 @@ from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
 from ..state import PendingAsk
-from .fit_list import FitList, Rank, Vector, covers
+from .demand_bits import DemandBits
+from .fit_list import FitList, Rank, Vector
 from .node_groups import Demand
 from .nodes import NodeIndex
 
 # The key of a demand: amounts, a required node ("": any), nodes that the RM has refused.
 DemandKey = tuple[Items, str, frozenset[str]]
+
+
+class BitCounts:
+    """A set of numbers as bits, of which each may be added several times."""
+
+    __slots__ = ("_counts", "bits")
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self.bits = 0
+
+    def add(self, number: int) -> None:
+        count = self._counts[number] = self._counts.get(number, 0) + 1
+        if count == 1:
+            self.bits |= 1 << 2 * number
+
+    def take(self, number: int) -> None:
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            del self._counts[number]
+            self.bits &= ~(1 << 2 * number)
 
 
 class Demands:
@@ -42,10 +66,11 @@ class Demands:
         # bound to a node, by its ID.
         self.closed_singly: FitList[Demand] = FitList(nodes.width)
         self.closed_bound: dict[str, dict[Demand, None]] = {}
-        # All ask classes; and those whose demand is live: none, and no ask can be placed or reserve a node.
-        self.ask_classes = self.schedulable_ask_classes = 0
-        # Per resource the smallest amount that any demand has had, negated. None: there is no demand.
-        self._least: Vector | None = None
+        # Of each demand: its bit while it is open or fits a freed node, the bit beside it while it is reserving.
+        self.bits = DemandBits(nodes.width)
+        self.schedulable = 0
+        self._freed = 0
+        self._open, self._reserving, self._closed = BitCounts(), BitCounts(), BitCounts()
 
     def of(self, ask: PendingAsk) -> Demand:
         """The demand of the ask; made if no other ask has it."""
@@ -68,17 +93,25 @@ class Demands:
         demand = self.by_key[key] = Demand(resource, items, node_id, refused, need, heavy, self._number)
         if any(name not in self._names for name, _ in items):
             demand.possible = demand.open = demand.schedulable = False
+        demand.numbered = self.bits.give(need)
+        demand.bit = 1 << 2 * demand.numbered
+        if demand.open:
+            self._open.add(demand.numbered)
+            self._changed()
         return demand
 
     def remove(self, demand: Demand) -> None:
         """No ask has it any more."""
+        self.end_reserving(demand)
         self.unlist(demand)
+        if demand.open:
+            self._open.take(demand.numbered)
+        self._changed()
+        self.bits.take(demand.numbered)
         self._nodes.forget(demand)
         del self.by_key[key_of(demand)]
         for spelling in demand.spellings:
             del self._by_spelling[spelling]
-        if not self.by_key:
-            self._least = None
 
     def measure(self, total: Resource) -> None:
         """Weigh all demands by another total of the partition. O(demands)."""
@@ -86,66 +119,84 @@ class Demands:
         for demand in self.by_key.values():
             demand.weight = weight(demand.resource, self.scales)
 
-    def any_fits(self, negated_headroom: Vector) -> bool:
-        """A headroom too small for the smallest amounts of all demands needs no search below. Both are negated."""
-        return self._least is None or covers(self._least, negated_headroom)
+    # Sets of demands
 
-    # Ask classes
+    def _changed(self) -> None:
+        self.schedulable = self._open.bits | self._freed | self._reserving.bits << 1
 
-    def count_ask_class(self, demand: Demand) -> None:
-        """An ask class of this demand was made."""
-        demand.ask_classes += 1
-        self.ask_classes += 1
-        if demand.schedulable:
-            self.schedulable_ask_classes += 1
-        self._least = demand.negated if self._least is None else tuple(map(max, self._least, demand.negated))
+    def freed(self, bits: int) -> None:
+        """Which demands the freed nodes may fit."""
+        self._freed = bits
+        self._changed()
 
-    def uncount_ask_class(self, demand: Demand) -> None:
-        demand.ask_classes -= 1
-        self.ask_classes -= 1
-        if demand.schedulable:
-            self.schedulable_ask_classes -= 1
+    def closed_in(self, room: Vector) -> int:
+        """The closed demands that fit the room, as bits; there may be some more. Without node-specific ones and those
+        with reservations."""
+        return self.bits.covered(room) & self._closed.bits
+
+    def schedulable_in(self, negated_headroom: Vector) -> int:
+        """Those of the schedulable demands that fit the headroom, as bits; there may be some more."""
+        return self.schedulable & self.in_headroom(negated_headroom)
+
+    def in_headroom(self, negated_headroom: Vector) -> int:
+        fitting = self.bits.covered(tuple(map(neg, negated_headroom)))
+        return fitting | fitting << 1
 
     # Open and closed
 
     def close(self, demand: Demand) -> None:
         """No node fits it now."""
+        if demand.open:
+            self._open.take(demand.numbered)
         demand.open = demand.schedulable = False
-        self.schedulable_ask_classes -= demand.ask_classes
         if demand.required_node:
             self.closed_bound.setdefault(demand.required_node, {})[demand] = None
+        elif demand.node_specific or demand.reserved:
+            self._list(demand, self.closed_singly)
         else:
-            demand.closed_list = self.closed_singly if demand.node_specific or demand.reserved else self.closed
-            demand.closed_list.put(demand, (demand.number,))
+            self._list(demand, self.closed)
+            self._closed.add(demand.numbered)
+        self._changed()
+
+    def _list(self, demand: Demand, closed: FitList[Demand]) -> None:
+        demand.closed_list = closed
+        closed.put(demand, (demand.number,))
 
     def open(self, demand: Demand) -> None:
         """Some node may fit it."""
         self.unlist(demand)
-        if not demand.schedulable:
-            self.schedulable_ask_classes += demand.ask_classes
+        if demand.reserving:
+            self._reserving.take(demand.numbered)
+        if not demand.open:
+            self._open.add(demand.numbered)
         demand.open = demand.schedulable = True
         demand.reserving = False
-        self._reopen_ask_classes(demand)
+        self._changed()
+        self._consider_all(demand)
 
     def begin_reserving(self, demand: Demand) -> None:
         """Let the asks of a closed demand reserve nodes."""
         demand.reserving = demand.schedulable = True
-        self.schedulable_ask_classes += demand.ask_classes
-        self._reopen_ask_classes(demand)
+        self._reserving.add(demand.numbered)
+        self._changed()
+        self._consider_all(demand)
 
     def end_reserving(self, demand: Demand) -> None:
         if demand.reserving:
             demand.reserving = demand.schedulable = False
-            self.schedulable_ask_classes -= demand.ask_classes
+            self._reserving.take(demand.numbered)
+            self._changed()
 
-    def _reopen_ask_classes(self, demand: Demand) -> None:
-        ask_classes, demand.closed_ask_classes = demand.closed_ask_classes, {}
-        for ask_class in ask_classes:
-            ask_class.reopen()
+    def _consider_all(self, demand: Demand) -> None:
+        set_aside, demand.set_aside = demand.set_aside, {}
+        for ask_class in set_aside:
+            ask_class.consider()
 
     def unlist(self, demand: Demand) -> None:
         """Take it out of the lists of closed demands."""
         if demand.closed_list is not None:
+            if demand.closed_list is self.closed:
+                self._closed.take(demand.numbered)
             demand.closed_list.remove(demand)
             demand.closed_list = None
         if demand.required_node:
@@ -156,14 +207,14 @@ class Demands:
 
     def open_singly(self, demand: Demand) -> None:
         """From now on a closed demand opens whenever a node fits it."""
-        self.closed.remove(demand)
-        demand.closed_list = self.closed_singly
-        self.closed_singly.put(demand, (demand.number,))
+        self.unlist(demand)
+        self._list(demand, self.closed_singly)
+        self._changed()
 
-    def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]:
-        """The closed demands that fit the room, except node-specific ones and those with reservations; at most `most`
-        (None: all). O(log n) each."""
-        return list(islice(fitting(self.closed, room), most))
+    def closed_that_fit(self, room: Vector) -> Iterator[Demand]:
+        """The closed demands that fit the room, except node-specific ones and those with reservations. O(log n)
+        each."""
+        return fitting(self.closed, room)
 
 
 def fitting(closed: FitList[Demand], room: Vector) -> Iterator[Demand]:

@@ -1,24 +1,21 @@
-"""Track freed nodes: nodes that gained room while asks of many sizes wait.
+"""Track freed nodes: nodes that gained room while asks wait.
 
-A node that gains room opens the closed demands that fit it. If they are many, one or two of them fill the node again,
-and the others would open only to be closed again: O(demands) for each released allocation. So they stay closed, and the
-node is listed here. The next ask that fits a listed node is searched in the list of closed ask classes of each leaf
-queue: O(leaf queues * log n). This is done only while no open ask can be placed; otherwise the demands open after all.
+Of the closed demands that fit a freed node, one or two fill it again, and the others would open only to be closed
+again, one search for a node each. So they stay closed, and the node is listed here with their bits. They count as
+schedulable as long as the node has the room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Protocol
 
-from ..limits import FREED_NODES, STEPS_PER_LEAF
-from ..state import Node, PendingAsk
-from .ask_classes import AskClass
-from .fit_list import Rank, Vector, covers
-from .leaf_order import LeafOrder
+from ..limits import FREED_NODES
+from ..state import Node
+from .demands import Demands
+from .fit_list import Vector, covers
 from .node_groups import Demand
 from .nodes import NodeIndex
-from .work import Work
 
 
 class Index(Protocol):
@@ -27,54 +24,79 @@ class Index(Protocol):
     @property
     def nodes(self) -> NodeIndex: ...
     @property
-    def work(self) -> Work: ...
-    @property
-    def leaves(self) -> Mapping[LeafOrder, None]: ...
-    def ask_rank(self, ask: PendingAsk) -> Rank: ...
-    def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]: ...
+    def demands(self) -> Demands: ...
     def open(self, demand: Demand) -> None: ...
 
 
 class FreedNodes:
     def __init__(self, index: Index) -> None:
         self._index = index
-        self.nodes: dict[Node, None] = {}
+        # The closed demands that fit each, as bits; some more may be among them, also because the node has less room
+        # than it had.
+        self.nodes: dict[Node, int] = {}
 
-    def add_node(self, node: Node) -> None:
-        self.nodes[node] = None
-        if len(self.nodes) > FREED_NODES:
-            self.open_all()
+    def add_node(self, node: Node, room: Vector) -> None:
+        """The node gained room: it has this one now."""
+        demands = self._index.demands
+        bits = demands.closed_in(room)
+        if bits:
+            self.nodes[node] = bits
+            if len(self.nodes) > FREED_NODES:
+                self.open_all()
+            else:
+                self._changed()
+        elif node in self.nodes:
+            self._drop(node)
+
+    def _changed(self) -> None:
+        bits = 0
+        for each in self.nodes.values():
+            bits |= each
+        self._index.demands.freed(bits)
+
+    def _drop(self, node: Node) -> None:
+        del self.nodes[node]
+        self._changed()
+
+    def shrunk(self, node: Node) -> None:
+        """The node has less room than it had. Does nothing if it is not a freed one."""
+        if node in self.nodes:
+            group = self._index.nodes.group_of(node)
+            if group is None:
+                self._drop(node)
+            else:
+                self.add_node(node, group.available)
 
     def any_fits(self, demand: Demand) -> bool:
-        """Whether one of the freed nodes has room for the demand."""
-        groups = (self._index.nodes.group_of(node) for node in self.nodes)
-        return any(group is not None and covers(group.available, demand.need) for group in groups)
+        """Whether one of the freed nodes has room for a closed demand. It is not one of those that open singly."""
+        if not self.nodes or demand.closed_list is not self._index.demands.closed:
+            return False
+        return next(self._with_room(demand), None) is not None
 
-    def next_ask_class(self) -> AskClass | None:
-        """The ask class whose first ask is next, of those that fit a freed node; None if no freed node is left."""
-        best: tuple[Rank, AskClass] | None = None
-        for node in list(self.nodes):
-            group = self._index.nodes.group_of(node)
-            if group is None or not self._index.closed_that_fit(group.available, 1):
-                del self.nodes[node]
-                continue
-            self._index.work.left -= STEPS_PER_LEAF * len(self._index.leaves)
-            for leaf in self._index.leaves:
-                ask_class = leaf.first_closed(group.available)
-                if ask_class is not None:
-                    ask_rank = self._index.ask_rank(ask_class.first())
-                    if best is None or ask_rank < best[0]:
-                        best = ask_rank, ask_class
-        if best is None:
-            self.open_all()
-            return None
-        return best[1]
+    def only_node(self, demand: Demand) -> Node | None:
+        """The freed node that has room for a closed demand; None if there are more than one, or none."""
+        fitting = self._with_room(demand)
+        node = next(fitting, None)
+        return node if next(fitting, None) is None else None
+
+    def _with_room(self, demand: Demand) -> Iterator[Node]:
+        bit, nodes = demand.bit, self._index.nodes
+        for node, bits in list(self.nodes.items()):
+            if bits & bit:
+                group = nodes.group_of(node)
+                if group is not None and covers(group.available, demand.need):
+                    yield node
+                else:
+                    self.shrunk(node)
 
     def open_all(self) -> None:
         """Open every demand that fits a freed node, and list no node any more."""
-        for node in self.nodes:
+        if not self.nodes:
+            return
+        freed, self.nodes = self.nodes, {}
+        self._index.demands.freed(0)
+        for node in freed:
             group = self._index.nodes.group_of(node)
             if group is not None:
-                for demand in self._index.closed_that_fit(group.available):
+                for demand in self._index.demands.closed_that_fit(group.available):
                     self._index.open(demand)
-        self.nodes.clear()

@@ -1,25 +1,27 @@
 """Keep the asks of a leaf queue in scheduling order (semantics section 9) as facts change them.
 
-    LeafOrder      its ask classes by rank, in a FitList: finds the first one that fits the headroom, O(log n)
+    LeafOrder      its ask classes by rank, in a BitTree: finds the first one whose demand is schedulable, O(log n)
       AskClass     asks that are equal to the rules, see `ask_classes`
 
-An ask class whose limit has no room or slot is parked at that limit until it has.
+An ask class stays where it ranks while no node fits its demand: the search passes over it. One whose limit has no room
+or slot is parked at that limit until it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
-from operator import neg
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 
-from ..limits import LEFTOVERS, STEPS_PER_CLOSED_ASK_CLASS
+from ..limits import LEFTOVERS
 from ..rules.properties import FAIR, STATE_AWARE, sort_policy, sorts_by_priority
 from ..rules.share import raw_shares, share_list, weight
 from ..state import Application, PendingAsk, Queue, Tracker
 from .admission import held_queue
 from .ask_classes import Admission, ApplicationAsks, AskClass
+from .bit_tree import BitTree
 from .blocked import BlockedBy
-from .fit_list import FitList, Rank, Vector, covers
+from .fit_list import Rank, Vector, covers
+from .freed_nodes import FreedNodes
 from .lazy_ranking import LazyRanking, Member
 from .node_groups import Demand
 from .preemptors import Preemptors
@@ -42,22 +44,20 @@ class LeafQueueIndex(QueueIndex, Protocol):
     def parked(self) -> BlockedBy[AskClass]: ...
     @property
     def preemptors(self) -> Preemptors | None: ...
+    @property
+    def freed_nodes(self) -> FreedNodes: ...
     def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None: ...
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None: ...
     def look_again(self, ask_class: AskClass) -> None: ...
-    def ask_class_opened(self, leaf: LeafOrder, ask_class: AskClass) -> None: ...
-    def ask_class_gone(self, leaf: LeafOrder, ask_class: AskClass) -> None: ...
+    def ask_class_gone(self, ask_class: AskClass) -> None: ...
 
 
 class LeafOrder(QueueOrder):
     __slots__ = (
         "ask_classes",
         "by_priority",
-        "closed",
         "dirty_ask_classes",
         "fair",
-        "found",
-        "found_under",
         "gangs",
         "held",
         "lines",
@@ -79,15 +79,9 @@ class LeafOrder(QueueOrder):
         self.ask_classes: dict[tuple[Demand, Admission], AskClass] = {}
         self.only: AskClass | None = None  # the ask class, if there is exactly one: it needs no rank
         self.lines: dict[Application, dict[Demand, ApplicationAsks]] = {}
-        self.order: FitList[AskClass] = FitList(len(index.no_limits))
-        # Closed ask classes that a freed node may serve.
-        self.closed: FitList[AskClass] = FitList(len(index.no_limits))
+        self.order: BitTree[AskClass] = BitTree(index.work)
         # Gangs with placeholders that can be replaced now.
         self.gangs: LazyRanking[Member] = LazyRanking()
-        # The ask class found last, and the headroom it was found under: as long as there is no more headroom, no ask
-        # class before it fits. None: another one may come first now.
-        self.found: AskClass | None = None
-        self.found_under: Vector = index.no_limits
         self.dirty_ask_classes: list[AskClass] = []
         self.numbers = 0
 
@@ -107,64 +101,39 @@ class LeafOrder(QueueOrder):
         return weight(self.queue.asked, self.index.scales)
 
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
-        """The first ask class, by rank, that fits the headroom and may fit a node. O(log n) for each ask class that is
-        closed or parked on the way."""
+        """The first ask class, by rank, that fits the headroom and may fit a node, or may reserve one. O(log n) for
+        each ask class that is parked on the way, or to which the bits of its demand do not do justice."""
         if self.dirty_ask_classes:
             self._settle()
         only = self.only
         if only is not None:
-            if not only.open or (negated_headroom is not None and not covers(only.room, negated_headroom)):
+            if only.hidden or (negated_headroom is not None and not covers(only.demand.negated, negated_headroom)):
                 return None
-            if not only.demand.schedulable:
-                only.close()
-            elif not only.limited or self._passes(only):
-                return only
-            return None
-        if negated_headroom is None:
-            return self._first_open(self.index.no_limits, self.order.front)
-        ask_class = self.found
-        if (
-            ask_class is not None
-            and covers(ask_class.room, negated_headroom)
-            and covers(negated_headroom, self.found_under)
-            and ask_class.demand.schedulable
-            and (not ask_class.limited or self._passes(ask_class))
-        ):
-            self.found_under = negated_headroom
-            return ask_class
-        return self._first_open(negated_headroom, lambda: self.order.first(negated_headroom))
-
-    def _first_open(self, negated_headroom: Vector, search: Callable[[], AskClass | None]) -> AskClass | None:
-        work = self.index.work
-        while work.left > 0 and (ask_class := search()) is not None:
-            if not ask_class.demand.schedulable:
-                ask_class.close()
-                work.left -= STEPS_PER_CLOSED_ASK_CLASS
-            elif not ask_class.limited or self._passes(ask_class):
-                self.found, self.found_under = ask_class, negated_headroom
+            return only if self._may_be_next(only) else None
+        demands, work = self.index.demands, self.index.work
+        mask = demands.schedulable if negated_headroom is None else demands.schedulable_in(negated_headroom)
+        ask_class = self.order.first(mask)
+        while ask_class is not None:
+            rank = ask_class.rank
+            assert rank is not None, "what was found is listed"
+            fits = negated_headroom is None or covers(ask_class.demand.negated, negated_headroom)
+            if fits and self._may_be_next(ask_class):
                 return ask_class
+            if work.left <= 0:
+                return None
+            ask_class = self.order.first(mask, (*rank, 0))  # right behind it
         return None
 
-    def first_closed(self, room: Vector) -> AskClass | None:
-        """The first closed ask class, by rank, that fits a freed node with this room and the headroom of all queues."""
-        negated_headroom: Vector = tuple(map(neg, room))
-        for queue in self.queue.path_to_root:
-            if (order := self.index.order_of(queue)) is not None and order.limited:
-                negated_headroom = order.negated_headroom(negated_headroom)
-        if self.dirty_ask_classes:
-            self._settle()
-        only = self.only
-        if only is not None:
-            if only.open and not only.demand.schedulable:
-                only.close()
-            fits = only.waits and covers(only.demand.negated, negated_headroom)
-            return only if fits and (not only.limited or self._passes(only)) else None
-        while (ask_class := self.order.first(negated_headroom)) is not None and not ask_class.demand.schedulable:
-            ask_class.close()  # its demand closed since it was last looked at
-        while (ask_class := self.closed.first(negated_headroom)) is not None:
-            if not ask_class.limited or self._passes(ask_class):
-                return ask_class
-        return None
+    def _may_be_next(self, ask_class: AskClass) -> bool:
+        """Whether a node may fit it, or it may reserve one, and its limits have room and slots; if not, it is parked at
+        the first limit that has none."""
+        if ask_class.demand.open or ask_class.admits() or self.index.freed_nodes.any_fits(ask_class.demand):
+            return not ask_class.limited or self._passes(ask_class)
+        return False
+
+    def wanted(self) -> int:
+        """The demands of its ask classes that are not hidden, as bits. Settled."""
+        return self.only.bits if self.only is not None else self.order.bits()
 
     def _passes(self, ask_class: AskClass) -> bool:
         """Whether the limits of the ask class have room and slots; if not, it is parked at the first that has none."""
@@ -175,14 +144,16 @@ class LeafOrder(QueueOrder):
 
     def _settle(self) -> None:
         self.index.work.left -= len(self.dirty_ask_classes)
+        order = self.order
         for ask_class in self.dirty_ask_classes:
             ask_class.dirty = False
-            if ask_class.ranking.members and (ask_class.open or ask_class.waits) and ask_class is not self.only:
-                rank = ask_class.rank_now()
-                if rank != ask_class.rank and not (self.closed if ask_class.waits else self.order).move(
-                    ask_class, rank
-                ):
-                    self.found = None
+            if not ask_class.hidden and ask_class is not self.only and ask_class.ranking.members:
+                rank, old = ask_class.rank_now(), ask_class.rank
+                if old is None:
+                    order.put(ask_class, rank, ask_class.bits)
+                elif old != rank:
+                    order.move(old, rank)
+                ask_class.rank = rank
         self.dirty_ask_classes.clear()
 
     # Asks
@@ -204,13 +175,13 @@ class LeafOrder(QueueOrder):
         self._waits_since(line.ask_class, ask)
         if self.only is None:
             line.ask_class.touch()
-        self.enter(more)
+        self.enter(more, line.ask_class.bits)
 
     def _waits_since(self, ask_class: AskClass, ask: PendingAsk | None) -> None:
         """An ask was added to the ask class, and may be the oldest one."""
         if ask is not None and ask.at_ms < ask_class.since_ms:
             self.index.age(ask_class, ask)
-        if not ask_class.open:
+        if ask_class.aside:
             self.index.look_again(ask_class)
 
     def taken(self, line: ApplicationAsks) -> None:
@@ -218,7 +189,7 @@ class LeafOrder(QueueOrder):
         ask_class = line.ask_class
         if not line.best:
             self._drop(line)
-        if not ask_class.open:
+        if ask_class.aside:
             self.index.look_again(ask_class)
         if self.fair:
             self.application_changed(line.application)
@@ -246,7 +217,7 @@ class LeafOrder(QueueOrder):
         for line in self.lines.get(application, {}).values():
             line.ask_class.ranking.touch(line)
             line.ask_class.touch()
-            if not line.ask_class.open:
+            if line.ask_class.aside:
                 self.index.look_again(line.ask_class)
 
     # Limits and turns of applications
@@ -270,7 +241,7 @@ class LeafOrder(QueueOrder):
             if self.only is None:
                 new.touch()
                 old.touch()
-        self.enter()
+            self.enter(0, new.bits)
 
     def application_asks(self, application: Application) -> None:
         """The application has asks, which it may not have had before."""
@@ -303,7 +274,7 @@ class LeafOrder(QueueOrder):
         if self.only is not None:  # alone it was not ranked
             self.only.touch()
         self.only = ask_class if len(self.ask_classes) == 1 else None
-        self.index.ask_class_opened(self, ask_class)
+        demand.ask_classes += 1
         return ask_class
 
     def _drop(self, line: ApplicationAsks) -> None:
@@ -319,10 +290,11 @@ class LeafOrder(QueueOrder):
         """Remove the application's asks from the ask class, which goes when it is empty."""
         ask_class.ranking.leave(line)
         if not ask_class.ranking.members:
-            (self.closed if ask_class.waits else self.order).remove(ask_class)
-            self.found = None
+            if ask_class.rank is not None:
+                self.order.remove(ask_class.rank)
+                ask_class.rank = None
             del self.ask_classes[ask_class.demand, ask_class.admission]
             self.only = next(iter(self.ask_classes.values())) if len(self.ask_classes) == 1 else None
             if len(self.dirty_ask_classes) > 2 * len(self.ask_classes) + LEFTOVERS:
                 self.dirty_ask_classes = [each for each in self.dirty_ask_classes if each.ranking.members]
-            self.index.ask_class_gone(self, ask_class)
+            self.index.ask_class_gone(ask_class)

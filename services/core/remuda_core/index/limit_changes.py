@@ -46,7 +46,7 @@ def wake_at(index: PartitionIndex, limits: Iterable[Queue | Tracker]) -> None:
         for ask_class in index.parked.blocked_at(limit):
             if ask_class.in_the_way() is not limit:
                 index.parked.unblock(ask_class)
-                ask_class.reopen()
+                ask_class.show()
         wake_reservations(index, index.stalled.blocked_at(limit))
         if index.preemptors is not None:
             index.preemptors.wake_at(limit)

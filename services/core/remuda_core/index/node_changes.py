@@ -24,13 +24,7 @@ def change_node(index: PartitionIndex, node: Node) -> None:
     for demand in index.closed_singly_that_fit(group.available):
         if node.id not in demand.refused:
             index.open(demand)
-    many = index.worth_opening()
-    fitting = index.closed_that_fit(group.available, many + 1)
-    if len(fitting) > many:
-        index.freed_nodes.add_node(node)
-    else:
-        for demand in fitting:
-            index.open(demand)
+    index.freed_nodes.add_node(node, group.available)
     _wake_bound(index, node)
     index.reserving.node_gained_room(group.capacity)
 

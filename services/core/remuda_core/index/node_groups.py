@@ -16,10 +16,10 @@ from ..state import Node
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
 
 
-class Closed(Protocol):
-    """An ask class that was closed with its demand, and opens with it."""
+class SetAside(Protocol):
+    """An ask class whose first ask may not reserve a node yet."""
 
-    def reopen(self) -> None: ...
+    def consider(self) -> None: ...
 
 
 class Demand:
@@ -34,8 +34,8 @@ class Demand:
     __slots__ = (
         "aged",
         "ask_classes",
+        "bit",
         "changes_seen",
-        "closed_ask_classes",
         "closed_list",
         "group",
         "items",
@@ -43,6 +43,7 @@ class Demand:
         "negated",
         "node_specific",
         "number",
+        "numbered",
         "open",
         "possible",
         "rank",
@@ -56,6 +57,7 @@ class Demand:
         "runner_up",
         "schedulable",
         "search_start",
+        "set_aside",
         "spellings",
         "weight",
     )
@@ -86,7 +88,9 @@ class Demand:
         self.aged = 0
         self.possible = True  # False: it names a resource that no node has
         self.ask_classes = 0  # ask classes with pending asks of this demand
-        self.closed_ask_classes: dict[Closed, None] = {}
+        self.set_aside: dict[SetAside, None] = {}  # those of them whose first ask may not reserve a node yet
+        # Its number among demands, and the bit that stands for it in sets of demands (`DemandBits`).
+        self.numbered = self.bit = 0
         # No group before this rank had room when the node index had seen so many changes.
         self.search_start: Rank = ()
         self.changes_seen = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from ..limits import OPEN_AT_ONCE, RESOURCE_NAMES_PER_PARTITION
+from ..limits import RESOURCE_NAMES_PER_PARTITION
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, items_of
 from ..rules.share import weight
@@ -22,7 +22,7 @@ from .ask_classes import ApplicationAsks, AskClass
 from .blocked import BlockedBy
 from .bound_preemptors import BoundPreemptors
 from .demands import Demands, fitting, key_of
-from .fit_list import HIDDEN, Rank, Vector
+from .fit_list import Rank, Vector
 from .freed_nodes import FreedNodes
 from .gangs import Awaiting, Gang
 from .leaf_order import LeafOrder
@@ -69,7 +69,6 @@ class PartitionIndex:
         self.parked: BlockedBy[AskClass] = BlockedBy()
         self.stalled: BlockedBy[Node] = BlockedBy()
         self.freed_nodes = FreedNodes(self)
-        self.leaves: dict[LeafOrder, None] = {}  # those with ask classes
         self.reservations = Reservations(self)
         self.reserving = ReservingDemands(partition, self.nodes, self.demands)
         # The partition's total has changed since shares and weights were measured.
@@ -100,7 +99,7 @@ class PartitionIndex:
     def begin_pass(self, now_ms: int, delay_ms: int, steps: int) -> None:
         """A pass begins. `delay_ms`: age at which an ask may reserve a node. `steps`: how much work the pass may do
         here."""
-        self.work.left = steps
+        self.work.begin_pass(steps)
         self.reservations.begin_pass()
         self.bound.begin_pass(now_ms)
         if self.preemptors is not None:
@@ -111,18 +110,24 @@ class PartitionIndex:
         """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is
         schedulable or fits a freed node. None if there is none, or if the pass has done its work. O(depth * log n),
         amortised."""
-        if not self.demands.schedulable_ask_classes and not self.freed_nodes.nodes:
+        if not self.demands.schedulable:
             return None
         if self.shares_are_stale:
             self.measure()
         found = self.root.first(None)
-        return self._next_beside_freed_nodes(found) if self.freed_nodes.nodes and self.work.left > 0 else found
+        if found is None and self.work.left > 0:
+            self.freed_nodes.open_all()  # what fits them is held back by maxima or limits
+        return found
 
-    def _next_beside_freed_nodes(self, found: AskClass | None) -> AskClass | None:
-        if found is None and (found := self.freed_nodes.next_ask_class()) is not None:
-            return found
-        self.freed_nodes.open_all()
-        return self.root.first(None)
+    def some_node_fits(self, demand: Demand) -> bool:
+        """Whether the demand is open, or a freed node has room for it."""
+        return demand.open or self.freed_nodes.any_fits(demand)
+
+    def best_freed_node(self, demand: Demand) -> Node | None:
+        """The best node for a closed demand; None: no node fits it. O(log n)."""
+        if self.freed_nodes.any_fits(demand):
+            return self.freed_nodes.only_node(demand) or self.nodes.best(demand)
+        return None
 
     def next_gang(self) -> Gang | None:
         """The ready gang that is next, in the order of queues and applications."""
@@ -244,9 +249,6 @@ class PartitionIndex:
 
     # Demands and ask classes
 
-    def anything_fits(self, negated_headroom: Vector) -> bool:
-        return self.demands.any_fits(negated_headroom)
-
     def close(self, demand: Demand) -> None:
         """No node fits the demand now. Its asks may still reserve nodes."""
         self.demands.close(demand)
@@ -260,15 +262,8 @@ class PartitionIndex:
         if demand.reserved:
             self.reservations.demand_opened(demand)
 
-    def closed_that_fit(self, room: Vector, most: int | None = None) -> list[Demand]:
-        return self.demands.closed_that_fit(room, most)
-
     def closed_singly_that_fit(self, room: Vector) -> Iterator[Demand]:
         return fitting(self.demands.closed_singly, room)
-
-    def worth_opening(self) -> int:
-        """How many demands a freed node may open: to open so many costs less than to search every leaf queue."""
-        return max(len(self.leaves), OPEN_AT_ONCE)
 
     def keep_for(self, demand: Demand, node: Node) -> None:
         """The node is reserved for an ask of this demand. From now on the demand opens whenever a node fits."""
@@ -287,18 +282,12 @@ class PartitionIndex:
         """The ask that the node is reserved for may be able to preempt there now."""
         self.bound.node_changed(node)
 
-    def ask_class_opened(self, leaf: LeafOrder, ask_class: AskClass) -> None:
-        self.leaves[leaf] = None
-        self.demands.count_ask_class(ask_class.demand)
-
-    def ask_class_gone(self, leaf: LeafOrder, ask_class: AskClass) -> None:
+    def ask_class_gone(self, ask_class: AskClass) -> None:
         demand = ask_class.demand
+        demand.ask_classes -= 1
         self.parked.unblock(ask_class)
-        if not leaf.ask_classes:
-            self.leaves.pop(leaf, None)
-        demand.closed_ask_classes.pop(ask_class, None)
+        demand.set_aside.pop(ask_class, None)
         demand.aged -= ask_class.aged
-        self.demands.uncount_ask_class(demand)
         self.reserving.age_no_more(ask_class)
         if not demand.aged:
             self.demands.end_reserving(demand)
@@ -318,8 +307,6 @@ class PartitionIndex:
         self.reserving.look_again(ask_class)
 
     def park(self, ask_class: AskClass, limit: Queue | Tracker) -> None:
-        """Close the ask class until the limit, which has no room or slot for it, has."""
-        ask_class.wait_no_more()
-        ask_class.open = False
-        ask_class.room = HIDDEN
+        """Hide the ask class until the limit, which has no room or slot for it, has."""
+        ask_class.hide()
         self.parked.block(ask_class, limit)

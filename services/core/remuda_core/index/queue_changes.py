@@ -65,7 +65,7 @@ def remove_queue(index: PartitionIndex, queue: Queue) -> None:
     order = index.orders.pop(queue, None)
     if order is None or order.above is None:
         return
-    order.above.ranking.leave(order)
+    order.above.remove(order)
     for above in map(index.order_of, queue.path_to_root[1:]):
         if above is not None:
             above.parked.pop(order, None)
@@ -148,8 +148,7 @@ def _sort_otherwise(index: PartitionIndex, queue: Queue, order: ParentOrder | Le
     for child in queue.children.values():
         if (below := index.order_of(child)) is not None:
             below.by_parents_priority = order.by_priority
-    order.ranking.rank_anew()
-    order.gangs.rank_anew()
+    order.rank_anew()
     return order
 
 
@@ -174,7 +173,7 @@ def _leave(index: PartitionIndex, order: ParentOrder | LeafOrder) -> None:
     """Remove the order from the rankings of its parents."""
     del index.orders[order.queue]
     if order.above is not None:
-        order.above.ranking.leave(order)
+        order.above.remove(order)
         if order.serving is not None:
             order.above.gangs.leave(order.serving)
             order.serving = None

@@ -3,9 +3,10 @@
     ParentOrder     children with pending asks, in a ranking by (priority, share, pending, name)
       LeafOrder     the ask classes of a leaf queue, see `leaf_order`
 
-A queue with nothing schedulable leaves its parent's ranking. It re-enters when an event may have unblocked it: an ask,
-a release, room under a maximum, room on a node. So blocked queues cost nothing. Looking for the next ask may tidy these
-structures but never changes their answers.
+A queue with nothing schedulable leaves its parent's ranking and is dormant: it stands in a tree by rank, beside the
+demands of its asks as bits. When a demand becomes schedulable, the search finds the first queue there that wants it,
+and nothing is done queue by queue. Under a maximum only the demands that fit the headroom count, until it grows.
+Looking for the next ask may tidy these structures but never changes what they say.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from ..limits import STEPS_PER_QUEUE
 from ..rules.properties import sorts_by_priority
 from ..rules.share import dominant_share, due_to_queue, raw_shares
 from ..state import Node, Partition, Queue
 from .ask_classes import AskClass
+from .demands import Demands
+from .dormant_queues import DormantQueues
 from .fit_list import Rank, Vector
 from .lazy_ranking import Entry, LazyRanking
 from .reservations import Reservations
@@ -24,6 +28,8 @@ from .work import Work
 
 # More than any sum of amounts, and yet less than FitList's infinities.
 UNLIMITED = 2.0**200
+# The bits of all demands.
+ANY = -1
 
 
 class QueueIndex(Protocol):
@@ -44,7 +50,8 @@ class QueueIndex(Protocol):
     def order_of(self, queue: Queue) -> QueueOrder | None: ...
     @property
     def work(self) -> Work: ...
-    def anything_fits(self, negated_headroom: Vector) -> bool: ...
+    @property
+    def demands(self) -> Demands: ...
 
 
 class QueueOrder:
@@ -57,6 +64,7 @@ class QueueOrder:
         "above",
         "by_parents_priority",
         "dirty",
+        "dormant_rank",
         "due",
         "entry",
         "index",
@@ -79,6 +87,7 @@ class QueueOrder:
         self.weight = 0
         self.entry: Entry | None = None
         self.dirty = False
+        self.dormant_rank: Rank | None = None  # its rank among the dormant queues of its parent; None: not among them
         # (place in a vector, name, amount)
         self.maxima: tuple[tuple[int, str, int], ...] = ()
         self.limited = False
@@ -128,9 +137,7 @@ class QueueOrder:
         self.due = self._due()
         self.weight = self._weight()
         if self.above is not None:
-            self.above.ranking.touch(self)
-            if self.serving is not None:
-                self.above.gangs.touch(self.serving)
+            self.above.touch(self)
 
     def _weight(self) -> int:
         """The weight of all pending asks below, by the partition's total now."""
@@ -139,6 +146,10 @@ class QueueOrder:
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
         """The ask class whose first ask is next, of those that fit the headroom and that some node may fit.
         `negated_headroom`: what the queues above and this one leave; None: there is no maximum on the way."""
+        raise NotImplementedError
+
+    def wanted(self) -> int:
+        """The demands of the asks below that may be schedulable, as bits. Only after a search found none."""
         raise NotImplementedError
 
     def negated_headroom(self, outer: Vector | None) -> Vector:
@@ -154,13 +165,18 @@ class QueueOrder:
                 negated_headroom[place] = over
         return tuple(negated_headroom)
 
-    def enter(self, more: int = 0) -> None:
-        """An ask below may be schedulable: enter the rankings of all parents. `more`: weight of asks that were added.
-        O(depth)."""
+    def enter(self, more: int = 0, bits: int = 0) -> None:
+        """Asks below, with demands of these bits, may be schedulable: be found by the parents. 0: any ask may be.
+        `more`: weight of asks that were added. O(depth)."""
         order = self
         while (above := order.above) is not None:
             order.weight += more
-            above.ranking.enter(order)
+            if order.dormant_rank is None:
+                above.ranking.enter(order)
+            elif bits:
+                above.dormant.want(order, bits)
+            else:
+                above.rouse(order)
             if order.serving is not None:
                 above.gangs.touch(order.serving)
             order = above
@@ -171,7 +187,10 @@ class QueueOrder:
         order = self
         while (above := order.above) is not None:
             order.weight -= less
-            above.ranking.touch(order)
+            if order.dormant_rank is None:
+                above.ranking.touch(order)
+            else:
+                above.dormant.touch(order)
             if order.serving is not None:
                 above.gangs.touch(order.serving)
             order = above
@@ -186,7 +205,6 @@ class QueueOrder:
         while order is not None:
             order.look_again()
             order = order.above
-        self.enter()
 
     def look_again(self) -> None:
         """The maximum of the queue may leave more room: wake what it held back."""
@@ -221,14 +239,16 @@ class Serving:
 
 
 class ParentOrder(QueueOrder):
-    """`ranking`: children that may have a schedulable ask; `gangs`: children with ready gangs."""
+    """`ranking`: children that may have a schedulable ask; `dormant`: children with asks that had none; `gangs`:
+    children with ready gangs."""
 
-    __slots__ = ("by_priority", "gangs", "ranking")
+    __slots__ = ("by_priority", "dormant", "gangs", "ranking")
 
     def __init__(self, queue: Queue, above: ParentOrder | None, index: QueueIndex) -> None:
         super().__init__(queue, above, index)
         self.by_priority = sorts_by_priority(queue.settings.properties)
         self.ranking: LazyRanking[QueueOrder] = LazyRanking()
+        self.dormant: DormantQueues[QueueOrder] = DormantQueues(index.work)
         self.gangs: LazyRanking[Serving] = LazyRanking()
 
     def total_changed(self) -> None:
@@ -241,19 +261,80 @@ class ParentOrder(QueueOrder):
         children = (self.index.order_of(child) for child in self.queue.children.values())
         return sum(order.weight for order in children if order is not None)
 
+    def touch(self, child: QueueOrder) -> None:
+        """The rank of the child may have changed."""
+        (self.ranking if child.dormant_rank is None else self.dormant).touch(child)
+        if child.serving is not None:
+            self.gangs.touch(child.serving)
+
+    def rouse(self, child: QueueOrder) -> None:
+        """A dormant child may have a schedulable ask, whatever its demand is."""
+        self.dormant.remove_queue(child)
+        self.ranking.enter(child)
+
+    def remove(self, child: QueueOrder) -> None:
+        """The child is gone."""
+        if child.dormant_rank is not None:
+            self.dormant.remove_queue(child)
+        self.ranking.leave(child)
+
+    def rank_anew(self) -> None:
+        """Ranks of children are of another kind now, and do not compare with the old ones."""
+        for _, child, _ in self.dormant.items():
+            self.rouse(child)
+        self.ranking.rank_anew()
+        self.gangs.rank_anew()
+
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
-        """Tries the children in the order of their rank. A child with nothing schedulable leaves the ranking."""
-        if negated_headroom is not None and not self.index.anything_fits(negated_headroom):
-            return None
-        ranking = self.ranking
-        while (child := ranking.leader or ranking.first()) is not None:
+        """Tries the children in the order of their rank. A child with nothing schedulable becomes dormant."""
+        ranking, dormant, work = self.ranking, self.dormant, self.index.work
+        mask = 0
+        start: Rank = ()
+        if dormant.size or negated_headroom is not None:
+            dormant.settle()
+            demands = self.index.demands
+            mask = demands.schedulable if negated_headroom is None else demands.schedulable_in(negated_headroom)
+            if not mask:
+                return None
+        while True:
+            child = ranking.leader or ranking.first()
+            other = dormant.first(mask, start) if dormant.size else None
+            if other is not None and (child is None or self._ranks_before(other, child)):
+                child = other
+            if child is None:
+                return None
             inner = child.negated_headroom(negated_headroom) if child.limited else negated_headroom
             found = child.first(inner)
             if found is not None:
+                if child.dormant_rank is not None and found.demand.open:
+                    self.rouse(child)
                 return found
-            if self.index.work.left <= 0:
+            if work.left <= 0:
                 return None
-            ranking.leave(child)
-            if inner is not None:
-                child.park()
-        return None
+            work.left -= STEPS_PER_QUEUE
+            start = (*self._fall_asleep(child, inner), 0)  # right behind it
+
+    def _ranks_before(self, other: QueueOrder, child: QueueOrder) -> bool:
+        """Whether the dormant child ranks before the first one that is not."""
+        rank, entry = other.dormant_rank, child.entry
+        assert rank is not None, "what was found is dormant"
+        return rank < (entry if entry is not None and len(self.ranking.members) > 1 else child.rank())
+
+    def _fall_asleep(self, child: QueueOrder, negated_headroom: Vector | None) -> Rank:
+        """The child has nothing schedulable. Returns its rank."""
+        bits = child.wanted()
+        if negated_headroom is not None:
+            bits &= self.index.demands.in_headroom(negated_headroom)
+            child.park()
+        rank = child.dormant_rank
+        if rank is None:
+            self.ranking.leave(child)
+            return self.dormant.add_queue(child, bits) if bits else child.rank()
+        if bits:
+            self.dormant.set_bits(rank, bits)
+        else:
+            self.dormant.remove_queue(child)
+        return rank
+
+    def wanted(self) -> int:
+        return ANY if self.ranking.members else self.dormant.bits()

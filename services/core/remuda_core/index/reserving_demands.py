@@ -56,8 +56,9 @@ class ReservingDemands:
         return ask.at_ms + self._delay_ms <= self._now_ms or demand.required_node != ""
 
     def too_young(self, ask_class: AskClass, ask: PendingAsk) -> None:
-        """Close the ask class until its first ask is old enough or another ask is first, or until a node fits."""
-        ask_class.close()
+        """Let the ask class reserve no node until its first ask is old enough or another ask is first, or until a node
+        fits."""
+        ask_class.set_aside()
         self._wait(ask_class, ask)
 
     def age(self, ask_class: AskClass, ask: PendingAsk) -> None:
@@ -98,14 +99,15 @@ class ReservingDemands:
         if not ask_class.aged:
             ask_class.aged = True
             ask_class.demand.aged += 1
+            ask_class.consider()
         self.start_reserving(ask_class.demand)
-        if not ask_class.open:
+        if ask_class.aside:
             self.look_again(ask_class)
 
     def look_again(self, ask_class: AskClass) -> None:
-        """Another ask may be the first of a closed ask class, and old enough to reserve a node."""
-        if ask_class.aged and ask_class.demand.reserving:
-            ask_class.reopen()
+        """Another ask may be the first of an ask class that was set aside, and old enough to reserve a node."""
+        if ask_class.demand.reserving:
+            ask_class.consider()
 
     # Reserving, or waiting to
 

@@ -46,10 +46,7 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
             check_reservation(node, demand, index)
         assert not demand.reserved or demand.closed_list is not index.demands.closed, f"{what}: a gap would not wake it"
         for ask_class in its_ask_classes:
-            assert ask_class.open or not demand.open or ask_class in index.parked or ask_class.admission[0], (
-                f"{what}: open, but the ask class in {ask_class.leaf.queue.path} is closed"
-            )
-            _check_closed(ask_class, index)
+            _check_ask_class(ask_class, index)
         if not demand.open and demand.possible:
             room = [
                 node.id
@@ -58,10 +55,27 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
                 and not (node in index.freed_nodes.nodes and demand.closed_list is index.demands.closed)
             ]
             assert not room, f"{what}: closed, but it fits {room}"
-    schedulable_ask_classes = sum(demand.ask_classes for demand in known if demand.schedulable)
-    assert index.demands.schedulable_ask_classes == schedulable_ask_classes, (
-        f"{index.demands.schedulable_ask_classes} schedulable ask classes, counted anew {schedulable_ask_classes}"
-    )
+        _check_bits(demand, index, what)
+    _check_sets(known, index)
+
+
+def _check_bits(demand: Demand, index: PartitionIndex, what: str) -> None:
+    demands = index.demands
+    assert demand.bit & demands.bits.covered(demand.need), f"{what}: its bit is not set where it fits"
+    for node, bits in index.freed_nodes.nodes.items():
+        group = index.nodes.group_of(node)
+        if group is not None and demand.closed_list is demands.closed and covers(group.available, demand.need):
+            assert bits & demand.bit, f"{what}: fits {node.id}, which was freed, and its bit is not set"
+
+
+def _check_sets(known: set[Demand], index: PartitionIndex) -> None:
+    expected = 0
+    for demand in known:
+        expected |= demand.bit * demand.open | (demand.bit << 1) * demand.reserving
+    for bits in index.freed_nodes.nodes.values():
+        expected |= bits
+    found = index.demands.schedulable
+    assert found == expected, f"schedulable demands are {found:b}, counted anew {expected:b}"
 
 
 def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
@@ -78,18 +92,17 @@ def check_preemptors(partition: Partition, index: PartitionIndex) -> None:
             assert not may or ask.seq in known, f"{application.id}/{key}: will never preempt others"
 
 
-def _check_closed(ask_class: AskClass, index: PartitionIndex) -> None:
-    """A closed ask class waits for something that indeed blocks it."""
-    what = f"demand {ask_class.demand.items}: the ask class in {ask_class.leaf.queue.path}"
+def _check_ask_class(ask_class: AskClass, index: PartitionIndex) -> None:
+    """An ask class that is hidden waits for something that indeed blocks it; others are found by their bits."""
+    demand = ask_class.demand
+    what = f"demand {demand.items}: the ask class in {ask_class.leaf.queue.path}"
     parked, held_back = ask_class in index.parked, ask_class.admission[0]
-    assert ask_class.open or parked or held_back or ask_class in ask_class.demand.closed_ask_classes, (
-        f"{what} would never open again"
-    )
-    assert not parked or not ask_class.open, f"{what} is open and parked"
-    plain = ask_class.demand.possible and not ask_class.demand.node_specific
-    waits = plain and not (ask_class.open or parked or held_back)
-    assert ask_class.waits == waits, f"{what} waits for a gap: {ask_class.waits}"
+    assert ask_class.hidden == (parked or held_back), f"{what} is hidden: {ask_class.hidden}"
     assert not parked or ask_class.in_the_way() is not None, f"{what} is parked although nothing is in the way"
+    assert ask_class.aside == (ask_class in demand.set_aside), f"{what} would never reserve again"
+    reserving = demand.bit << 1 if ask_class.aged and not ask_class.aside else 0
+    expected = 0 if ask_class.hidden else demand.bit | reserving
+    assert ask_class.bits == expected, f"{what} has the bits {ask_class.bits:b}, expected {expected:b}"
 
 
 def _has_room(node: Node, demand: Demand, index: PartitionIndex) -> bool:

@@ -1,0 +1,91 @@
+"""Sets of demands as bits, and lists that are searched for them, against plain sorting and looking everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remuda_core.index import demand_bits, ranked_tree
+from remuda_core.index.bit_tree import BitTree
+from remuda_core.index.demand_bits import DemandBits, rounded_down
+from remuda_core.index.fit_list import Rank, Vector, covers
+from remuda_core.index.work import Work
+
+seeds = st.integers(0, 10**9)
+
+
+@dataclass(eq=False)
+class Item:
+    rank: Rank
+    bits: int
+
+
+@given(seeds, st.sampled_from((10, 100, 1_000)), st.sampled_from((4, 8, 32)))
+def test_a_bit_tree_finds_what_looking_everywhere_finds(seed: int, steps: int, most_children: int) -> None:
+    random, items = Random(seed), list[Item]()
+    order: BitTree[Item] = BitTree(Work())
+    comings = random.choice((0.2, 0.5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranked_tree, "MOST_CHILDREN", most_children)
+        for number in range(steps):
+            what, rank = random.random(), (random.choice((0, 0.5, random.random())), number)
+            bits = sum(1 << random.randrange(8) for _ in range(random.randrange(3)))
+            if what < comings or not items:
+                items.append(Item(rank, bits))
+                order.put(items[-1], rank, bits)
+                continue
+            item = random.choice(items)
+            if what < 0.55:
+                items.remove(item)
+                order.remove(item.rank)
+            elif what < 0.65:
+                order.move(item.rank, rank)
+                item.rank = rank
+            elif what < 0.7:
+                near = (*item.rank, random.choice((-1, 1)))  # right behind, mostly between the same neighbours
+                order.move(item.rank, near)
+                item.rank = near
+            elif what < 0.75:
+                item.bits = bits
+                order.set_bits(item.rank, bits)
+            elif what < 0.8:
+                item.bits |= bits
+                order.add_bits(item.rank, bits)
+            else:
+                mask, start = random.randrange(256), random.choice(((), (random.random(),), item.rank))
+                fitting = [each for each in items if each.bits & mask and each.rank >= start]
+                assert order.first(mask, start) is min(fitting, key=lambda each: each.rank, default=None)
+        assert order.items() == sorted(((each.rank, each, each.bits) for each in items), key=lambda entry: entry[0])
+        assert order.size == len(items)
+
+
+@given(seeds, st.sampled_from((4, 1_024)), st.sampled_from((3, 128)), st.sampled_from((4, 10**6)))
+def test_what_a_room_covers_is_in_its_set(seed: int, numbers: int, levels: int, most: int) -> None:
+    """And nothing else, as long as there are enough numbers and levels."""
+    random, demands = Random(seed), list[tuple[Vector, int]]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demand_bits, "DEMAND_BITS", numbers)
+        patch.setattr(demand_bits, "LEVELS_KEPT", levels)
+        bits = DemandBits(2)
+        for _ in range(60):
+            if random.random() < 0.6 or not demands:
+                need = (random.randint(0, most), random.randint(0, most))
+                demands.append((need, bits.give(need)))
+            else:
+                bits.take(demands.pop(random.randrange(len(demands)))[1])
+            room = (random.randint(-1, most), random.randint(-1, most))
+            found = bits.covered(room)
+            for need, number in demands:
+                if covers(room, need):
+                    assert found >> 2 * number & 1
+                elif numbers > 60 and levels > 60:
+                    assert not found >> 2 * number & 1
+
+
+@given(st.integers(0, 2**70))
+def test_amounts_are_rounded_down_by_at_most_an_eighth(amount: int) -> None:
+    assert amount * 7 / 8 <= rounded_down(amount) <= amount
