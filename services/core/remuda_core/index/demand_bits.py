@@ -1,8 +1,8 @@
 """Give each demand a bit, so that sets of demands are integers, and say as such a set which demands a room covers.
 
 A number is shared by several demands where there are more than DEMAND_BITS. Amounts are told apart exactly up to
-LEVELS_KEPT different ones of a resource; further ones are rounded down by less than an eighth. So a set may name a demand
-too many, never one too few.
+LEVELS_KEPT different ones of a resource; further ones are rounded down by less than an eighth. So a set may name a
+demand too many, never one too few.
 """
 
 from __future__ import annotations
