@@ -194,7 +194,7 @@ NEEDS_KEPT: Final = 256
 # Numbers of demands in sets that are kept as integers: more than a cluster has shapes of asks, so that each has its
 # own, and an AND of two sets still takes less than 0.1 us. And how many amounts of a resource such sets tell apart.
 DEMAND_BITS: Final = 1_024
-LEVELS_KEPT: Final = 128
+LEVELS_KEPT: Final = 256
 
 # Spellings of one resource (order of names, names with 0) by which an index finds its demand directly.
 SPELLINGS: Final = 8

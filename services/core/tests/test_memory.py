@@ -29,7 +29,7 @@ def test_days_of_work_leave_nothing_behind() -> None:
             early = objects()
         late = objects() if i == DAYS_WORK - 1 else late
     # There may be a thousand node groups before those without nodes are forgotten, and branches to hold them.
-    del late["NodeGroup"], late["_Branch"]
+    del late["NodeGroup"], late["Branch"]
     more = {name: count - early[name] for name, count in late.items() if count > early[name] + 10}
     assert not more, f"grown: {more}"
     assert len(core.state.timers._times) < 100

@@ -68,7 +68,7 @@ EACH: Final = {
     **dict.fromkeys(("DemandBits._sharing", "DemandBits._free", "BitCounts._counts"), limits.DEMAND_BITS),
     **dict.fromkeys(
         ("DemandBits._levels", "DemandBits._masks"),
-        (limits.LEVELS_KEPT + 8 * 64 + 2) * limits.RESOURCE_NAMES_PER_PARTITION,
+        (limits.LEVELS_KEPT + 32 * 64 + 2) * limits.RESOURCE_NAMES_PER_PARTITION,
     ),
     **dict.fromkeys(("Needs._levels", "Needs._masks"), (limits.NEEDS_KEPT + 2) * limits.RESOURCE_NAMES_PER_PARTITION),
 }

@@ -14,6 +14,7 @@ from .admission import in_the_way
 from .asks_by_turn import AsksByTurn
 from .bit_tree import BitTree
 from .blocked import BlockedBy
+from .demand_bits import FREED, RESERVING
 from .fit_list import Rank
 from .lazy_ranking import Entry, LazyRanking
 from .node_groups import Demand
@@ -69,6 +70,7 @@ class AskClass:
         "leaf",
         "limited",
         "number",
+        "passed_over",
         "rank",
         "ranking",
         "since_ms",
@@ -90,9 +92,11 @@ class AskClass:
         self.aged = False
         self.aging_since_ms: int | None = None  # where it stands among those that wait to be old enough
         self.aside = False  # its first ask may not reserve a node yet
-        # For which states of its demand it is to be looked at: none, open, or open and reserving.
-        self.bits = 0 if held_back else demand.bit
+        self.passed_over = False  # its demand is closed, and another one with its number is open
+        # The states of its demand in which it is to be looked at.
+        self.bits = 0
         self.rank: Rank | None = None  # in the leaf's order; None: not in it
+        self._set_bits()
 
     def touch(self) -> None:
         if not self.dirty:
@@ -145,9 +149,16 @@ class AskClass:
         self.demand.set_aside[self] = None
         self._set_bits()
 
+    def pass_over(self) -> None:
+        """A search has come across it because of another demand. Its demand has it considered again when it opens."""
+        if not self.demand.open and not self.passed_over:
+            self.passed_over = True
+            self.demand.set_aside[self] = None
+            self._set_bits()
+
     def consider(self) -> None:
-        """Its first ask may reserve a node, perhaps."""
-        self.aside = False
+        """Its demand is open, or its first ask may reserve a node, perhaps."""
+        self.aside = self.passed_over = False
         self.demand.set_aside.pop(self, None)
         self._set_bits()
         if self.bits and self.ranking.members:
@@ -155,7 +166,10 @@ class AskClass:
 
     def _set_bits(self) -> None:
         bit = self.demand.bit
-        self.bits = 0 if self.hidden else bit | bit << 1 if self.aged and not self.aside else bit
+        bits = bit << FREED if self.passed_over else bit | bit << FREED
+        if self.aged and not self.aside:
+            bits |= bit << RESERVING
+        self.bits = 0 if self.hidden else bits
         if self.rank is not None:
             self.leaf.order.set_bits(self.rank, self.bits)
 

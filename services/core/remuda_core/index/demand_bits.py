@@ -1,7 +1,7 @@
 """Give each demand a bit, so that sets of demands are integers, and say as such a set which demands a room covers.
 
 A number is shared by several demands where there are more than DEMAND_BITS. Amounts are told apart exactly up to
-LEVELS_KEPT different ones of a resource; further ones are rounded down by less than an eighth. So a set may name a
+LEVELS_KEPT different ones of a resource; further ones are rounded down by a thirty-second at most. So a set may name a
 demand too many, never one too few.
 """
 
@@ -12,10 +12,14 @@ from bisect import bisect_left, bisect_right
 from ..limits import DEMAND_BITS, LEVELS_KEPT
 from .fit_list import Vector
 
+# Bits of a demand in sets that say what is to be looked at in which state of a demand: while it is open, while a freed
+# node fits it, and while it is reserving.
+STATES = 3
+FREED = 1
+RESERVING = 2
+
 
 class DemandBits:
-    """Of each number there are two bits: `bit`, and `bit << 1` beside it, of which the caller makes use."""
-
     __slots__ = ("_free", "_given", "_last", "_levels", "_masks", "_sharing")
 
     def __init__(self, width: int) -> None:
@@ -33,7 +37,7 @@ class DemandBits:
         """A number for a demand."""
         number = self._number()
         self._sharing[number] += 1
-        bit = 1 << 2 * number
+        bit = bit_of(number)
         for amount, levels, masks in zip(need, self._levels, self._masks, strict=True):
             level = amount if len(levels) < LEVELS_KEPT else rounded_down(int(amount))
             place = bisect_left(levels, level)
@@ -49,10 +53,10 @@ class DemandBits:
     def _number(self) -> int:
         if self._free:
             number = self._free.pop()
-            self._clear(1 << 2 * number)
+            self._clear(bit_of(number))
             return number
         if len(self._sharing) < DEMAND_BITS:
-            self._given |= 1 << 2 * len(self._sharing)
+            self._given |= bit_of(len(self._sharing))
             self._sharing.append(0)
             return len(self._sharing) - 1
         self._last = (self._last + 1) % DEMAND_BITS
@@ -82,7 +86,12 @@ class DemandBits:
             self._levels[place], self._masks[place] = kept_levels, kept_masks
 
 
+def bit_of(number: int) -> int:
+    """Each number has STATES bits, of which this is the first. The caller makes use of the others."""
+    return 1 << STATES * number
+
+
 def rounded_down(amount: int) -> int:
-    """To four significant binary digits."""
-    places = max(amount.bit_length() - 4, 0)
+    """To six significant binary digits."""
+    places = max(amount.bit_length() - 6, 0)
     return amount >> places << places

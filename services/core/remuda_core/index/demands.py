@@ -18,7 +18,7 @@ from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
 from ..state import PendingAsk
-from .demand_bits import DemandBits
+from .demand_bits import FREED, RESERVING, DemandBits, bit_of
 from .fit_list import FitList, Rank, Vector
 from .node_groups import Demand
 from .nodes import NodeIndex
@@ -39,13 +39,13 @@ class BitCounts:
     def add(self, number: int) -> None:
         count = self._counts[number] = self._counts.get(number, 0) + 1
         if count == 1:
-            self.bits |= 1 << 2 * number
+            self.bits |= bit_of(number)
 
     def take(self, number: int) -> None:
         self._counts[number] -= 1
         if not self._counts[number]:
             del self._counts[number]
-            self.bits &= ~(1 << 2 * number)
+            self.bits &= ~bit_of(number)
 
 
 class Demands:
@@ -66,7 +66,7 @@ class Demands:
         # bound to a node, by its ID.
         self.closed_singly: FitList[Demand] = FitList(nodes.width)
         self.closed_bound: dict[str, dict[Demand, None]] = {}
-        # Of each demand: its bit while it is open or fits a freed node, the bit beside it while it is reserving.
+        # For each demand a bit while it is open, one while it fits a freed node, and one while it is reserving.
         self.bits = DemandBits(nodes.width)
         self.schedulable = 0
         self._freed = 0
@@ -94,7 +94,7 @@ class Demands:
         if any(name not in self._names for name, _ in items):
             demand.possible = demand.open = demand.schedulable = False
         demand.numbered = self.bits.give(need)
-        demand.bit = 1 << 2 * demand.numbered
+        demand.bit = bit_of(demand.numbered)
         if demand.open:
             self._open.add(demand.numbered)
             self._changed()
@@ -122,7 +122,7 @@ class Demands:
     # Sets of demands
 
     def _changed(self) -> None:
-        self.schedulable = self._open.bits | self._freed | self._reserving.bits << 1
+        self.schedulable = self._open.bits | self._freed << FREED | self._reserving.bits << RESERVING
 
     def freed(self, bits: int) -> None:
         """Which demands the freed nodes may fit."""
@@ -140,7 +140,7 @@ class Demands:
 
     def in_headroom(self, negated_headroom: Vector) -> int:
         fitting = self.bits.covered(tuple(map(neg, negated_headroom)))
-        return fitting | fitting << 1
+        return fitting | fitting << FREED | fitting << RESERVING
 
     # Open and closed
 

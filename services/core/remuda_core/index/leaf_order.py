@@ -112,16 +112,16 @@ class LeafOrder(QueueOrder):
             return only if self._may_be_next(only) else None
         demands, work = self.index.demands, self.index.work
         mask = demands.schedulable if negated_headroom is None else demands.schedulable_in(negated_headroom)
-        ask_class = self.order.first(mask)
-        while ask_class is not None:
+        start: Rank = ()
+        while (ask_class := self.order.first(mask, start)) is not None:
             rank = ask_class.rank
-            assert rank is not None, "what was found is listed"
             fits = negated_headroom is None or covers(ask_class.demand.negated, negated_headroom)
             if fits and self._may_be_next(ask_class):
                 return ask_class
             if work.left <= 0:
                 return None
-            ask_class = self.order.first(mask, (*rank, 0))  # right behind it
+            if ask_class.bits & mask and rank is not None:
+                start = (*rank, 0)  # right behind it
         return None
 
     def _may_be_next(self, ask_class: AskClass) -> bool:
@@ -129,6 +129,7 @@ class LeafOrder(QueueOrder):
         the first limit that has none."""
         if ask_class.demand.open or ask_class.admits() or self.index.freed_nodes.any_fits(ask_class.demand):
             return not ask_class.limited or self._passes(ask_class)
+        ask_class.pass_over()
         return False
 
     def wanted(self) -> int:

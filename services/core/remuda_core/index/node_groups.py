@@ -17,7 +17,7 @@ from .fit_list import HIDDEN, FitList, Rank, Vector, covers
 
 
 class SetAside(Protocol):
-    """An ask class whose first ask may not reserve a node yet."""
+    """An ask class whose first ask may not reserve a node yet, or that a search has passed over."""
 
     def consider(self) -> None: ...
 
@@ -88,8 +88,9 @@ class Demand:
         self.aged = 0
         self.possible = True  # False: it names a resource that no node has
         self.ask_classes = 0  # ask classes with pending asks of this demand
-        self.set_aside: dict[SetAside, None] = {}  # those of them whose first ask may not reserve a node yet
-        # Its number among demands, and the bit that stands for it in sets of demands (`DemandBits`).
+        # Those of them whose first ask may not reserve a node yet, or that a search has passed over.
+        self.set_aside: dict[SetAside, None] = {}
+        # Its number among demands, and the first of its bits in sets of demands (`DemandBits`).
         self.numbered = self.bit = 0
         # No group before this rank had room when the node index had seen so many changes.
         self.search_start: Rank = ()

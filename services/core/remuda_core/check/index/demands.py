@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ...index.ask_classes import AskClass
+from ...index.demand_bits import FREED, RESERVING
 from ...index.fit_list import covers
 from ...index.node_groups import Demand
 from ...index.partition import PartitionIndex
@@ -71,9 +72,9 @@ def _check_bits(demand: Demand, index: PartitionIndex, what: str) -> None:
 def _check_sets(known: set[Demand], index: PartitionIndex) -> None:
     expected = 0
     for demand in known:
-        expected |= demand.bit * demand.open | (demand.bit << 1) * demand.reserving
+        expected |= demand.bit * demand.open | (demand.bit << RESERVING) * demand.reserving
     for bits in index.freed_nodes.nodes.values():
-        expected |= bits
+        expected |= bits << FREED
     found = index.demands.schedulable
     assert found == expected, f"schedulable demands are {found:b}, counted anew {expected:b}"
 
@@ -99,9 +100,12 @@ def _check_ask_class(ask_class: AskClass, index: PartitionIndex) -> None:
     parked, held_back = ask_class in index.parked, ask_class.admission[0]
     assert ask_class.hidden == (parked or held_back), f"{what} is hidden: {ask_class.hidden}"
     assert not parked or ask_class.in_the_way() is not None, f"{what} is parked although nothing is in the way"
-    assert ask_class.aside == (ask_class in demand.set_aside), f"{what} would never reserve again"
-    reserving = demand.bit << 1 if ask_class.aged and not ask_class.aside else 0
-    expected = 0 if ask_class.hidden else demand.bit | reserving
+    considered = ask_class in demand.set_aside
+    assert considered == (ask_class.aside or ask_class.passed_over), f"{what} would never be looked at again"
+    assert not (demand.open and considered), f"{what} was passed over, and its demand is open"
+    reserving = demand.bit << RESERVING if ask_class.aged and not ask_class.aside else 0
+    always = demand.bit << FREED if ask_class.passed_over else demand.bit | demand.bit << FREED
+    expected = 0 if ask_class.hidden else always | reserving
     assert ask_class.bits == expected, f"{what} has the bits {ask_class.bits:b}, expected {expected:b}"
 
 
