@@ -1,5 +1,5 @@
 """The next ask for a freed node is the one that would be next if all fitting demands were opened: of two equal cores,
-one searches every gap, the other opens whatever fits."""
+one searches freed nodes, the other opens whatever fits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from remuda_core import commands
 from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.facts import STOPPED_BY_RM, Ask, AskOutstanding, AskWaiting, Fact
-from remuda_core.index import freed_nodes
-from remuda_core.limits import ALLOCATIONS_PER_PASS, FREED_NODES
+from remuda_core.index import demand_bits, freed_nodes
+from remuda_core.limits import ALLOCATIONS_PER_PASS, DEMAND_BITS, FREED_NODES, LEVELS_KEPT
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
 PARTITION = "[rm]default"
@@ -85,9 +85,14 @@ def test_gaps_are_filled_as_if_all_that_fits_were_open(first: int, monkeypatch: 
         for step in range(120):
             told.append(commands.Schedule(ALLOCATIONS_PER_PASS if seed % 3 else 1))
             monkeypatch.setattr(freed_nodes, "FREED_NODES", FREED_NODES)
+            if seed % 2:  # so few that demands share them
+                monkeypatch.setattr(demand_bits, "DEMAND_BITS", 4)
+                monkeypatch.setattr(demand_bits, "LEVELS_KEPT", 2)
             searched = done(day.core.handle_all(told, day.now_ms))
             check(day.core.state, day.core.index)
             monkeypatch.setattr(freed_nodes, "FREED_NODES", 0)
+            monkeypatch.setattr(demand_bits, "DEMAND_BITS", DEMAND_BITS)
+            monkeypatch.setattr(demand_bits, "LEVELS_KEPT", LEVELS_KEPT)
             assert searched == done(other.handle_all(told, day.now_ms)), f"seed {seed}, step {step}"
             told = day.step()
 

@@ -38,6 +38,7 @@ class Leaf(Protocol):
     """The leaf queue of an ask class. `LeafOrder` is the implementation."""
 
     numbers: int
+    found: AskClass | None
 
     @property
     def index(self) -> LeafIndex: ...
@@ -131,6 +132,7 @@ class AskClass:
         self.bits = 0
         if self.rank is not None:
             self.leaf.order.remove(self.rank)
+            self.leaf.found = None
             self.rank = None
 
     def show(self) -> None:
@@ -172,6 +174,7 @@ class AskClass:
         self.bits = 0 if self.hidden else bits
         if self.rank is not None:
             self.leaf.order.set_bits(self.rank, self.bits)
+            self.leaf.found = None
 
 
 class ApplicationAsks(AsksByTurn):

@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, Generic, TypeVar
 
 from .fit_list import Rank
-from .ranked_tree import RankedTree
+from .ranked_tree import Path, RankedTree
 from .work import Work
 
 I = TypeVar("I")  # noqa: E741 - the item
@@ -33,19 +33,20 @@ class BitTree(RankedTree, Generic[I]):
         path, branch = self._down_to(rank)
         self._drop(path, branch, bisect_left(branch.ranks, rank))
 
-    def move(self, old: Rank, rank: Rank) -> None:
-        """The item has another rank now. Its bits stay."""
+    def move(self, old: Rank, rank: Rank) -> bool:
+        """The item has another rank now. Its bits stay. Whether it still stands between the same neighbours."""
         path, branch = self._down_to(old)
         ranks, at = branch.ranks, bisect_left(branch.ranks, old)
-        # What stands at an end of a branch stays within its bounds if it moves away from that end.
-        after_left = ranks[at - 1] < rank if at else old < rank or not path
-        before_right = rank < ranks[at + 1] if at + 1 < len(ranks) else rank < old or not path
+        # At an end of a branch it stays within the bounds of the branch if it moves away from that end.
+        after_left = ranks[at - 1] < rank if at else old < rank or _is_first(path)
+        before_right = rank < ranks[at + 1] if at + 1 < len(ranks) else rank < old or _is_last(path)
         if after_left and before_right:
             ranks[at] = rank
-            return
+            return True
         item, bits = branch.children[at], branch.covered[at]
         self._drop(path, branch, at)
         self._insert(item, rank, bits)
+        return False
 
     def set_bits(self, rank: Rank, bits: int) -> None:
         """The item has other bits now."""
@@ -106,3 +107,12 @@ class BitTree(RankedTree, Generic[I]):
             else:
                 todo += branch.children
         return sorted(found, key=lambda entry: entry[0])
+
+
+def _is_first(path: Path) -> bool:
+    """Whether no branch of the tree stands before the one to which the path leads."""
+    return all(not at for _, at in path)
+
+
+def _is_last(path: Path) -> bool:
+    return all(at + 1 == len(above.ranks) for above, at in path)

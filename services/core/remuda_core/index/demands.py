@@ -69,6 +69,7 @@ class Demands:
         # For each demand a bit while it is open, one while it fits a freed node, and one while it is reserving.
         self.bits = DemandBits(nodes.width)
         self.schedulable = 0
+        self.risen = 0  # how often a demand has become schedulable
         self._freed = 0
         self._open, self._reserving, self._closed = BitCounts(), BitCounts(), BitCounts()
 
@@ -97,7 +98,7 @@ class Demands:
         demand.bit = bit_of(demand.numbered)
         if demand.open:
             self._open.add(demand.numbered)
-            self._changed()
+            self._has_risen()
         return demand
 
     def remove(self, demand: Demand) -> None:
@@ -123,6 +124,10 @@ class Demands:
 
     def _changed(self) -> None:
         self.schedulable = self._open.bits | self._freed << FREED | self._reserving.bits << RESERVING
+
+    def _has_risen(self) -> None:
+        self.risen += 1
+        self._changed()
 
     def freed(self, bits: int) -> None:
         """Which demands the freed nodes may fit."""
@@ -171,14 +176,14 @@ class Demands:
             self._open.add(demand.numbered)
         demand.open = demand.schedulable = True
         demand.reserving = False
-        self._changed()
+        self._has_risen()
         self._consider_all(demand)
 
     def begin_reserving(self, demand: Demand) -> None:
         """Let the asks of a closed demand reserve nodes."""
         demand.reserving = demand.schedulable = True
         self._reserving.add(demand.numbered)
-        self._changed()
+        self._has_risen()
         self._consider_all(demand)
 
     def end_reserving(self, demand: Demand) -> None:

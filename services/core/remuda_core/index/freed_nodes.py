@@ -37,14 +37,16 @@ class FreedNodes:
 
     def add_node(self, node: Node, room: Vector) -> None:
         """The node gained room: it has this one now."""
-        demands = self._index.demands
-        bits = demands.closed_in(room)
+        self._index.demands.risen += 1
+        self._set(node, room)
+        if len(self.nodes) > FREED_NODES:
+            self.open_all()
+
+    def _set(self, node: Node, room: Vector) -> None:
+        bits = self._index.demands.closed_in(room)
         if bits:
             self.nodes[node] = bits
-            if len(self.nodes) > FREED_NODES:
-                self.open_all()
-            else:
-                self._changed()
+            self._changed()
         elif node in self.nodes:
             self._drop(node)
 
@@ -65,7 +67,7 @@ class FreedNodes:
             if group is None:
                 self._drop(node)
             else:
-                self.add_node(node, group.available)
+                self._set(node, group.available)
 
     def any_fits(self, demand: Demand) -> bool:
         """Whether one of the freed nodes has room for a closed demand. It is not one of those that open singly."""

@@ -58,6 +58,9 @@ class LeafOrder(QueueOrder):
         "by_priority",
         "dirty_ask_classes",
         "fair",
+        "found",
+        "found_at",
+        "found_under",
         "gangs",
         "held",
         "lines",
@@ -82,6 +85,11 @@ class LeafOrder(QueueOrder):
         self.order: BitTree[AskClass] = BitTree(index.work)
         # Gangs with placeholders that can be replaced now.
         self.gangs: LazyRanking[Member] = LazyRanking()
+        # The ask class found last, the headroom it was found under, and at which count of `Demands.risen`: as long as
+        # there is no more headroom and no other demand is schedulable, none before it is next. None: another may be.
+        self.found: AskClass | None = None
+        self.found_under: Vector | None = None
+        self.found_at = 0
         self.dirty_ask_classes: list[AskClass] = []
         self.numbers = 0
 
@@ -111,18 +119,35 @@ class LeafOrder(QueueOrder):
                 return None
             return only if self._may_be_next(only) else None
         demands, work = self.index.demands, self.index.work
+        ask_class = self.found
+        if (
+            ask_class is not None
+            and ask_class.demand.open
+            and self.found_at == demands.risen
+            and self._is_no_more(negated_headroom)
+            and (negated_headroom is None or covers(ask_class.demand.negated, negated_headroom))
+            and (not ask_class.limited or self._passes(ask_class))
+        ):
+            self.found_under = negated_headroom
+            return ask_class
         mask = demands.schedulable if negated_headroom is None else demands.schedulable_in(negated_headroom)
         start: Rank = ()
         while (ask_class := self.order.first(mask, start)) is not None:
             rank = ask_class.rank
             fits = negated_headroom is None or covers(ask_class.demand.negated, negated_headroom)
             if fits and self._may_be_next(ask_class):
+                self.found, self.found_under, self.found_at = ask_class, negated_headroom, demands.risen
                 return ask_class
             if work.left <= 0:
                 return None
             if ask_class.bits & mask and rank is not None:
                 start = (*rank, 0)  # right behind it
         return None
+
+    def _is_no_more(self, negated_headroom: Vector | None) -> bool:
+        """Than the headroom that the ask class was found under."""
+        under = self.found_under
+        return under is None or (negated_headroom is not None and covers(negated_headroom, under))
 
     def _may_be_next(self, ask_class: AskClass) -> bool:
         """Whether a node may fit it, or it may reserve one, and its limits have room and slots; if not, it is parked at
@@ -152,8 +177,9 @@ class LeafOrder(QueueOrder):
                 rank, old = ask_class.rank_now(), ask_class.rank
                 if old is None:
                     order.put(ask_class, rank, ask_class.bits)
-                elif old != rank:
-                    order.move(old, rank)
+                    self.found = None
+                elif old != rank and not order.move(old, rank):
+                    self.found = None
                 ask_class.rank = rank
         self.dirty_ask_classes.clear()
 
@@ -294,6 +320,7 @@ class LeafOrder(QueueOrder):
             if ask_class.rank is not None:
                 self.order.remove(ask_class.rank)
                 ask_class.rank = None
+            self.found = None
             del self.ask_classes[ask_class.demand, ask_class.admission]
             self.only = next(iter(self.ask_classes.values())) if len(self.ask_classes) == 1 else None
             if len(self.dirty_ask_classes) > 2 * len(self.ask_classes) + LEFTOVERS:
