@@ -46,6 +46,8 @@ ANSWER_WITHIN_S = 5.0
 PREVIEW_WITHIN_S = 70.0
 PREVIEW_RETRIES_S = 60.0
 PREVIEW_RETRY_S = 0.5
+# Before a change of the file, which may concern thousands: what people read.
+PREVIEWED_RMS = 10
 # A bucket does not report that all its current entries were delivered.
 ENTRIES_WITHIN_S = 0.3
 # Of requests to cores about the RMs that they lead. A follower that is less behind is not reported: it has not yet read

@@ -76,4 +76,5 @@ def test_little_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_refused_has_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(shown(monkeypatch, Report("rm-1", 7, state="Running", refused="no")).splitlines()) == 1
+    lines = shown(monkeypatch, Report("rm-1", 7, state="Running", refused="no")).splitlines()
+    assert lines[1:] == ["rm-1 would refuse it: no"]

@@ -14,7 +14,7 @@ import typer
 from .. import limits
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats
+from .options import DEFAULT_URL, AsJson, Nats, Yes
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The queues.yaml.", callback=arguments.path)]
 Number = Annotated[int, typer.Argument(metavar="N", min=1, max=limits.LARGEST_VERSION, help="Number of a version.")]
@@ -94,12 +94,20 @@ def apply(
     base: Base = None,
     staged_for: For = None,
     overwrite: Overwrite = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="First show what it would do for the resource managers, and ask.")
+    ] = False,
+    yes: Yes = False,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
     """Put the text of a file in force, and write it to the file of the configuration service."""
     from ..admin.configuration import apply as put_in_force
 
+    if preview:
+        from ..admin.preview_first import preview_first
+
+        preview_first(nats, file, yes)
     put_in_force(nats, file, _request(message, base, staged_for, overwrite), json)
 
 

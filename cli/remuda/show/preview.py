@@ -62,6 +62,7 @@ def show(report: Report, source: str) -> None:
     state = "" if report.state == "Running" else f", which is {report.state}: nothing is scheduled for it"
     console.print(Text(f"{source} for {report.rm}{state}. Nothing was changed.", style="bold"))
     if report.refused:
+        console.print(Text(f"{report.rm} would refuse it: {report.refused}", style="red"))
         return
     _show_queues(report)
     _show_over_quota(report.over_quota)

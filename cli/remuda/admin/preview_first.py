@@ -1,0 +1,59 @@
+"""`remuda config apply --preview`: show what a file would do, and ask, before it is put in force."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import typer
+from rich.text import Text
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_proto.remuda.v1 import config_pb2
+
+from .. import limits
+from ..client.connections import bus_at
+from ..client.preview import Report, preview
+from ..errors import UserError
+from ..show.preview import proposed, show
+from ..terminal import event_loop
+from ..terminal.output import console
+
+PASSES, ROWS = 3, 10
+
+
+def preview_first(url: str, file: Path, yes: bool) -> None:
+    """Returns if the file is to be put in force. Raises UserError if not, or if it has problems."""
+    if not yes and not sys.stdin.isatty():
+        raise UserError("--preview asks before it goes on: run it on a terminal or add --yes")
+    configuration = proposed(file, False)
+    rms, reports = event_loop.run(lambda: _look(url, configuration))
+    for report in reports:
+        show(report, str(file))
+    if (more := len(rms) - len(reports)) > 0:
+        console.print(Text(f"\n{more:,} more resource managers use the file; they are not previewed", style="dim"))
+    if not rms:
+        console.print("no resource manager uses the file")
+    if not yes and not typer.confirm(f"\nPut {file} in force?"):
+        raise UserError("cancelled; nothing was changed")
+
+
+async def _look(url: str, configuration: config_pb2.Configuration) -> tuple[list[str], list[Report]]:
+    """The resource managers that use the file, and reports about the first of them."""
+    async with bus_at(url) as bus:
+        rms = await _users_of_file(bus)
+        previewed = rms[: limits.PREVIEWED_RMS]
+        return rms, [(await preview(bus, rm, configuration, PASSES, ROWS))[0] for rm in previewed]
+
+
+async def _users_of_file(bus: Bus) -> list[str]:
+    try:
+        answer = await bus.request(subjects.CURRENT_CONFIGURATIONS, timeout_s=limits.CONFIGURATION_ANSWERS_WITHIN_S)
+    except BusError as error:
+        raise UserError(f"the configuration service does not answer: {error}") from None
+    rms = json.loads(answer.payload)["rms"]
+    return sorted(
+        rm["rm_id"] for rm in rms if rm["config_source"] in ("file", "built-in") and rm["state"] == "registered"
+    )
