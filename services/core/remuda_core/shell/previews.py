@@ -11,7 +11,6 @@ import base64
 import binascii
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -113,7 +112,7 @@ def _number(request: Request, name: str, default: int, most: int) -> int:
 def _in_child(core: Core, encoded: str, passes: int, rows: int, now_ms: int) -> Iterator[bytes]:
     """Runs in the child. The proposal is read here, too, because it may be large."""
     end_within(limits.PREVIEW_WITHIN_S)
-    take_idle_time()
+    os.nice(limits.PREVIEW_NICENESS - limits.CHILD_NICENESS)
     confine(limits.PREVIEW_CPU_S, limits.PREVIEW_BYTES)
     try:
         proposal = read(encoded)
@@ -122,14 +121,6 @@ def _in_child(core: Core, encoded: str, passes: int, rows: int, now_ms: int) -> 
         return
     played = beside(lambda: msgspec.msgpack.encode(play(core, passes, now_ms)), limits.PREVIEW_WITHIN_S)
     yield _encoded(core, proposal, msgspec.msgpack.decode(played, type=Played), passes, rows, now_ms)
-
-
-def take_idle_time() -> None:
-    """For a child: whatever else runs on the machine comes first, and interrupts it at once."""
-    os.nice(limits.PREVIEW_NICENESS - limits.CHILD_NICENESS)
-    if hasattr(os, "SCHED_IDLE"):
-        with suppress(OSError):  # the niceness remains
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _in_process(core: Core, encoded: str, passes: int, rows: int, now_ms: int) -> Iterator[bytes]:
