@@ -29,8 +29,8 @@ def dependencies(file: Path) -> list[str]:
     ]
 
 
-def test_there_are_eight() -> None:
-    assert len(NAMES) == 8
+def test_there_are_nine() -> None:
+    assert len(NAMES) == 9
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,12 +1,13 @@
 """Spans of this process.
 
-Traces are off unless OTEL_EXPORTER_OTLP_ENDPOINT is set. While they are off, OpenTelemetry is not imported, and `span`
+Traces are off unless there is an endpoint for them. While they are off, OpenTelemetry is not imported, and `span`
 returns one shared object that does nothing. Parents are always explicit, because they come from messages. A task's
 context is never used.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -68,12 +69,14 @@ class _Tracer(Protocol):
 _tracer: _Tracer | None = None
 
 
-def setup(service: str, instance: str = "", endpoint: str = "") -> None:
-    """Export spans to `endpoint` by OTLP over HTTP. Without one, nothing is traced."""
-    if endpoint:
+def setup(service: str, instance: str = "", endpoint: str | None = None) -> None:
+    """Export spans to `endpoint` by OTLP over HTTP; None: to that of OTEL_EXPORTER_OTLP_ENDPOINT. Without one, nothing
+    is traced."""
+    url = os.environ.get(ENDPOINT, "") if endpoint is None else endpoint
+    if url:
         from remuda_bus.tracing import otel
 
-        _install(otel.exporting(service, instance, endpoint))
+        _install(otel.exporting(service, instance, url))
 
 
 def setup_for_test(exporter: SpanExporter, service: str) -> None:
