@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from operator import itemgetter
 
 from remuda_config.rules import quantity
 from remuda_proto.remuda.v1 import config_pb2
@@ -10,6 +11,8 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 Described = Mapping[str, str]  # setting -> value
 NOTHING = "(none)"
+# The path of a queue, before and after; None: there is no such queue.
+Pair = tuple[str, config_pb2.QueueConfig | None, config_pb2.QueueConfig | None]
 
 
 def difference(before: config_pb2.Configuration, after: config_pb2.Configuration) -> list[str]:
@@ -31,15 +34,31 @@ def difference(before: config_pb2.Configuration, after: config_pb2.Configuration
 
 def _partition_changes(old: config_pb2.PartitionConfig, new: config_pb2.PartitionConfig) -> list[str]:
     lines = _changes("", _describe_partition(old), _describe_partition(new))
-    before, after = dict(_queues(old.root, "")), dict(_queues(new.root, ""))
-    for path in sorted(before.keys() | after.keys()):
-        if path not in after:
+    for path, before, after in sorted(_different(old.root, new.root, old.root.name), key=itemgetter(0)):
+        if after is None:
             lines.append(f"{path}: removed")
-        elif path not in before:
+        elif before is None:
             lines.append(f"{path}: added")
         else:
-            lines += _changes(f"{path}: ", _describe_queue(before[path]), _describe_queue(after[path]))
+            lines += _changes(f"{path}: ", _describe_queue(before), _describe_queue(after))
     return lines
+
+
+def _different(old: config_pb2.QueueConfig, new: config_pb2.QueueConfig, path: str) -> Iterator[Pair]:
+    """The queues that may differ. A tree that is equal as a whole is passed over at its top."""
+    if old == new:
+        return
+    yield path, old, new
+    before = {queue.name: queue for queue in old.queues}
+    after = {queue.name: queue for queue in new.queues}
+    for name in before.keys() | after.keys():
+        below = f"{path}.{name}"
+        if name not in after:
+            yield from ((each, queue, None) for each, queue in _queues(before[name], path))
+        elif name not in before:
+            yield from ((each, None, queue) for each, queue in _queues(after[name], path))
+        else:
+            yield from _different(before[name], after[name], below)
 
 
 def _changes(prefix: str, old: Described, new: Described) -> list[str]:

@@ -35,6 +35,7 @@ class WorkerPool:
         self._idle: list[_Worker] = []
         self._slots = asyncio.Semaphore(limits.WORKERS)
         self._large = asyncio.Semaphore(1)
+        self._replacing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._idle.append(await _Worker.start(self._memory_bytes))  # the first RM does not wait for it
@@ -43,6 +44,8 @@ class WorkerPool:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._replacing is not None:
+            await self._replacing
         for worker in self._idle:
             await worker.stop()
         self._idle.clear()
@@ -78,10 +81,16 @@ class WorkerPool:
         async with self._large if is_large else contextlib.nullcontext(), self._slots:
             worker, answer = await self._read(encode_request(do, cpu_s, *texts, *more), size, cpu_s)
             if is_large:  # the worker keeps the memory that the text has taken
-                await worker.stop()
+                self._replacing = asyncio.create_task(self._replace(worker))
             else:
                 self._idle.append(worker)
         return answer
+
+    async def _replace(self, worker: _Worker) -> None:
+        """So that the next text does not wait for the start of a process."""
+        await worker.stop()
+        if not self._idle:
+            self._idle.append(await _Worker.start(self._memory_bytes))
 
     async def _read(self, request: bytes, size: int, cpu_s: int) -> tuple[_Worker, bytes]:
         status = 0
