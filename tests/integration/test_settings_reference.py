@@ -9,7 +9,7 @@ from docs.sections import replaced
 from docs.settings import table
 from remuda.local.services import SERVICES, check_settings, settings_of
 from remuda_bus.process import Settings
-from remuda_bus.settings import SERVICE_OF_SECTION, declared
+from remuda_bus.settings import SERVICES_OF_SECTION, declared
 from remuda_config.shell.settings import TIMING, ConfigSettings
 from remuda_core.settings import Timing
 from remuda_proto.durations import milliseconds
@@ -23,15 +23,21 @@ def test_the_reference_of_settings_is_that_of_the_models() -> None:
     assert replaced(document, {"<!-- written by docs/settings.py -->": table()}) == document
 
 
-def test_each_section_of_settings_belongs_to_one_service() -> None:
+def test_each_section_of_settings_belongs_to_the_services_that_read_it() -> None:
+    """A service leaves the sections of others to them, so those that read a section know the same keys of it."""
     shared = {one.key.partition(".")[0] for one in declared(Settings.model_fields)}
-    owners: dict[str, str] = {}
+    readers: dict[str, dict[str, set[str]]] = {}
     for service in SERVICES:
-        fields = settings_of(service).model_fields
-        own = {one.key.partition(".")[0] for one in declared(fields) if one.field not in Settings.model_fields}
-        assert not own & (shared | owners.keys())
-        owners |= dict.fromkeys(own, service)
-    assert owners == SERVICE_OF_SECTION
+        for one in declared(settings_of(service).model_fields):
+            if one.field not in Settings.model_fields:
+                section = one.key.partition(".")[0]
+                readers.setdefault(section, {}).setdefault(service, set()).add(one.key)
+    assert not readers.keys() & shared
+    assert {section: set(found) for section, found in readers.items()} == {
+        section: set(services) for section, services in SERVICES_OF_SECTION.items()
+    }
+    for section, found in readers.items():
+        assert len({frozenset(keys) for keys in found.values()}) == 1, section
 
 
 def test_defaults_of_timing_are_those_of_the_core() -> None:

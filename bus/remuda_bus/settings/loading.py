@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import pydantic
 
 from remuda_bus.settings.document import NotSettings, read_file, unknown_key
-from remuda_bus.settings.model import SERVICE_OF_SECTION, Settings
+from remuda_bus.settings.model import SERVICES_OF_SECTION, Settings
 from remuda_bus.settings.setting import Declared, declared, quoted
 from remuda_bus.settings.sources import ASSIGNED, Given, given, origin
 from remuda_proto.bounds import shown
@@ -54,7 +54,7 @@ def load(
     settings = list(declared(kind.model_fields))
     known = [one.key for one in settings]
     sections = {key.partition(".")[0] for key in known}
-    elsewhere = SERVICE_OF_SECTION.keys() - sections
+    elsewhere = SERVICES_OF_SECTION.keys() - sections
     assigned, problems = _assigned(assignments, known, elsewhere)
     document = None
     if file is not None:

@@ -12,16 +12,16 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from remuda_bus.settings.setting import ReadableFile, setting
 from remuda_bus.settings.sources import SOURCES
 
-# Keys and sections of one service: that service checks them. All services read all others.
-SERVICE_OF_SECTION: Final = {
-    "config": "config",
-    "core": "core",
-    "groups": "rmproxy",
-    "grpc": "grpc",
-    "preemption": "config",
-    "rms": "rmproxy",
-    "scheduler": "rmproxy",  # and config
-    "timing": "config",
+# The services that read a section, and check it. All services read all other sections.
+SERVICES_OF_SECTION: Final = {
+    "config": ("config",),
+    "core": ("core",),
+    "groups": ("rmproxy",),
+    "grpc": ("grpc",),
+    "preemption": ("config",),
+    "rms": ("rmproxy",),
+    "scheduler": ("rmproxy", "config"),
+    "timing": ("config",),
 }
 
 
