@@ -42,8 +42,10 @@ class BoundPreemptors:
         self._index = index
         # Nodes that are reserved for an ask bound to them, and changed: the ask may be able to preempt there now.
         self.changed: dict[Node, None] = {}
-        # Asks to be tried again: a heap of (time in ms, age, ask), and the time of each ask that counts.
-        self._again: list[tuple[int, int, PendingAsk]] = []
+        # Asks to be tried again: a heap of (time in ms, age, number, ask), and the time of each ask that counts. An ask
+        # that was changed has the age of the one before, so each entry has a number.
+        self._again: list[tuple[int, int, int, PendingAsk]] = []
+        self._entries = 0
         self.retries: dict[PendingAsk, int] = {}
         self._attempts_left = 0
 
@@ -51,7 +53,7 @@ class BoundPreemptors:
         """Allow a new number of attempts, and look again at the asks whose time has come."""
         self._attempts_left = BOUND_ATTEMPTS_PER_PASS
         while self._again and self._again[0][0] <= now_ms:
-            at_ms, _, ask = heappop(self._again)
+            at_ms, _, _, ask = heappop(self._again)
             if self.retries.get(ask) == at_ms:
                 del self.retries[ask]
                 self._retry(ask)
@@ -115,7 +117,8 @@ class BoundPreemptors:
         """Look at the ask again at this time, unless that happens earlier anyway."""
         if self.retries.get(ask, until_ms + 1) > until_ms:
             self.retries[ask] = until_ms
-            heappush(self._again, (until_ms, ask.seq, ask))
+            self._entries += 1
+            heappush(self._again, (until_ms, ask.seq, self._entries, ask))
 
 
 def bound_to(ask: PendingAsk) -> str:
