@@ -117,6 +117,8 @@ class LeafOrder(QueueOrder):
         if only is not None:
             if only.hidden or (negated_headroom is not None and not covers(only.demand.negated, negated_headroom)):
                 return None
+            if only.demand.open and not only.limited:
+                return only
             return only if self._may_be_next(only) else None
         demands, work = self.index.demands, self.index.work
         ask_class = self.found

@@ -287,7 +287,12 @@ class ParentOrder(QueueOrder):
 
     def first(self, negated_headroom: Vector | None) -> AskClass | None:
         """Tries the children in the order of their rank. A child with nothing schedulable becomes dormant."""
-        ranking, dormant, work = self.ranking, self.dormant, self.index.work
+        ranking, dormant = self.ranking, self.dormant
+        if negated_headroom is None and not dormant.size:  # nearly always where all asks are alike
+            child = ranking.leader or ranking.first()
+            if child is not None and not child.limited and (found := child.first(None)) is not None:
+                return found
+        work = self.index.work
         mask = 0
         start: Rank = ()
         if dormant.size or negated_headroom is not None:
