@@ -292,7 +292,7 @@ class ActiveConfiguration:
             origin=version.origin,
             by=version.by,
             checksum=version.checksum,
-            changes=changes,
+            changes=version.changes,
         )
         await self._keep(stored)
 
