@@ -59,6 +59,9 @@ def problems_of_move(
         )
         return
     yield from problems_of_access(queue, command)
+    leaf = next((above for above in queue.path_to_root[1:] if above.leaf), None)
+    if leaf is not None:
+        yield Problem(f"queue {path} is below the leaf queue {leaf.path}, expected one below parents only")
     if queue is application.queue:
         yield Problem(f"applicationID {shown(application.id)} is in queue {path} already")
         return
