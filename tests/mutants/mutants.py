@@ -349,7 +349,7 @@ ADMINISTRATION: Final = (
     *_of(
         "decide.administer.queues",
         ("admin_questions_stay_open", "19: a hold ends open questions", "        if question.application.id in ids:", "        if False:"),
-        ("admin_reservations_stay", "19: a hold ends reservations", "        for pending in list(application.reserving.values()):", "        for pending in ():"),
+        ("admin_reservations_stay", "19: a hold ends reservations", "        for pending in sorted(application.reserving.values(), key=attrgetter(\"seq\")):", "        for pending in ():"),
     ),
     *_of(
         "rules.lifecycle",

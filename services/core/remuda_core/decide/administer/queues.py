@@ -49,14 +49,14 @@ def under_way_ends(partition: Partition, applications: Sequence[Application], re
     for question in list(partition.questions.values()):
         if question.application.id in ids:
             yield withdrawn(question, reason)
-    for replacement in list(partition.replacements_asked.values()):
+    for _, replacement in sorted(partition.replacements_asked.items()):
         if replacement.fact.application_id in ids:
             yield replacement_cancelled(replacement, reason)
     for application_id, key in list(partition.preemptions):
         if application_id in ids:
             yield facts.PreemptionEnded(partition.name, application_id, key, reason)
     for application in applications:
-        for pending in list(application.reserving.values()):
+        for pending in sorted(application.reserving.values(), key=attrgetter("seq")):  # as after a restart
             yield from release_reservations(partition, pending, reason)
 
 
