@@ -38,7 +38,6 @@ CONFIRM_AFTER_S: Final = 3.0
 CONFIRM_EVERY_S: Final = 0.5
 # Another front end had the RM: it has heard by then that it has it no more.
 HANDOVER_S: Final = 1.0
-HANDOVER_RETRY: Final = RetryPolicy(0.5, give_up_after_s=10.0)
 
 # A client that names a commit without a fact has processed all of it.
 LAST_FACT: Final = 2**31
@@ -52,11 +51,11 @@ KEEPALIVE_INTERVAL_S: Final = 1.0
 KEEPALIVE_TIMEOUT_S: Final = 1.5
 # Clients may ping as often.
 CLIENT_PING_INTERVAL_S: Final = 1.0
-# RPCs at the same time: three streams for each of a thousand RMs, and some more.
+# RPCs at the same time: three streams for each of a thousand RMs, and some more. A connection has a bound of its own:
+# one client does not take all.
 RPCS_AT_ONCE: Final = 4_000
+RPCS_OF_CONNECTION: Final = 100
 # After a stop signal: streams end, and clients go to another front end.
 STOP_WITHIN_S: Final = 1.0
 # A reason in `grpc-message` and in the details: proxies cut headers at 8 kB and more.
 REASON_CHARACTERS: Final = 4_000
-# rmIDs that one certificate may use.
-PATTERNS_OF_CLIENT: Final = 100

@@ -24,6 +24,7 @@ _OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", round(limits.CLIENT_PING_INTERVAL_S * 1_000)),
+    ("grpc.max_concurrent_streams", limits.RPCS_OF_CONNECTION),
     ("grpc.so_reuseport", 0),  # two processes on one port would be a mistake
 )
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections import defaultdict
 from contextlib import nullcontext, suppress
 from functools import partial
+from weakref import WeakValueDictionary
 
 import grpc
 import structlog
@@ -35,7 +35,8 @@ class Sessions:
         self._instance = instance
         self._sessions: dict[str, RmSession] = {}
         self._claims: dict[str, int] = {}  # rmID -> revision of this front end's claim
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Weak: clients may name any number of RMs that do not exist.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closing: set[asyncio.Task[None]] = set()
         self._token = secrets.token_hex(8)
 
@@ -79,7 +80,7 @@ class Sessions:
     async def open(self, rm_id: str, kind: str, peer: str, stated: int, after: Place) -> CallbackStream:
         """Open the stream of one kind of callbacks. `stated`: the number of the registration that the client means; 0:
         the newest. Raises Failure FAILED_PRECONDITION when the RM is not registered."""
-        async with self._locks[rm_id]:
+        async with self._lock(rm_id):
             try:
                 registration = await self._registration(rm_id)
                 if stated and stated != registration:
@@ -95,6 +96,10 @@ class Sessions:
             except BusError as error:
                 raise failure_of(error) from None
             return session.attach(kind, peer, after)
+
+    def _lock(self, rm_id: str) -> asyncio.Lock:
+        """Streams of an RM are opened one after the other."""
+        return self._locks.setdefault(rm_id, asyncio.Lock())
 
     async def _registration(self, rm_id: str) -> int:
         entry = await self._bus.get(subjects.RMS.name, subjects.key_of(rm_id))
@@ -113,6 +118,8 @@ class Sessions:
         if before is not None and before.value is not None and self._is_of_another(before):
             log.info("taking an RM over from another front end", rm=rm_id)
             await asyncio.sleep(limits.HANDOVER_S)
+        if rm_id not in self._claims:
+            raise superseded(f"rmID {rm_id!r} has connected to another front end meanwhile")
 
     def _is_of_another(self, entry: Entry) -> bool:
         try:
@@ -134,7 +141,7 @@ class Sessions:
         task.add_done_callback(self._closing.discard)
 
     async def _end_idle(self, session: RmSession) -> None:
-        async with self._locks[session.rm_id]:
+        async with self._lock(session.rm_id):
             if session.is_idle and self._sessions.get(session.rm_id) is session:
                 await self._close(session.rm_id, session)
 

@@ -72,6 +72,14 @@ async def until(holds) -> None:
             await asyncio.sleep(0.01)
 
 
+async def until_claimed(bus: MemoryBus, instance: str) -> None:
+    async def claimed() -> bool:
+        entry = await bus.get(subjects.FRONT_ENDS.name, subjects.key_of(RM))
+        return entry is not None and json.loads(entry.value or b"{}").get("instance") == instance
+
+    await until(claimed)
+
+
 async def acknowledged(bus: MemoryBus) -> int:
     return await bus.acknowledged_sequence(subjects.CALLBACKS.name, subjects.callback_consumer(RM))
 
@@ -158,6 +166,26 @@ async def test_front_end_that_claims_an_rm_last_has_it(bus):
         back = await first.open(RM, "node", "peer", 0, NOWHERE)
         assert (await failure(there.next())).code == grpc.StatusCode.ABORTED
         assert await heard(back, 1) == [1]
+
+
+async def test_claim_that_is_lost_while_an_rm_is_handed_over(bus, monkeypatch):
+    monkeypatch.setattr(limits, "HANDOVER_S", 0.2)
+    async with front_end(bus) as first, front_end(bus, "grpc-2") as second, front_end(bus, "grpc-3") as third:
+        await first.open(RM, "node", "peer", 0, NOWHERE)
+        opening = asyncio.create_task(second.open(RM, "node", "peer", 0, NOWHERE))
+        await until_claimed(bus, "grpc-2")
+        stream = await third.open(RM, "node", "peer", 0, NOWHERE)
+        assert (await failure(opening)).code == grpc.StatusCode.ABORTED
+        assert (len(first), len(second), len(third)) == (0, 0, 1)
+        await publish(bus, "node", 1)
+        assert await heard(stream, 1) == [1]
+
+
+async def test_rms_that_do_not_exist_cost_no_memory(bus):
+    async with front_end(bus) as sessions:
+        for number in range(100):
+            await failure(sessions.open(f"rm-{number}", "node", "peer", 0, NOWHERE))
+        assert not list(sessions._locks)
 
 
 async def test_newer_stream_of_a_kind_ends_the_older(bus):
