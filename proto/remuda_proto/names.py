@@ -37,4 +37,5 @@ BY_KIND: Final = {"user": USER, "group": GROUP}
 PARTITION: Final = NamePattern(
     _matches_partition, "1 to 64 printable characters, no blank at either end and no [ at the beginning"
 )
+ACTION_ID: Final = NamePattern(re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch, "1 to 64 of A-Z a-z 0-9 _ -")
 RM_ID: Final = NamePattern(re.compile(r"[A-Za-z0-9_:-]{1,64}").fullmatch, "1 to 64 of A-Z a-z 0-9 _ : -")

@@ -39,7 +39,9 @@ NUMBERS = {
     # How far structures of the index grow before they are put in order: any number would do.
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
     "core/index/fit_tree.py": {"MOST_CHILDREN", "WORTH_RENEWING"},
-    "core/index/queue_order.py": {"UNLIMITED"},
+    "core/index/ranked_tree.py": {"MOST_CHILDREN"},
+    "core/index/demand_bits.py": {"STATES", "FREED", "RESERVING"},  # positions of bits
+    "core/index/queue_order.py": {"UNLIMITED", "ANY"},
     "core/facts/allocations.py": {"STOPPED_BY_RM", "TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"},
     "core/rules/properties.py": {"PREEMPTION_DELAY_MS"},  # what a queue has that says nothing: a setting
     "core/rules/resource.py": {"INT64_MAX", "INT64_MIN"},

@@ -33,9 +33,12 @@ async def service(server: NatsServer, file: Path | None = None, compatibility: s
         yield
         assert not work.done(), work
     finally:
+        ended = work.done()
         work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+        (result,) = await asyncio.gather(work, return_exceptions=True)
         await bus.close()
+        if ended and isinstance(result, Exception):  # otherwise a test would only say what it has waited for
+            raise result
 
 
 async def answers(bus: NatsBus) -> bool:

@@ -112,7 +112,8 @@ class ActiveConfiguration:
     async def _follow(self) -> None:
         stored = await self.versions.newest()
         before = self.current
-        if stored is None or (before is not None and stored.revision == before.stored.revision):
+        # A server of a cluster that is behind may answer with an older one.
+        if stored is None or (before is not None and stored.revision <= before.stored.revision):
             return
         if before is not None and (stored.version.number, stored.text) == (before.number, before.text):
             self.current = replace(before, stored=stored)  # a staged change was confirmed

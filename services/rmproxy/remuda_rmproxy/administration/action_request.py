@@ -6,7 +6,6 @@ The request is a JSON object: `action_id`, the fields of the action as in its me
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from remuda_bus.bus import Message, Refused
 from remuda_bus.operators import Operator, request_of
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_proto.bounds import ID_BYTES, INT32, MESSAGE_BYTES, QUEUE_PATH_BYTES, exceeds, shown
+from remuda_proto.names import ACTION_ID
 from remuda_proto.remuda.v1 import inbox_pb2
 from remuda_rmproxy import limits
 from remuda_rmproxy.records.partitions import ForeignPartition, scheduler_name
@@ -31,7 +31,6 @@ FIELDS: Final[Mapping[str, tuple[FieldDescriptor, ...]]] = {
     FORGET_RM: (),
 }
 _OPTIONS = frozenset({"action_id", "reason", "partition", "force"})
-_ACTION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,8 @@ def _bounded(payload: bytes) -> bytes:
 
 def _action_id(found: Mapping[str, Any]) -> str:
     action_id = found.get("action_id")
-    if not isinstance(action_id, str) or not _ACTION_ID.fullmatch(action_id):
-        raise Refused(f"action_id {shown(action_id)}: expected 1 to 64 of A-Z a-z 0-9 _ -", INVALID)
+    if not isinstance(action_id, str) or not ACTION_ID.matches(action_id):
+        raise Refused(f"action_id {shown(action_id)}: expected {ACTION_ID.expected}", INVALID)
     return action_id
 
 
