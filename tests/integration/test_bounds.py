@@ -38,7 +38,7 @@ NUMBERS = {
     "sdk/status_codes.py": {"REFUSED", "INTERNAL", "OUTAGE"},
     # How far structures of the index grow before they are put in order: any number would do.
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
-    "core/index/fit_tree.py": {"MOST_CHILDREN", "WORTH_RENEWING"},
+    "core/index/fit_tree.py": {"WORTH_RENEWING"},
     "core/index/ranked_tree.py": {"MOST_CHILDREN"},
     "core/index/demand_bits.py": {"STATES", "FREED", "RESERVING"},  # positions of bits
     "core/index/queue_order.py": {"UNLIMITED", "ANY"},

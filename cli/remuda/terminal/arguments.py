@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 from remuda_proto.durations import EXPECTED, milliseconds
-from remuda_proto.names import RM_ID
+from remuda_proto.names import ACTION_ID, RM_ID
 
 from .. import limits
 from ..errors import UserError
@@ -21,7 +21,6 @@ from ..errors import UserError
 T = TypeVar("T", bound=str | None)
 SCHEMES = ("nats", "tls", "ws", "wss")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
-_ACTION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INSTANCE = re.compile(r"[A-Za-z0-9_.:-]+")
 
 
@@ -84,8 +83,8 @@ def action_reason(text: str) -> str:
 @_passing_none
 def action_id(text: str) -> str:
     """It becomes part of the log."""
-    if not _ACTION_ID.fullmatch(text):
-        raise UserError(f"action ID {quoted(text)}: expected 1 to 64 of A-Z a-z 0-9 _ -")
+    if not ACTION_ID.matches(text):
+        raise UserError(f"action ID {quoted(text)}: expected {ACTION_ID.expected}")
     return text
 
 
