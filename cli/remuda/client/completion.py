@@ -7,25 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
 
-import msgspec
 import typer
 
 from .. import limits
 from ..errors import UserError
 
 NATS = "nats://127.0.0.1:4222"
-
-
-class Rows(msgspec.Struct):
-    """A page of any of these queries."""
-
-    applications: list[dict[str, Any]] = []
-    nodes: list[dict[str, Any]] = []
-    asks: list[dict[str, Any]] = []
-    allocations: list[dict[str, Any]] = []
-    next: list[Any] | None = None
 
 
 def rms(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -113,7 +101,7 @@ async def _query(url: str, rm: str, kind: str, rows: str, field: str, prefix: st
 
     found: dict[str, None] = {}
     async with bus_at(url) as bus:
-        async for page in queries.pages_of(bus, kind, Rows, rm=rm, **which):
+        async for page in queries.pages_of(bus, kind, queries.Rows, rm=rm, **which):
             values = (str(row[field]) for row in getattr(page, rows) if field in row)
             found |= dict.fromkeys(value for value in values if value.startswith(prefix))
             if len(found) >= limits.COMPLETIONS:

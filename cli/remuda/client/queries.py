@@ -146,6 +146,16 @@ class Explanation(msgspec.Struct):
     next: PageToken | None = None
 
 
+class Rows(msgspec.Struct):
+    """A page of any of these queries."""
+
+    applications: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
+    asks: list[dict[str, Any]] = []
+    allocations: list[dict[str, Any]] = []
+    next: list[Any] | None = None
+
+
 async def queues(bus: Bus, rm: str) -> Queues:
     pages = [page async for page in pages_of(bus, "queues", QueuesPage, rm=rm)]
     found = {
