@@ -8,6 +8,7 @@ replaced, and the link stays.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -49,12 +50,14 @@ def prepare(file: Path, content: bytes) -> PreparedFile:
     temporary: Path | None = None
     try:
         target = file.resolve()
+        if target.is_symlink():  # links in a circle, from Python 3.13 on
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.remuda")
         before = target.stat() if target.exists() else None
         if before is not None and not os.access(target, os.W_OK):
             raise PermissionError(13, "Permission denied")  # a read-only file in a directory that is not
         _write(temporary, content, before)
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, up to Python 3.12
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
