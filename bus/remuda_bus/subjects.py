@@ -15,7 +15,7 @@ from remuda_proto.names import RM_ID
 KEY = re.compile(r"[A-Za-z0-9_=/.-]+")
 
 REQUEST_KINDS = ("application", "allocation", "node", "configuration")
-# What operators may do to an RM: the last token of a request to rmproxy. All but the last become commands of the core.
+# Actions of operators on an RM: the last token of a request to rmproxy. All but the last become commands of the core.
 ACTIONS = (
     "kill_application", "move_application", "hold_queue", "resume_queue", "drain_node", "undrain_node",
     "change_ask_priority", "release_one_allocation", "forget_rm",

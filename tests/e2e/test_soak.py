@@ -69,7 +69,7 @@ def test_a_leak_grows_on_and_on_or_by_much_and_a_busy_moment_does_not() -> None:
 
 class Growth(NamedTuple):
     """The growth after the warm-up: from the first third to the second or from the second to the last, the smaller one;
-    and in all. What leaks grows on and on, or by much at once; a moment in which the machine was busy, and more had to
+    and in all. A leak grows on and on, or by much at once; a moment in which the machine was busy, and more had to
     be held, has a small effect, once."""
 
     on_and_on: float

@@ -206,7 +206,7 @@ async def test_request_that_is_wrong_ends_its_stream_alone(system, request_, sai
 
 
 async def states_of(system: System, rm_id: str = "rm-1") -> list[str]:
-    """What the log says of the connection to the RM, in order."""
+    """The facts of the log on the connection to the RM, in order."""
     reader = await system.bus.read(subjects.LOG.name, subjects.log(rm_id))
     commits = [log_pb2.Commit.FromString(message.payload) for message in await reader.batch(10_000, timeout_s=1)]
     await reader.close()

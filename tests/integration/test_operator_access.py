@@ -1,4 +1,4 @@
-"""Who may do what to a running system: each cell of the table is tried over the bus, with the real keys.
+"""Access of operators to a running system: each cell of the table is tried over the bus, with the real keys.
 
 An accepted cell is done to things of its own, or undone by an administrator who may.
 """

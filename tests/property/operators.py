@@ -1,4 +1,4 @@
-"""What there is in a storm, and what operators do with it."""
+"""The objects of a storm, and the actions of operators on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from remuda_core.state import Partition, Queue
 from .world import RM, World
 
 FIRST = f"[{RM}]default"
-# What commands name that come while nothing is known of the RM.
+# Names in commands that come while nothing is known of the RM.
 NO_PARTITION = Partition(
     FIRST,
     PartitionSettings("default", QueueSettings("root")),
@@ -34,7 +34,7 @@ NO_PARTITION = Partition(
 
 
 class Known:
-    """What commands name: mostly something that there is."""
+    """Names for commands: mostly of objects that exist."""
 
     random: Random
     world: World

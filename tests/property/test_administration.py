@@ -1,5 +1,5 @@
-"""What operators do, in random trees with limits, gangs, reservations, preemptions and questions: everything is right
-right afterwards, and what is taken back leaves no trace."""
+"""Actions of operators, in random trees with limits, gangs, reservations, preemptions and questions: everything is
+right afterwards, and an action that is taken back leaves no trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .world import RM, World
 
 BUSY = range(6)
 LONG = "n" * 5_000
-# What there is, what is not, and what cannot be.
+# Names that exist, that do not, and that cannot.
 TEXTS = ("", "app-0", "app-1", "k1", "n0", "root", "ROOT.A", "root.a", "root..", ".", "k9", "\u202e", LONG)
 KINDS = tuple(field.name for field in inbox_pb2.Administer.DESCRIPTOR.oneofs_by_name["action"].fields)
 

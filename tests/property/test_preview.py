@@ -1,5 +1,4 @@
-"""What a preview says will be allocated and preempted is what happens when the same change is applied to the same
-state.
+"""Allocations and preemptions of a preview are those of the same change on the same state.
 
 The preview is played on a copy, as a follower has it (restored from a snapshot), the change on the live core with its
 live index."""

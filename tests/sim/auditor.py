@@ -126,7 +126,7 @@ class Auditor:
         self._actions[action_id] = outcome
 
     def compare_actions(self, answers: dict[str, str]) -> None:
-        """What the operator was told."""
+        """The answer to the operator."""
         wrong = {one: outcome for one, outcome in answers.items() if self._actions.get(one) != outcome}
         if wrong:
             raise Violation(f"{self.rm_id}: the operator was told {wrong}, the log has {self._actions}")

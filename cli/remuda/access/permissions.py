@@ -249,7 +249,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         (subjects.lease_holder(subjects.EVENTS_LEASE),),
     ),
-    # What an RM may, for every RM: certificates say which client is which.
+    # The permissions of an RM, for every RM: certificates say which client is which.
     "grpc": (
         (
             *(f"si.v1.rm.*.{kind}" for kind in (*subjects.REQUEST_KINDS, "register", "heartbeat")),

@@ -1,4 +1,4 @@
-"""Who the operator is where no keys are in use: the user of the operating system."""
+"""The operator where no keys are in use: the user of the operating system."""
 
 from __future__ import annotations
 

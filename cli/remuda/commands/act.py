@@ -95,7 +95,7 @@ def hold(
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Hold a queue: nothing new is allocated or started in it and below it. What runs goes on. Needs the adminacl of
+    """Hold a queue: nothing new is allocated or started in it and below it. Allocations stay. Needs the adminacl of
     the queue or of one above."""
     from ..admin.act import Attempt, act
 
@@ -128,7 +128,7 @@ def drain(
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Drain a node: nothing new is allocated there. What runs goes on. Needs the access list `scheduler.acl`."""
+    """Drain a node: nothing new is allocated there. Allocations stay. Needs the access list `scheduler.acl`."""
     from ..admin.act import Attempt, act
 
     attempt = Attempt(rm, "drain_node", {"node_id": node}, reason, partition, action_id=action_id)

@@ -1,4 +1,4 @@
-"""What the settings of the service give to configurations that leave it open."""
+"""Settings of the service are defaults of configurations."""
 
 from __future__ import annotations
 

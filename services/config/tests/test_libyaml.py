@@ -1,4 +1,4 @@
-"""What libyaml composes is what the slow composer does, for every text that it accepts."""
+"""libyaml composes the same as the slow composer, for every text that it accepts."""
 
 from __future__ import annotations
 

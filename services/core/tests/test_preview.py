@@ -1,4 +1,4 @@
-"""What a proposed configuration would do, as a report; nothing of the live state changes."""
+"""The effects of a proposed configuration, as a report; nothing of the live state changes."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Server:
         await self._server.start()
 
     async def set_serving(self, serving: bool) -> None:
-        """What the health service answers, for the whole server and for the scheduler."""
+        """Set the answer of the health service, for the whole server and for the scheduler."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in ("", SCHEDULER):
             await self._health.set(service, status)

@@ -2472,7 +2472,7 @@ Global___ActionRefused: _TypeAlias = ActionRefused  # noqa: Y015
 
 @_typing.final
 class Action(_message.Message):
-    """Who did what to what, and why."""
+    """An action of an operator, with its target and the reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

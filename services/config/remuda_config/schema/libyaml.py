@@ -16,8 +16,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from remuda_config import limits
 
 _PARSER: Any = yaml._yaml.CParser if yaml.__with_libyaml__ else None
-# What libyaml, which reads YAML 1.1, and the slow composer judge differently: line breaks of YAML 1.1, tabs, byte order
-# marks, the end of a document.
+# Characters that libyaml, which reads YAML 1.1, and the slow composer judge differently: line breaks of YAML 1.1, tabs,
+# byte order marks, the end of a document.
 _JUDGED_DIFFERENTLY = re.compile(r"[\x85\u2028\u2029\t\ufeff]|^\.\.\.", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""Who may change the configuration (001): the scheduler ACL, and the administrators of the root queue."""
+"""Access to changes of the configuration (001): of the scheduler ACL, and of administrators of the root queue."""
 
 from __future__ import annotations
 

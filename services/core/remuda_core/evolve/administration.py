@@ -78,7 +78,7 @@ def _enter(queue: Queue, application: Application) -> None:
 
 
 def _book_in_queues(application: Application, times: int) -> None:
-    """What the application uses, what is preempted of that, and what its asks want."""
+    """The amounts that the application uses, those of them that are preempted, and those of its asks."""
     for queue in application.queue.path_to_root:
         add(queue.allocated, application.allocated, times)
         add(queue.allocated, application.allocated_placeholder, times)

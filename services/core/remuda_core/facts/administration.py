@@ -8,8 +8,8 @@ from .fact import Fact
 
 
 class Action(msgspec.Struct, frozen=True, gc=False):
-    """Who did what to what, and why. `kind`: the name of its class in `actions`. Fields that the kind does not have
-    are empty. `queue`: the one that is held or resumed, or to which the application moves."""
+    """An action of an operator, with its target and the reason. `kind`: the name of its class in `actions`. Fields that
+    the kind does not have are empty. `queue`: the one that is held or resumed, or to which the application moves."""
 
     kind: str
     operator: str

@@ -92,7 +92,7 @@ class Packs:
         self._on.setdefault(node.id, {})[pack] = None
         pack.list(packed, self._room(node))
 
-    # What facts change
+    # Changes by facts
 
     def allocated(self, application: Application, node: Node) -> None:
         """The application has one more allocation on the node."""

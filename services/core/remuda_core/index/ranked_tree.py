@@ -60,7 +60,7 @@ Path = list[tuple[Branch, int]]
 
 
 class RankedTree:
-    """What trees have in common, whatever their bits mean: all but the search."""
+    """The parts that trees have in common, whatever their bits mean."""
 
     __slots__ = ("_root", "size")
 

@@ -1,4 +1,4 @@
-"""Who uses more than a maximum or a limit allows: queues, users and groups. Nothing is taken from them: they get
+"""Queues, users and groups that use more than a maximum or a limit allows. Nothing is taken from them: they get
 nothing new until they are below."""
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _too_many(
 
 
 def rows(before: dict[Place, Excess], after: dict[Place, Excess]) -> list[Row]:
-    """Who is over with the new configuration, and by how much; `over_before`: by how much with the old one. Those that
-    were not come first, then the largest."""
+    """Places that are over with the new configuration, and by how much; `over_before`: by how much with the old one.
+    Those that were not come first, then the largest."""
     found: list[Row] = []
     for place, excess in after.items():
         was = before.get(place)

@@ -16,7 +16,7 @@ from ..rules.placement_rules import Applicant
 from ..state import Application, Partition, State
 
 Row = dict[str, object]
-# What placement sees of an application: (queue it is in, user, groups, tags).
+# The inputs of placement: (queue it is in, user, groups, tags).
 _Kind = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 

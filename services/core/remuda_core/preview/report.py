@@ -74,7 +74,7 @@ def listed(found: Sequence[Row], rows: int) -> Row:
 
 
 def _by_change(found: list[Row], rows: int) -> Row:
-    """The changes with their counts. What ends comes first, then what changes."""
+    """The changes with their counts. Ends come first, then changes."""
     order = {"removed": 0, "draining": 1, "changed": 2, "restored": 3, "added": 4}
     counts = Counter(row["change"] for row in found)
     return {

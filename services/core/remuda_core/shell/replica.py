@@ -51,7 +51,7 @@ class Replica:
         return msgspec.json.encode({"rm": self._core.state.rm_id, "log_seq": seq, "digest": digest})
 
     async def preview(self, request: Request, previews: Previews) -> bytes:
-        """What a proposed configuration would do, as JSON. Raises Refused."""
+        """The effects of a proposed configuration, as JSON. Raises Refused."""
 
         async def forked(fork: Callable[[], Source]) -> tuple[Position, Source]:
             return await self.leader.ask(fork) if self.leader is not None else (self._position(), fork())

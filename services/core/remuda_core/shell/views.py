@@ -76,7 +76,7 @@ def draining(queue: Queue) -> View:
 
 
 def hold(hold: Hold | None) -> View | None:
-    """Who holds a queue or drains a node, why, and since when in ms. None: no operator does."""
+    """The operator who holds a queue or drains a node, the reason, and since when in ms. None: no operator does."""
     return None if hold is None else {"operator": hold.operator, "reason": hold.reason, "since_ms": hold.at_ms}
 
 

@@ -37,7 +37,7 @@ class State:
     next_allocation: int = 0
     next_question: int = 1
     timers: Timers = field(default_factory=Timers)
-    # What operators hold and drain, by partition and queue or node; these outlive registrations. And the outcomes of
+    # Holds and drains of operators, by partition and queue or node; these outlive registrations. And the outcomes of
     # their last actions, by action_id, the oldest first.
     holds: dict[tuple[str, str], Hold] = field(default_factory=dict)
     drains: dict[tuple[str, str], Hold] = field(default_factory=dict)

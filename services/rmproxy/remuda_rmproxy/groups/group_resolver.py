@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class Groups(Protocol):
-    """What forwarding knows of resolvers. `is_used`: whether applications without groups are looked up at all."""
+    """A resolver, as forwarding sees it. `is_used`: whether applications without groups are looked up at all."""
 
     is_used: bool
 

@@ -1,4 +1,4 @@
-"""What speaks against an action, and who may administer what (semantics section 4)."""
+"""Problems of an action, and access to queues and nodes (semantics section 4)."""
 
 from __future__ import annotations
 

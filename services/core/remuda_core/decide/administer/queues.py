@@ -35,7 +35,7 @@ def problems_of_hold(state: State, partition: Partition, command: Administer, ac
 def hold_queue(
     state: State, partition: Partition, command: Administer, action: HoldQueue, now_ms: int
 ) -> Iterator[Fact]:
-    """What the RM has been asked to release goes on; all else that would start something ends."""
+    """Releases that the RM was asked for go on; all else that would start something ends."""
     queue = partition.queues[action.queue.lower()]
     applications = [application for below in queue.below() for application in below.applications.values()]
     yield from under_way_ends(partition, sorted(applications, key=attrgetter("seq")), f"queue {queue.path} is held")
