@@ -26,9 +26,9 @@ ASK: Walk = (
         "resource manager",
         "",
         (
-            Hop("remuda_sdk.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
+            Hop("remuda_bus.resource_manager.requests:RequestsOfRm.ask", "encodes the asks as `AllocationRequest`s"),
             Hop(
-                "remuda_sdk.request_publisher:RequestPublisher.publish",
+                "remuda_bus.resource_manager.request_publisher:RequestPublisher.publish",
                 "numbers the messages, publishes them, and returns when they are durable",
             ),
         ),
@@ -108,9 +108,18 @@ ASK: Walk = (
         "resource manager",
         "stream CALLBACKS",
         (
-            Hop("remuda_sdk.callback_consumer:CallbackConsumer._pump", "receives callbacks from the RM's consumer"),
-            Hop("remuda_sdk.client:ResourceManager.callbacks", "yields each new callback, and acknowledges it later"),
-            Hop("remuda_sdk.callbacks:parse_callback", "parses the `AllocationResponse`: the ask has its node"),
+            Hop(
+                "remuda_bus.resource_manager.callback_consumer:CallbackConsumer._pump",
+                "receives callbacks from the RM's consumer",
+            ),
+            Hop(
+                "remuda_bus.resource_manager.client:ResourceManager.callbacks",
+                "yields each new callback, and acknowledges it later",
+            ),
+            Hop(
+                "remuda_bus.resource_manager.callbacks:parse_callback",
+                "parses the `AllocationResponse`: the ask has its node",
+            ),
         ),
     ),
 )
@@ -220,9 +229,18 @@ PREEMPTION: Walk = (
         "resource manager",
         "stream CALLBACKS",
         (
-            Hop("remuda_sdk.client:ResourceManager.callbacks", "yields the callback; the RM ends the victim"),
-            Hop("remuda_sdk.session:Session.confirmations", "collects the releases that have to be confirmed"),
-            Hop("remuda_sdk.requests:RequestsOfRm.confirm", "publishes the confirmation, a request like any other"),
+            Hop(
+                "remuda_bus.resource_manager.client:ResourceManager.callbacks",
+                "yields the callback; the RM ends the victim",
+            ),
+            Hop(
+                "remuda_bus.resource_manager.session:Session.confirmations",
+                "collects the releases that have to be confirmed",
+            ),
+            Hop(
+                "remuda_bus.resource_manager.requests:RequestsOfRm.confirm",
+                "publishes the confirmation, a request like any other",
+            ),
         ),
     ),
     Leg(

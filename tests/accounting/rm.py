@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from remuda_bus.resource_manager.client import Resync
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
-from remuda_sdk.client import Resync
 from tests.accounting.books import MEMORY, QUEUE, QUEUES, Books, Fate, Plan, key_of
 
 RETRY_S = 0.2

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
     "bus": ROOT / "bus/remuda_bus",
-    "sdk": ROOT / "sdk/remuda_sdk",
+    "bus/resource_manager": ROOT / "bus/remuda_bus/resource_manager",
     "core": ROOT / "services/core/remuda_core",
     "rmproxy": ROOT / "services/rmproxy/remuda_rmproxy",
     "config": ROOT / "services/config/remuda_config",
@@ -34,8 +34,8 @@ NUMBERS = {
     "bus/nats/micro_service.py": {"BUSY", "INTERNAL"},
     "bus/nats/durable_consumer.py": {"UNLIMITED_BYTES"},
     "bus/process/run.py": {"GC_THRESHOLDS"},
-    "sdk/callback_cursor.py": {"NOWHERE"},
-    "sdk/status_codes.py": {"REFUSED", "INTERNAL", "OUTAGE"},
+    "bus/resource_manager/callback_cursor.py": {"NOWHERE"},
+    "bus/resource_manager/status_codes.py": {"REFUSED", "INTERNAL", "OUTAGE"},
     # How far structures of the index grow before they are put in order: any number would do.
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
     "core/index/fit_tree.py": {"WORTH_RENEWING"},
@@ -78,7 +78,7 @@ BOUNDED_BY = {
     "bus/memory/bus.py": {"queue": "stands for a server, in tests"},
     "bus/nats/shared_consumer.py": {"self._live": "BUFFERED_BYTES, with what all others have not taken"},
     "bus/nats/message_buffer.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},
-    "sdk/callback_consumer.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
+    "bus/resource_manager/callback_consumer.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
     "core/index/lazy_ranking.py": {"self._line": "cut where it is some times longer than members are many"},
     "core/index/asks_by_turn.py": {"self.best": "the asks of an application"},
     "core/shell/leader.py": {

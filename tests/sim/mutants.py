@@ -11,6 +11,7 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.log import Chain
+from remuda_bus.resource_manager.session import Session
 from remuda_bus.rms.halts import Halts
 from remuda_core import evolve, facts, snapshot
 from remuda_core.shell.deciding import CommitInProgress
@@ -22,7 +23,6 @@ from remuda_rmproxy.administration.outcome import Outcome
 from remuda_rmproxy.inbound import translate
 from remuda_rmproxy.inbound.forwarder import Forwarder
 from remuda_rmproxy.inbound.request_queue import RequestQueue
-from remuda_sdk.session import Session
 
 from .tenants import GOOD_RMS
 

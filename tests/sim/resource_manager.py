@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.resource_manager.client import Resync
+from remuda_bus.resource_manager.errors import Superseded
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
-from remuda_sdk.client import Resync
-from remuda_sdk.errors import Superseded
 
 from .cluster import Cluster
 from .lies import Liar

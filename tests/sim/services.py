@@ -7,6 +7,8 @@ import functools
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
+from remuda_bus.resource_manager.errors import Superseded
+from remuda_bus.resource_manager.status_codes import OUTAGE
 from remuda_config.load import load
 from remuda_config.problems import Invalid
 from remuda_core.shell import main as core_shell
@@ -16,8 +18,6 @@ from remuda_proto.remuda.v1 import config_pb2
 from remuda_rmproxy import shell as rmproxy_shell
 from remuda_rmproxy.settings import RmproxySettings
 from remuda_sdk import RegistrationFailed
-from remuda_sdk.errors import Superseded
-from remuda_sdk.status_codes import OUTAGE
 
 from .story import CURRENT
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from remuda_bus.resource_manager.request_encoding import Releasable, RequestEncoder, sized
+from remuda_bus.resource_manager.session import Session
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.request_encoding import Releasable, RequestEncoder, sized
-from remuda_sdk.session import Session
 
 
 class RequestsOfRm:

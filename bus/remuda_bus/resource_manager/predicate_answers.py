@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from remuda_bus.bus import Message, Refused
+from remuda_bus.resource_manager.status_codes import REFUSED
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.status_codes import REFUSED
 
 Handler = Callable[[Any], Any]
 

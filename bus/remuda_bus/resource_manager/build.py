@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from remuda_bus.resource_manager import limits
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import limits
 
 Amounts = Mapping[str, int]
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from remuda_bus import subjects
 from remuda_bus.bus import HistoryChanged, Message
+from remuda_bus.resource_manager import limits
 from remuda_bus.untrusted import number_in
-from remuda_sdk import limits
 
 Place = tuple[int, int]  # stream sequence of the commit, index of the fact in it
 NOWHERE: Place = (0, -1)

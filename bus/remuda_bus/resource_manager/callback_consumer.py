@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Consumer, ConsumerGone, Message
-from remuda_sdk import limits
+from remuda_bus.resource_manager import limits
 
 Arrival = tuple[Consumer, Message]
 

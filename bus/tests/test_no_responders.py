@@ -9,8 +9,9 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Reply
 from remuda_bus.memory import MemoryBus
-from remuda_sdk import RegistrationFailed, ResourceManager
-from remuda_sdk import limits as sdk_limits
+from remuda_bus.resource_manager import ResourceManager
+from remuda_bus.resource_manager import limits as sdk_limits
+from remuda_bus.resource_manager.errors import RegistrationFailed
 
 
 async def answer(_: Message) -> Reply:

@@ -4,11 +4,12 @@ import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message
+from remuda_bus.resource_manager import limits
+from remuda_bus.resource_manager.build import ask
+from remuda_bus.resource_manager.callbacks import DeadLetter, parse_callback
+from remuda_bus.resource_manager.request_encoding import RequestEncoder
+from remuda_bus.resource_manager.session import Session
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import DeadLetter, ask, limits
-from remuda_sdk.callbacks import parse_callback
-from remuda_sdk.request_encoding import RequestEncoder
-from remuda_sdk.session import Session
 
 LIMIT = 1_000_000
 

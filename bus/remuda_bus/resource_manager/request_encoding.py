@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from remuda_bus.resource_manager import limits
+from remuda_bus.resource_manager.build import release_of
 from remuda_bus.streams.split import split
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import limits
-from remuda_sdk.build import release_of
 
 T = TypeVar("T")
 

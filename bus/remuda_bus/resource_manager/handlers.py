@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from remuda_bus.resource_manager.callbacks import Callback, DeadLetter
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.callbacks import Callback, DeadLetter
 
 Handler = TypeVar("Handler", bound=Callable[[Any], Any])
 Report = TypeVar("Report", bound=Callable[[], Any])

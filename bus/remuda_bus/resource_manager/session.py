@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message
+from remuda_bus.resource_manager import limits
+from remuda_bus.resource_manager.callback_cursor import CallbackCursor, is_of_log
+from remuda_bus.resource_manager.callbacks import Callback, stream_of
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import limits
-from remuda_sdk.callback_cursor import CallbackCursor, is_of_log
-from remuda_sdk.callbacks import Callback, stream_of
 
 ASKED_BY_SCHEDULER = frozenset((si.TIMEOUT, si.PREEMPTED_BY_SCHEDULER, si.PLACEHOLDER_REPLACED))
 

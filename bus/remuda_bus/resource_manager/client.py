@@ -12,21 +12,21 @@ from typing import Literal, Self
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, HistoryChanged, Message, NoResponders, Refused, Unanswered
 from remuda_bus.nats import connect
+from remuda_bus.resource_manager import limits
+from remuda_bus.resource_manager.callback_consumer import CallbackConsumer
+from remuda_bus.resource_manager.callbacks import Callback, parse_callback
+from remuda_bus.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
+from remuda_bus.resource_manager.handlers import HandlersOfRm, call_handler
+from remuda_bus.resource_manager.heartbeat import Heartbeat
+from remuda_bus.resource_manager.predicate_answers import answer_predicates, answer_preemption_predicates
+from remuda_bus.resource_manager.request_encoding import RequestEncoder
+from remuda_bus.resource_manager.request_publisher import RequestPublisher
+from remuda_bus.resource_manager.requests import RequestsOfRm
+from remuda_bus.resource_manager.session import Session
+from remuda_bus.resource_manager.status_codes import INTERNAL, OUTAGE, REFUSED
 from remuda_bus.retry import retry
 from remuda_bus.untrusted import number_in
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import limits
-from remuda_sdk.callback_consumer import CallbackConsumer
-from remuda_sdk.callbacks import Callback, parse_callback
-from remuda_sdk.errors import RegistrationFailed, ReportRequested, Superseded
-from remuda_sdk.handlers import HandlersOfRm, call_handler
-from remuda_sdk.heartbeat import Heartbeat
-from remuda_sdk.predicate_answers import answer_predicates, answer_preemption_predicates
-from remuda_sdk.request_encoding import RequestEncoder
-from remuda_sdk.request_publisher import RequestPublisher
-from remuda_sdk.requests import RequestsOfRm
-from remuda_sdk.session import Session
-from remuda_sdk.status_codes import INTERNAL, OUTAGE, REFUSED
 
 # Keys of extraConfig at the registration (000, extraConfig).
 PREDICATES = "predicates"  # the scheduler asks the RM before it places an ask
