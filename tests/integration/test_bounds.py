@@ -18,6 +18,7 @@ ROOMS = {
     "rmproxy": ROOT / "services/rmproxy/remuda_rmproxy",
     "config": ROOT / "services/config/remuda_config",
     "events": ROOT / "services/events/remuda_events",
+    "grpc": ROOT / "services/grpc/remuda_grpc",
     "cli": ROOT / "cli/remuda",
 }
 # Streams and buckets stand with their bounds; what workloads and screens do by themselves stands there.
@@ -34,7 +35,7 @@ NUMBERS = {
     "bus/nats/micro_service.py": {"BUSY", "INTERNAL"},
     "bus/nats/durable_consumer.py": {"UNLIMITED_BYTES"},
     "bus/process/run.py": {"GC_THRESHOLDS"},
-    "bus/resource_manager/callback_cursor.py": {"NOWHERE"},
+    "bus/resource_manager/callback_place.py": {"NOWHERE"},
     "bus/resource_manager/status_codes.py": {"REFUSED", "INTERNAL", "OUTAGE"},
     # How far structures of the index grow before they are put in order: any number would do.
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
@@ -86,6 +87,7 @@ BOUNDED_BY = {
         "messages": "one batch: the next is taken when it is empty",
     },
     "core/shell/trial.py": {"(commit, _)": "one message, or none"},
+    "grpc/requests.py": {"self._waiting": "UNSTORED_REQUESTS, UNSTORED_BYTES: a stream is not read beyond"},
     "rmproxy/inbound/inbox_backlog.py": {"self.batches": "BACKLOG_STEPS: small batches are counted as one"},
     "rmproxy/inbound/request_queue.py": {"self._waiting": "QUEUE_MESSAGES, QUEUE_BYTES, ALL_QUEUES_BYTES"},
     "rmproxy/outbound/acknowledgement_window.py": {

@@ -231,7 +231,7 @@ async def test_end_of_the_streams_is_connection_loss(system):
         await nodes.write(some_nodes(0))
 
         async def resumed() -> bool:
-            return (await states_of(system))[-1] == "rm_resumed"
+            return (await states_of(system))[-1:] == ["rm_resumed"]
 
         await until(resumed)
 

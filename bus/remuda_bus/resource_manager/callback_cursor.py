@@ -10,10 +10,7 @@ from collections.abc import Callable
 from remuda_bus import subjects
 from remuda_bus.bus import HistoryChanged, Message
 from remuda_bus.resource_manager import limits
-from remuda_bus.untrusted import number_in
-
-Place = tuple[int, int]  # stream sequence of the commit, index of the fact in it
-NOWHERE: Place = (0, -1)
+from remuda_bus.resource_manager.callback_place import NOWHERE, Place, place_of
 
 
 class CallbackCursor:
@@ -75,10 +72,6 @@ class CallbackCursor:
 def is_of_log(message: Message) -> bool:
     """Whether a message is a callback that is derived from the log: no dead letter, no event."""
     return subjects.LOG_SEQ in message.headers and not message.subject.endswith(".event")
-
-
-def place_of(message: Message) -> Place:
-    return number_in(message.headers, subjects.LOG_SEQ), number_in(message.headers, subjects.LOG_FACT, 0)
 
 
 def _written(place: Place) -> str:

@@ -24,7 +24,7 @@ class Heartbeat:
     def start(self) -> None:
         """Start publishing. Idempotent."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name=f"heartbeat of {self._rm_id}")
+            self._task = asyncio.get_running_loop().create_task(self.run(), name=f"heartbeat of {self._rm_id}")
 
     async def publish_once(self) -> None:
         with contextlib.suppress(BusError):  # the next one may get through
@@ -36,7 +36,8 @@ class Heartbeat:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Publish until cancelled."""
         while True:
             await self.publish_once()
             await asyncio.sleep(self._interval_s)

@@ -59,3 +59,5 @@ RPCS_OF_CONNECTION: Final = 100
 STOP_WITHIN_S: Final = 1.0
 # A reason in `grpc-message` and in the details: proxies cut headers at 8 kB and more.
 REASON_CHARACTERS: Final = 4_000
+# When a client may try again after an outage: a core or rmproxy takes over within a second.
+RETRY_AFTER_S: Final = 1

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import secrets
 from collections import deque
 from contextlib import ExitStack
 
 from google.protobuf.message import DecodeError
 
-from remuda_bus import subjects, tracing
-from remuda_bus.bus import Bus, BusError, Headers, Outgoing
-from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.bus import Bus, BusError, Headers
+from remuda_bus.resource_manager.request_messages import RequestMessages
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_bus.streams.split import split
 from remuda_grpc import limits
@@ -49,9 +46,7 @@ class RequestWriter:
         self._rm_id = rm_id
         self._callbacks = callbacks
         self._trace = trace
-        self._limit = bus.max_payload - HEADER_ROOM_BYTES
-        self._nonce = secrets.token_hex(6)
-        self._numbers = itertools.count(1)
+        self._messages = RequestMessages(bus, rm_id, "grpc.forward")
         self._waiting: deque[list[bytes]] = deque()
         self._bytes = 0
         self._changed = asyncio.Condition()
@@ -91,21 +86,16 @@ class RequestWriter:
 
     async def _store(self, requests: list[list[bytes]]) -> None:
         with ExitStack() as spans:
-            messages = [self._message(part, spans) for parts in requests for part in parts]
+            registration = self._callbacks.registration
+            messages = [
+                self._messages.message(self._kind, part, registration, spans, self._trace)
+                for parts in requests
+                for part in parts
+            ]
             try:
                 await append_in_order(self._bus, messages, limits.STORE_FOR_S)
             except BusError as error:
                 raise failure_of(error) from error
-
-    def _message(self, payload: bytes, spans: ExitStack) -> Outgoing:
-        span = spans.enter_context(tracing.span("grpc.forward", self._trace, rm=self._rm_id, kind=self._kind))
-        headers = {
-            **self._trace,
-            **span.headers(),
-            subjects.MSG_ID: f"{self._rm_id}.{self._nonce}.{next(self._numbers)}",
-            subjects.REGISTRATION: str(self._callbacks.registration),
-        }
-        return Outgoing(subjects.request(self._rm_id, self._kind), payload, headers)
 
     def _parts(self, payload: bytes) -> list[bytes]:
         request = parse(self._kind, payload)
@@ -113,10 +103,10 @@ class RequestWriter:
             request.rmID = self._rm_id
         elif request.rmID != self._rm_id:
             raise invalid("rmID", f"rmID {shown(request.rmID)}: this stream belongs to {self._rm_id!r}")
-        elif len(payload) <= self._limit:
+        elif len(payload) <= self._messages.limit:
             return [payload]
         try:
-            return [part.SerializeToString() for part in split(request, self._limit)]
+            return [part.SerializeToString() for part in split(request, self._messages.limit)]
         except ValueError as error:
             raise invalid("", str(error)) from None
 

@@ -11,11 +11,12 @@ from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus
+from remuda_bus.resource_manager.callback_place import NOWHERE, Place
 from remuda_bus.untrusted import Malformed, number_in
 from remuda_grpc import limits
 from remuda_grpc.identity import Clients, names_of
 from remuda_grpc.requests import RequestWriter, parse
-from remuda_grpc.session import NOWHERE, CallbackStream, Place
+from remuda_grpc.session import CallbackStream
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure, invalid
 from remuda_proto.bounds import shown
@@ -48,7 +49,7 @@ class Scheduler:
         try:
             request = _registration(payload)
             self._check_client(context, request.rmID)
-            metadata = dict(context.invocation_metadata() or ())
+            metadata = _metadata(context)
             headers = {name: metadata[name.lower()] for name in _FORWARDED if name.lower() in metadata}
             request.extraConfig[HEARTBEAT_INTERVAL] = f"{limits.HEARTBEAT_INTERVAL_S:g}s"
             with tracing.span("grpc.register", headers, rm=request.rmID) as span:
@@ -66,7 +67,7 @@ class Scheduler:
             writer: RequestWriter | None = None
             try:
                 rm_id, first = await self._rm_of(kind, context)
-                metadata = dict(context.invocation_metadata() or ())
+                metadata = _metadata(context)
                 stated, after = _position(metadata)
                 callbacks = await self._sessions.open(rm_id, kind, context.peer(), stated, after)
                 trace = {name: metadata[name] for name in (subjects.TRACEPARENT,) if name in metadata}
@@ -83,7 +84,7 @@ class Scheduler:
 
     async def _rm_of(self, kind: str, context: Context) -> tuple[str, bytes | None]:
         """The RM of a stream, from its metadata or its first request; and that request, if it was read."""
-        rm_id = dict(context.invocation_metadata() or ()).get(RM)
+        rm_id = _metadata(context).get(RM)
         first: bytes | None = None
         if rm_id is None:
             first = await context.read()
@@ -138,6 +139,10 @@ async def _abort(context: Context, failure: Failure, writer: RequestWriter | Non
         trailing = (*trailing, (STORED, str(writer.stored)))
     await context.abort(failure.code, failure.message, trailing)
     raise failure  # `abort` has raised
+
+
+def _metadata(context: Context) -> dict[str, str]:
+    return dict(context.invocation_metadata() or ())
 
 
 def _registration(payload: bytes) -> si.RegisterResourceManagerRequest:

@@ -14,7 +14,8 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Consumer, ConsumerGone, Message
-from remuda_bus.untrusted import number_in
+from remuda_bus.resource_manager.callback_place import Place, place_of
+from remuda_bus.resource_manager.heartbeat import Heartbeat
 from remuda_grpc import limits
 from remuda_grpc.status import Failure, failure_of, superseded
 
@@ -22,12 +23,6 @@ log = structlog.get_logger()
 
 KINDS: Final = ("application", "allocation", "node")
 SENDING: Final = float("inf")  # the time at which a callback was sent that is being sent
-Place = tuple[int, int]  # stream sequence of the commit, index of the fact in it
-NOWHERE: Place = (0, -1)
-
-
-def place_of(message: Message) -> Place:
-    return number_in(message.headers, subjects.LOG_SEQ, 0), number_in(message.headers, subjects.LOG_FACT, 0)
 
 
 @dataclass(slots=True)
@@ -82,6 +77,7 @@ class RmSession:
         self._tasks: list[asyncio.Task[None]] = []
         self._registering = 0
         self._is_consumer_gone = False
+        self._heartbeat = Heartbeat(bus, rm_id, limits.HEARTBEAT_INTERVAL_S, self._heartbeat_headers)
         self._now = asyncio.get_running_loop().time
 
     # Streams
@@ -198,20 +194,14 @@ class RmSession:
                 self._held_bytes -= sum(len(message.payload) for message in done)
                 self._update_room()
 
-    async def _send_heartbeats(self) -> None:
-        while True:
-            headers = {subjects.REGISTRATION: str(self.registration)}
-            try:
-                await self._bus.publish(subjects.heartbeat(self.rm_id), b"", headers)
-            except BusError as error:
-                log.warning("a heartbeat was not sent", rm=self.rm_id, error=str(error))
-            await asyncio.sleep(limits.HEARTBEAT_INTERVAL_S)
+    def _heartbeat_headers(self) -> dict[str, str]:
+        return {subjects.REGISTRATION: str(self.registration)}
 
     # Life
 
     def _start(self) -> None:
         loop = asyncio.get_running_loop()
-        work = {"callbacks": self._receive, "confirmations": self._confirm, "heartbeats": self._send_heartbeats}
+        work = {"callbacks": self._receive, "confirmations": self._confirm, "heartbeats": self._heartbeat.run}
         self._tasks = [loop.create_task(self._guarded(run), name=f"{of} of {self.rm_id}") for of, run in work.items()]
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

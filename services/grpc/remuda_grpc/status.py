@@ -16,7 +16,6 @@ from remuda_grpc import limits
 
 DOMAIN: Final = "remuda"
 DETAILS: Final = "grpc-status-details-bin"
-RETRY_S: Final = 1
 
 # Codes of rmproxy (docs/wire-contract.md, Errors).
 _BY_CODE: Final = {
@@ -52,7 +51,7 @@ class Failure(Exception):
             violation = error_details_pb2.BadRequest.FieldViolation(field=self.field, description=self.message)
             details.append(error_details_pb2.BadRequest(field_violations=[violation]))
         if self.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED):
-            details.append(error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=RETRY_S)))
+            details.append(error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=limits.RETRY_AFTER_S)))
         packed = []
         for detail in details:
             packed.append(any_pb2.Any())
