@@ -9,8 +9,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import in_process, over_nats, recording, report
+from . import in_process, over_grpc, over_nats, recording, report
 from .verdict import DIFFERENT, FAILED, judge, judge_ends
+
+PLAYERS = {
+    "core": (judge, in_process.play),
+    "nats": (judge_ends, over_nats.play),
+    "grpc": (judge_ends, over_grpc.play),
+}
 
 
 def main() -> int:
@@ -23,7 +29,7 @@ def main() -> int:
         console.print(f"there is no scenario {arguments.name!r} in {arguments.dir}")
         return 2
     names = [arguments.name] if arguments.name else recording.names_in(arguments.dir)
-    how, player = (judge_ends, over_nats.play) if arguments.via == "nats" else (judge, in_process.play)
+    how, player = PLAYERS[arguments.via]
     verdicts = [how(recording.read(arguments.dir, name), player, arguments.compatibility) for name in names]
     if arguments.name:
         report.story(console, verdicts[0], arguments.steps)
@@ -41,7 +47,9 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="", help="one scenario, step by step")
     parser.add_argument("--steps", type=int, default=3, help="how many differing steps of it are shown in full")
     parser.add_argument("--json", action="store_true", help="a last line for machines")
-    parser.add_argument("--via", choices=("core", "nats"), default="core", help="nats: the whole system, in real time")
+    parser.add_argument(
+        "--via", choices=tuple(PLAYERS), default="core", help="nats, grpc: the whole system, in real time"
+    )
     parser.add_argument("--compatibility", default=in_process.COMPATIBILITY, help="none: with our own rules")
     return parser.parse_args()
 

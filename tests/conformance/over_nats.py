@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,12 +41,20 @@ def play(scenario: Scenario, compatibility: str) -> Answers:
 
 
 async def _play(scenario: Scenario, compatibility: str) -> Answers:
+    async with whole_system() as bus:
+        return await OverNats(scenario, compatibility, bus).play()
+
+
+@asynccontextmanager
+async def whole_system(grpc_port: int | None = None) -> AsyncIterator[Bus]:
+    """A system on this machine, and a connection to it. `grpc_port`: that of its gRPC front end, 0 for any; None: it
+    has none."""
     with tempfile.TemporaryDirectory(prefix="remuda-conformance-") as folder:
-        async with System(Layout(Path(folder), log_level="error")) as system:
+        async with System(Layout(Path(folder), grpc_port=grpc_port, log_level="error")) as system:
             await system.ready()
             bus = await connect(system.url, "conformance", timeout_s=10)
             try:
-                return await OverNats(scenario, compatibility, bus).play()
+                yield bus
             finally:
                 await bus.close()
 
@@ -85,12 +95,15 @@ class OverNats:
         return answers
 
     async def _register(self) -> None:
+        request = self._registration()
+        await self._bus.request(subjects.register(self.scenario.rm_id), request.SerializeToString(), timeout_s=20)
+
+    def _registration(self) -> si.RegisterResourceManagerRequest:
         scenario = self.scenario
-        request = si.RegisterResourceManagerRequest(
+        return si.RegisterResourceManagerRequest(
             rmID=scenario.rm_id, policyGroup=scenario.policy_group, version=scenario.version, config=scenario.config,
             buildInfo=scenario.build_info, extraConfig=self._extra,
         )  # fmt: skip
-        await self._bus.request(subjects.register(scenario.rm_id), request.SerializeToString(), timeout_s=20)
 
     async def _take(self, step: Step) -> None:
         self._changed_at = asyncio.get_running_loop().time()
@@ -146,12 +159,13 @@ class OverNats:
         reader = await self._bus.read(subjects.CALLBACKS.name, subjects.callback(self.scenario.rm_id, "allocation"))
         while True:
             for message in await reader.batch():
-                self._changed_at = asyncio.get_running_loop().time()
-                response = MessageToDict(
-                    si.AllocationResponse.FromString(message.payload), preserving_proto_field_name=True
-                )
-                self.answer.callbacks.append({"cb": "allocation", "msg": response})
-                await self._react(response)
+                await self._take_response(si.AllocationResponse.FromString(message.payload))
+
+    async def _take_response(self, message: si.AllocationResponse) -> None:
+        self._changed_at = asyncio.get_running_loop().time()
+        response = MessageToDict(message, preserving_proto_field_name=True)
+        self.answer.callbacks.append({"cb": "allocation", "msg": response})
+        await self._react(response)
 
     async def _react(self, response: Json) -> None:
         for new in response.get("new", ()):
