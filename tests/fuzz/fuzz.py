@@ -13,14 +13,17 @@ from remuda.local.system import NATS
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
 from remuda_proto.remuda.v1 import log_pb2
+from tests.integration.grpc_client import port_of
 from tests.tenants.hostile import raw_client
 from tests.tenants.patience import PATIENCE
 from tests.tenants.side import Side, p99, side_rm
 from tests.tenants.watched import Watched, watched
 
 from .hostile import FuzzingRm
+from .hostile_grpc import FuzzingClient
 
 HOSTILE_RMS = 4
+HOSTILE_CLIENTS = 2  # over gRPC
 PACE_S = 0.02  # of each, between two acts on average
 SAMPLE_S = 1.0
 IDLE_S = 2.0
@@ -36,6 +39,9 @@ SERVER_GROWS_MB = 1_000.0
 SLOPE_MB_PER_S = 4.0
 SERVER_SLOPE_MB_PER_S = 12.0
 SLOPE_AFTER_S = 30.0  # less says nothing
+
+
+Fuzzing = FuzzingRm | FuzzingClient
 
 
 @dataclass
@@ -55,7 +61,7 @@ class Report:
 
 async def fuzz(data: Path, seconds: float, seed: int) -> Report:
     report = Report(seed, seconds)
-    async with watched(data) as system, side_rm(system.url) as side:
+    async with watched(data, grpc_port=0) as system, side_rm(system.url) as side:
         began = time.monotonic()
         await asyncio.sleep(IDLE_S)
         report.idle_p99_s = p99(side.waits_s(began))
@@ -65,11 +71,15 @@ async def fuzz(data: Path, seconds: float, seed: int) -> Report:
     return report
 
 
-async def _rage(system: Watched, report: Report, seconds: float) -> list[FuzzingRm]:
+async def _rage(system: Watched, report: Report, seconds: float) -> list[Fuzzing]:
     """Lets hostile RMs do what they like. Each has a connection of its own, as tenants have."""
-    rms: list[FuzzingRm] = []
+    rms: list[Fuzzing] = []
     began = time.monotonic()
     running = [asyncio.create_task(_one(system.url, number, report.seed, rms)) for number in range(HOSTILE_RMS)]
+    port = await port_of(system.bus)
+    running += [
+        asyncio.create_task(_one_over_grpc(port, number, report.seed, rms)) for number in range(HOSTILE_CLIENTS)
+    ]
     while time.monotonic() - began < seconds:
         await asyncio.sleep(SAMPLE_S)
         report.memory_mb.append((time.monotonic() - began, system.memory_mb()))
@@ -84,14 +94,20 @@ async def _rage(system: Watched, report: Report, seconds: float) -> list[Fuzzing
     return rms
 
 
-async def _one(url: str, number: int, seed: int, rms: list[FuzzingRm]) -> None:
+async def _one_over_grpc(port: int, number: int, seed: int, rms: list[Fuzzing]) -> None:
+    client = FuzzingClient(port, f"hostile-grpc-{number}", f"{seed}.grpc.{number}", PACE_S)
+    rms.append(client)
+    await client.run()
+
+
+async def _one(url: str, number: int, seed: int, rms: list[Fuzzing]) -> None:
     async with raw_client(url) as client:
         rm = FuzzingRm(client, f"hostile-{number}", f"{seed}.{number}", PACE_S)
         rms.append(rm)
         await rm.run()
 
 
-async def _judge(system: Watched, side: Side, rms: list[FuzzingRm], report: Report) -> None:
+async def _judge(system: Watched, side: Side, rms: list[Fuzzing], report: Report) -> None:
     began = min(side.asked.values()) + IDLE_S
     if not await side.settled(SETTLED_WITHIN_S):
         report.problems.append(f"the side RM waits for more than {SETTLED_WITHIN_S:g} s: {side.output[-3:]}")
@@ -111,6 +127,9 @@ async def _judge(system: Watched, side: Side, rms: list[FuzzingRm], report: Repo
     unanswered = [what for rm in rms for what in rm.unanswered]
     if unanswered:
         report.problems.append(f"{len(unanswered)} requests without an answer, such as {unanswered[:3]}")
+    defects = [what for rm in rms if isinstance(rm, FuzzingClient) for what in rm.defects]
+    if defects:
+        report.problems.append(f"{len(defects)} RPCs ended with a defect, such as {defects[:3]}")
     lost = await _untold(system.bus, rms, report)
     if lost:
         report.problems.append(f"{len(lost)} requests neither handled nor dead letters, such as {sorted(lost)[:5]}")
@@ -140,7 +159,7 @@ def slope_of(samples: list[tuple[float, dict[str, float]]], name: str) -> float:
     return statistics.linear_regression(*zip(*found, strict=True)).slope
 
 
-async def _untold(bus: Bus, rms: list[FuzzingRm], report: Report) -> set[int]:
+async def _untold(bus: Bus, rms: list[Fuzzing], report: Report) -> set[int]:
     """Requests that the server has stored, and that neither the core nor a dead letter has answered. Waits
     until all are there, or nothing comes any more."""
     sent = {seq for rm in rms for seq in rm.accepted}

@@ -63,9 +63,12 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(data: Path, *, cores: int = 2, rmproxies: int = 2) -> AsyncIterator[Watched]:
-    """Up and ready."""
-    async with System(Layout(data, cores=cores, rmproxies=rmproxies, log_level="info")) as system:
+async def watched(
+    data: Path, *, cores: int = 2, rmproxies: int = 2, grpc_port: int | None = None
+) -> AsyncIterator[Watched]:
+    """Up and ready. `grpc_port`: that of its gRPC front end, 0 for any; None: it has none."""
+    layout = Layout(data, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, log_level="info")
+    async with System(layout) as system:
         await system.ready()
         bus = await connect(system.url, "watching", timeout_s=10)
         try:
