@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from remuda_bus import limits
 from remuda_bus.settings import (
     Duration,
     NotSettings,
+    SchedulerAclSettings,
     Seconds,
     Settings,
     SettingsProblems,
@@ -22,6 +25,7 @@ from remuda_bus.settings import (
     setting,
 )
 from remuda_bus.settings.document import read_text
+from remuda_proto.access_list import AccessList
 
 
 class OfCore(Settings):
@@ -157,3 +161,15 @@ def test_secrets_are_hidden() -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(NotSettings):
         read_text(text, Path("remuda.yaml"), ["core.standbys"])
+
+
+def test_scheduler_administrators_include_the_owner_of_the_process() -> None:
+    administrators = load(SchedulerAclSettings, None, ["scheduler.acl=alice ops"]).settings.scheduler_administrators()
+    owner = pwd.getpwuid(os.geteuid()).pw_name
+    assert administrators == AccessList(frozenset(("alice", owner)), frozenset(("ops",)))
+
+
+@pytest.mark.parametrize("text", ["a b c", "a,,b", "a,*", "a/b", " * "])
+def test_a_wrong_access_list_is_refused(text: str) -> None:
+    with pytest.raises(SettingsProblems, match=r"scheduler\.acl=.*(expected|has to)"):
+        load(SchedulerAclSettings, None, [f"scheduler.acl={text}"])

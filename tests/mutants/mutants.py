@@ -51,11 +51,13 @@ EXECUTION: Final = _of(
     ("execution_never_ends", "7: an application without placeholders runs only so long", "return 0 if self.placeholder_ask or self.task_groups else max(0, self.execution_timeout_ms)", "return 0"),
 )  # fmt: skip
 
-ACCESS: Final = _of(
-    "rules.acl",
-    ("star_is_a_name", "4: `*` is everyone", '    if acl.strip() == "*":\n        return True\n', ""),
-    ("admins_may_not_submit", "4: who administers a queue may submit to it", " or allows(s.admin_acl, user, groups)", ""),
-    ("groups_are_not_looked_at", "4: groups of a list have access", " or not allowed_groups.isdisjoint(groups)", ""),
+ACCESS: Final = (
+    Mutant("star_is_a_name", "4: `*` is everyone", "remuda_proto.access_list", "        if [EVERYONE] in fields:\n            return cls(everyone=True)\n", ""),
+    *_of(
+        "rules.acl",
+        ("admins_may_not_submit", "4: who administers a queue may submit to it", " or allows(s.admin_acl, user, groups)", ""),
+    ),
+    Mutant("groups_are_not_looked_at", "4: groups of a list have access", "remuda_proto.access_list", " or not self.groups.isdisjoint(groups)", ""),
 )  # fmt: skip
 
 PROPERTIES: Final = _of(

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 ROOMS = {
     "remuda_core": ROOT / "services" / "core",
     "remuda_config": ROOT / "services" / "config",
+    "remuda_proto": ROOT / "proto",
     "remuda_rmproxy": ROOT / "services" / "rmproxy",
 }
 

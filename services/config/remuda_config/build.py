@@ -10,8 +10,9 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from remuda_config.rules import acl, placement, properties
+from remuda_config.rules import placement, properties
 from remuda_config.schema import ChildTemplate, Filter, LimitEntry, Partition, PlacementRule, Queue, Queues
+from remuda_proto.access_list import canonical
 from remuda_proto.durations import milliseconds
 from remuda_proto.remuda.v1 import config_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -89,8 +90,8 @@ def _queue(queue: Queue, above: Mapping[str, str], parent: bool = False) -> conf
         max=_resource(queue.resources.max),
         max_applications=queue.maxapplications,
         properties=current,
-        admin_acl=acl.canonical(queue.adminacl),
-        submit_acl=acl.canonical(queue.submitacl),
+        admin_acl=canonical(queue.adminacl),
+        submit_acl=canonical(queue.submitacl),
         child_template=_template(queue.childtemplate) if parent or queue.is_parent else None,
         queues=[_queue(child, current) for child in queue.queues],
         limits=[_limit(limit) for limit in queue.limits],

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from remuda_config import limits
 from remuda_config.problems import Finding, Path
-from remuda_config.rules import acl, placement, properties, quantity, user_limits
+from remuda_config.rules import placement, properties, quantity, user_limits
 from remuda_config.schema import ChildTemplate, Partition, Preemption, Queue, Queues
-from remuda_proto import durations
+from remuda_proto import access_list, durations
 from remuda_proto.bounds import shown
 from remuda_proto.names import PARTITION, QUEUE
 
@@ -142,7 +142,7 @@ def _verify_queue(queue: Queue, path: Path, above: AncestorLimits) -> Iterator[F
 def _verify_own(queue: Queue, path: Path) -> Iterator[Finding]:
     """Verify what concerns the queue alone, also of the root."""
     for key in ("submitacl", "adminacl"):
-        for problem in acl.check(getattr(queue, key)):
+        for problem in access_list.problems(getattr(queue, key)):
             yield (*path, key), problem
     for name, problem in properties.check(queue.properties):
         yield (*path, "properties", name), problem

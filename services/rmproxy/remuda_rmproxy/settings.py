@@ -8,11 +8,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, model_validator
 
 from remuda_bus import name_patterns
-from remuda_bus.process import Settings
-from remuda_bus.settings import ReadableFile, Seconds, Texts, setting
+from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Seconds, Texts, setting
 from remuda_proto.bounds import shown
 from remuda_rmproxy import limits
-from remuda_rmproxy.administration.access_list import AccessList
 from remuda_rmproxy.groups import filters
 
 
@@ -20,12 +18,7 @@ def _patterns(entries: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(name_patterns.check, entries))
 
 
-def _access_list(text: str) -> str:
-    AccessList.parse(text)
-    return text
-
-
-class RmproxySettings(Settings):
+class RmproxySettings(SchedulerAclSettings):
     allowed_rms: Annotated[Texts, AfterValidator(_patterns)] | None = setting(
         "rms.allowed", None,
         "RMs that may register: names, patterns with `*` and `?`, or expressions of RE2 between slashes; "
@@ -96,9 +89,4 @@ class RmproxySettings(Settings):
         "rms.forget_after_days", limits.FORGET_AFTER_DAYS,
         "days from the deregistration of an RM to the removal of its data, unless the RM says otherwise",
         variables=("REMUDA_FORGET_AFTER_DAYS",), ge=0,
-    )  # fmt: skip
-    scheduler_acl: Annotated[str, AfterValidator(_access_list)] = setting(
-        "scheduler.acl", "",
-        "scheduler administrators, who change the configuration, drain nodes and forget RMs: an access list like "
-        "`alice,bob ops`; the owner of the process is always one",
     )  # fmt: skip

@@ -8,10 +8,7 @@ its work is still in progress.
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 import time
-from dataclasses import replace
 
 import structlog
 
@@ -22,7 +19,6 @@ from remuda_bus.process import Settings
 from remuda_bus.rms.faults import Faults
 from remuda_bus.rms.halts import Halts
 from remuda_rmproxy import limits
-from remuda_rmproxy.administration.access_list import AccessList
 from remuda_rmproxy.administration.operator_actions import OperatorActions
 from remuda_rmproxy.groups.choice import groups_by
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
@@ -93,7 +89,7 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
             settings.max_rms, AllowedRms(settings.allowed_rms),
         )  # fmt: skip
         actions = OperatorActions(
-            bus, halts, pending_answers, scheduler_acl(settings.scheduler_acl), instance, clock_ms, core_timeout_s
+            bus, halts, pending_answers, settings.scheduler_administrators(), instance, clock_ms, core_timeout_s
         )
         watch = RecordWatch(registry, publishers, heartbeats, cursor_check, worker, dead_letters)
 
@@ -119,15 +115,6 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
 
 def clock_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def scheduler_acl(text: str) -> AccessList:
-    """The list, with the owner of this process (001, Access Control Lists)."""
-    acl = AccessList.parse(text)
-    try:
-        return replace(acl, users=acl.users | {pwd.getpwuid(os.geteuid()).pw_name})
-    except KeyError:  # a container's user without a name
-        return acl
 
 
 async def _wait_until_lease_lost(lease: Lease) -> None:

@@ -20,14 +20,13 @@ from remuda_bus.memory import MemoryBus
 from remuda_bus.memory.failing import FailingBus
 from remuda_bus.operators import Operator
 from remuda_bus.rms.halts import FAULT, Halts
+from remuda_proto.access_list import AccessList
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_rmproxy import limits
-from remuda_rmproxy.administration.access_list import AccessList
 from remuda_rmproxy.administration.action_request import FIELDS, FORGET_RM, read_request
 from remuda_rmproxy.administration.operator_actions import OperatorActions
 from remuda_rmproxy.records.rm_record import RmRecord
 from remuda_rmproxy.sessions.pending_answers import PendingAnswers
-from remuda_rmproxy.settings import RmproxySettings
 
 ALICE = Operator("alice@example.com", ("ops", "dev"))
 BOB = Operator("bob")
@@ -121,26 +120,6 @@ def test_no_payload_does_anything_but_read_or_be_refused(payload: bytes) -> None
         read_request(Message(hold().subject, payload)).command(False).SerializeToString()
     except Refused:
         return
-
-
-@pytest.mark.parametrize(
-    ("text", "allowed"),
-    [
-        ("*", {"alice", "bob"}), (" * ", {"alice", "bob"}), ("", set()), (" ", set()), ("bob", {"bob"}),
-        ("bob,alice@example.com", {"alice", "bob"}), (" ops", {"alice"}), ("bob ops,qa", {"alice", "bob"}),
-        ("ops", set()),
-    ],
-)  # fmt: skip
-def test_the_scheduler_access_list(text: str, allowed: set[str]) -> None:
-    found = {one.name.partition("@")[0] for one in (ALICE, BOB) if AccessList.parse(text).allows(one)}
-    assert found == allowed
-
-
-@pytest.mark.parametrize("text", ["a b c", "a,,b", "a,*", "a b,*", "a/b", " a@b"])
-def test_a_wrong_access_list_stops_the_service(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REMUDA_SCHEDULER_ACL", text)
-    with pytest.raises(ValueError, match=r"(?s)scheduler_acl.*(expected|has to)"):
-        RmproxySettings()
 
 
 Answer = Callable[[inbox_pb2.Command], log_pb2.Fact | None]

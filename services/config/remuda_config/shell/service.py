@@ -45,7 +45,9 @@ async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
             "current",
             lambda: True,
         )
-        api = ConfigurationApi(active, pool, assignments.rm_versions, ConfigurationAccess(own.scheduler_acl))
+        api = ConfigurationApi(
+            active, pool, assignments.rm_versions, ConfigurationAccess(own.scheduler_administrators())
+        )
         for kind in api.queries:
             await bus.serve(subjects.configuration_query(kind), api.answer, kind, lambda: True)
         # One process makes a change.

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator
-
-from remuda_bus.process import Settings
-from remuda_bus.settings import Duration, ReadableFile, setting
+from remuda_bus.settings import Duration, ReadableFile, SchedulerAclSettings, setting
 from remuda_config.defaults import Defaults
-from remuda_config.rules import acl
 
 # Fields of the settings -> keys of `extraConfig`.
 TIMING = {
@@ -22,24 +18,13 @@ TIMING = {
 }
 
 
-def _access_list(text: str) -> str:
-    for problem in acl.check(text):
-        raise ValueError(problem)
-    return acl.canonical(text)
-
-
-class ConfigSettings(Settings):
+class ConfigSettings(SchedulerAclSettings):
     queues_file: ReadableFile = setting(
         "config.file", None, "the `queues.yaml` to serve and watch; none: the built-in default"
     )
     compatibility: Literal["none", "yunikorn-1.4"] = setting(
         "config.compatibility", "none", "behaviour for RMs without the key `compatibility` in `extraConfig`",
         variables=("REMUDA_COMPATIBILITY",),
-    )  # fmt: skip
-    scheduler_acl: Annotated[str, AfterValidator(_access_list)] = setting(
-        "scheduler.acl", "",
-        "scheduler administrators, who change the configuration, drain nodes and forget RMs: an access list like "
-        "`alice,bob ops`; the owner of the process is always one",
     )  # fmt: skip
     preemption_threshold: int = setting(
         "preemption.threshold", 0,

@@ -1,7 +1,4 @@
-"""Access control lists (001, Access Control Lists) for submission to queues and their administration.
-
-ACL ::= "*" | userlist [ " " grouplist ]        comma-separated lists; an empty or absent ACL allows no user
-"""
+"""Who may submit to a queue, and who may administer it (001, Access Control Lists)."""
 
 from __future__ import annotations
 
@@ -9,20 +6,15 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from remuda_proto.access_list import AccessList
+
 from ..settings import QueueSettings
 
-
-@lru_cache(maxsize=4_096)
-def _read(acl: str) -> tuple[frozenset[str], frozenset[str]]:
-    users, _, groups = acl.strip().partition(" ") if not acl.startswith(" ") else ("", "", acl.strip())
-    return frozenset(filter(None, users.split(","))), frozenset(filter(None, groups.strip().split(",")))
+_read = lru_cache(maxsize=4_096)(AccessList.read)
 
 
 def allows(acl: str, user: str, groups: Iterable[str]) -> bool:
-    if acl.strip() == "*":
-        return True
-    allowed_users, allowed_groups = _read(acl)
-    return user in allowed_users or not allowed_groups.isdisjoint(groups)
+    return _read(acl).allows(user, groups)
 
 
 def may_administer(settings: Iterable[QueueSettings], user: str, groups: Iterable[str]) -> bool:

@@ -14,11 +14,12 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, Message, Refused
 from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.operators import Operator
 from remuda_bus.rms.forget import ANY, FORGETTING, Busy, forget
 from remuda_bus.rms.halts import Halts
+from remuda_proto.access_list import AccessList
 from remuda_proto.bounds import shown
 from remuda_rmproxy import limits
-from remuda_rmproxy.administration.access_list import AccessList
 from remuda_rmproxy.administration.action_request import FORGET_RM, ActionRequest, read_request
 from remuda_rmproxy.administration.outcome import Outcome, outcome_of
 from remuda_rmproxy.records.record_store import read_record
@@ -30,7 +31,7 @@ log = structlog.get_logger()
 
 
 class OperatorActions:
-    """`scheduler_acl`: who administers nodes and RMs. `clock_ms`: milliseconds since 1970. `core_timeout_s`: how long a
+    """`administrators`: of nodes and RMs. `clock_ms`: milliseconds since 1970. `core_timeout_s`: how long a
     request waits for the core's decision."""
 
     def __init__(
@@ -38,7 +39,7 @@ class OperatorActions:
         bus: Bus,
         halts: Halts,
         pending_answers: PendingAnswers,
-        scheduler_acl: AccessList,
+        administrators: AccessList,
         instance: str,
         clock_ms: Callable[[], int],
         core_timeout_s: float,
@@ -46,7 +47,7 @@ class OperatorActions:
         self._bus = bus
         self._halts = halts
         self._pending_answers = pending_answers
-        self._scheduler_acl = scheduler_acl
+        self._administrators = administrators
         self._instance = instance
         self._clock_ms = clock_ms
         self._core_timeout_s = core_timeout_s
@@ -94,7 +95,7 @@ class OperatorActions:
             raise Refused(f"rmID {shown(rm_id)} is not registered", NOT_REGISTERED)
         if halt := self._halts.get(rm_id):
             raise Refused(halt.explanation(), OUTAGE)
-        command = request.command(self._scheduler_acl.allows(request.operator))
+        command = request.command(self._is_administrator(request.operator))
         assert command.ByteSize() <= self._bus.max_payload - HEADER_ROOM_BYTES, "every field has a bound"
         with self._pending_answers.expect(rm_id) as answer:
             try:
@@ -108,11 +109,14 @@ class OperatorActions:
                 return Outcome("undecided", request.action_id, reason)
         return outcome_of(decision, request.action_id)
 
+    def _is_administrator(self, operator: Operator) -> bool:
+        return self._administrators.allows(operator.name, operator.groups)
+
     async def _forget(self, request: ActionRequest) -> Outcome:
         """Forget an RM. The log of the RM, which would have the fact, goes as well. A repeated request finds no record:
         then there is nothing left to do."""
         rm_id = request.rm_id
-        if not self._scheduler_acl.allows(request.operator):
+        if not self._is_administrator(request.operator):
             name = shown(request.operator.name)
             return Outcome("refused", request.action_id, f"{name} is not in the scheduler's access list")
         record, _ = await read_record(self._bus, rm_id)
