@@ -25,10 +25,10 @@ from typing import Any
 
 import uvloop
 
-from remuda.client.preview import preview
 from remuda.local.system import Layout, System
 from remuda_bus.nats import connect
 from remuda_bus.process import GC_THRESHOLDS
+from remuda_bus.queries.preview import preview
 from remuda_config import load
 from remuda_sdk import ResourceManager, application, ask, node
 

@@ -176,3 +176,27 @@ SETTINGS_BYTES = 1_000_000
 SETTING_ENTRIES = 1_000
 # Problems of one file that are reported together.
 SETTINGS_PROBLEMS = 100
+
+# Requests of people (`queries`)
+
+# A core near the client answers in milliseconds.
+QUERY_TIMEOUT_S = 5.0
+# A core gives up a preview after a minute. One that plays another preview, or rests from one, is asked again.
+PREVIEW_TIMEOUT_S = 70.0
+PREVIEW_RETRIES_S = 60.0
+PREVIEW_RETRY_S = 0.5
+# rmproxy answers within ten seconds, decided or not. Without an answer, the same request is sent again until the second
+# bound.
+ACTION_TIMEOUT_S = 12.0
+ACTION_DECIDED_WITHIN_S = 24.0
+# Another rmproxy takes over within a second.
+RMPROXY_TAKES_OVER_WITHIN_S = 3.0
+RMPROXY_RETRY_S = 0.25
+# The service reads both texts of a comparison, or reads, stores and writes a text: seconds for the largest ones.
+CONFIGURATION_CHANGE_TIMEOUT_S = 90.0
+# A core process or a front end, about itself.
+PROCESS_QUERY_TIMEOUT_S = 2.0
+# A bucket does not report that all its current entries were delivered.
+ENTRIES_WITHIN_S = 0.3
+# Entries of a bucket that keeps changing.
+ALL_ENTRIES_WITHIN_S = 10.0

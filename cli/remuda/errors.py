@@ -16,7 +16,3 @@ class Undecided(UserError):
     """Whether the request is accepted is not known yet."""
 
     exit_code = 3
-
-
-class NotFound(UserError):
-    """The requested object does not exist."""

@@ -41,18 +41,9 @@ LOOK_EVERY_S = 0.25
 
 # A server on this machine or near it answers in milliseconds.
 CONNECT_WITHIN_S = 3.0
-ANSWER_WITHIN_S = 5.0
-# A core gives up a preview after a minute. One that plays another preview, or rests from one, is asked again.
-PREVIEW_WITHIN_S = 70.0
-PREVIEW_RETRIES_S = 60.0
-PREVIEW_RETRY_S = 0.5
 # Before a change of the file, which may concern thousands: what people read.
 PREVIEWED_RMS = 10
-# A bucket does not report that all its current entries were delivered.
-ENTRIES_WITHIN_S = 0.3
-# Of requests to cores about the RMs that they lead. A follower that is less behind is not reported: it has not yet read
-# the newest commit.
-CORES_ANSWER_WITHIN_S = 2.0
+# A follower that is less behind is not reported: it has not yet read the newest commit.
 BEHIND_WORTH_A_WORD_S = 1.0
 # From a decision of the core to its callback.
 ON_ITS_WAY_S = 2.0
@@ -75,11 +66,6 @@ RESUMES_WITHIN_S = 30.0
 
 # Acting
 
-# rmproxy answers within ten seconds, decided or not; without an answer the same request is sent again.
-ACTION_ANSWERS_WITHIN_S = 12.0
-ACTS_WITHIN_S = 24.0
-# Another rmproxy takes over within a second.
-TAKES_OVER_WITHIN_S = 3.0
 # As rmproxy bounds it.
 LONGEST_REASON_BYTES = 1_024
 
@@ -135,8 +121,6 @@ STORAGE_ANSWERS_WITHIN_S = 1.0
 
 # The service answers from memory, in milliseconds; without its answer the rest is shown.
 CONFIGURATION_ANSWERS_WITHIN_S = 1.0
-# The service reads both texts of a comparison, or reads, stores and writes a text: seconds for the largest ones.
-CONFIGURATION_CHANGES_WITHIN_S = 90.0
 # The number of a version, as JSON keeps it in every language.
 LARGEST_VERSION = 2**53 - 1
 # The first problems of a refused configuration.
@@ -146,8 +130,6 @@ FAULTS_SHOWN_S = 7 * 86_400.0
 FAULTS_SHOWN = 10
 # RMs whose cores are asked at the same time.
 ASKED_AT_ONCE = 32
-# Entries of a bucket that keeps changing.
-ALL_ENTRIES_WITHIN_S = 10.0
 # The newest.
 DEAD_LETTERS_SHOWN = 50
 # Of the content of one, in a terminal.

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from cli.tests.test_mistakes import command
-from remuda.client import actions
-from remuda.client.actions import Outcome
-from remuda.errors import UserError
+from remuda.client.operators import operator
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.memory import MemoryBus
 from remuda_bus.operators import request_of
+from remuda_bus.queries import NoAnswer, RequestRefused, actions
+from remuda_bus.queries.actions import Outcome
 
 
 class Deaf(MemoryBus):
@@ -37,7 +37,7 @@ def _without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def hold(bus: MemoryBus) -> Outcome:
-    return await actions.request(bus, "rm-1", "hold_queue", "id-1", {"queue": "root.a"})
+    return await actions.request(bus, operator(), "rm-1", "hold_queue", "id-1", {"queue": "root.a"})
 
 
 async def served(bus: MemoryBus, reply: dict[str, Any] | Refused) -> list[Message]:
@@ -65,7 +65,7 @@ async def test_without_keys_the_operator_is_the_user_of_the_system() -> None:
 def test_with_a_key_the_server_says_who_it_is(tmp_path, monkeypatch) -> None:
     (tmp_path / "seed").touch()
     monkeypatch.setenv("REMUDA_NATS_SEED", str(tmp_path / "seed"))
-    assert actions.subject_of("rm-1", "hold_queue") == "remuda.administer.rm-1.hold_queue"
+    assert actions.subject_of(operator(), "rm-1", "hold_queue") == "remuda.administer.rm-1.hold_queue"
 
 
 async def test_a_request_without_an_answer_is_repeated_under_its_id() -> None:
@@ -77,7 +77,7 @@ async def test_a_request_without_an_answer_is_repeated_under_its_id() -> None:
 
 
 async def test_in_the_end_it_is_not_known(monkeypatch) -> None:
-    monkeypatch.setattr("remuda.limits.ACTS_WITHIN_S", 0.0)
+    monkeypatch.setattr("remuda_bus.limits.ACTION_DECIDED_WITHIN_S", 0.0)
     bus = Deaf()
     bus.unanswered = 9
     await served(bus, {})
@@ -86,12 +86,12 @@ async def test_in_the_end_it_is_not_known(monkeypatch) -> None:
 
 
 async def test_nobody_there_and_nobody_allowed(monkeypatch) -> None:
-    monkeypatch.setattr("remuda.limits.TAKES_OVER_WITHIN_S", 0.0)
-    with pytest.raises(UserError, match="no rmproxy takes the request"):
+    monkeypatch.setattr("remuda_bus.limits.RMPROXY_TAKES_OVER_WITHIN_S", 0.0)
+    with pytest.raises(NoAnswer, match="no rmproxy takes the request"):
         await hold(MemoryBus())
     bus = MemoryBus()
     await served(bus, Refused("remuda-cli may not publish to x", 403))
-    with pytest.raises(UserError, match="this key is not that of an operator"):
+    with pytest.raises(RequestRefused, match="this key is not that of an operator"):
         await hold(bus)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from remuda.client.preview import Report, Rows
 from remuda.show import preview
+from remuda_bus.queries.preview import Report, Rows
 
 MAX = {"before": {"vcore": 8_000}, "after": {"vcore": 4_000, "memory": 2**30}}
 

@@ -7,13 +7,13 @@ import time
 import pytest
 from rich.console import Console
 
-from remuda.client.queries import Node, NodePartition, Nodes, Partition, Queue, Queues
 from remuda.local.process_table import table
 from remuda.local.supervisor import Process, State
 from remuda.show.queue_tree import bar, ceiling, leaves, tree
 from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
 from remuda.terminal.units import amount, amounts, duration, number, size
+from remuda_bus.queries.rows import Node, NodePartition, Nodes, Partition, Queue, Queues
 
 
 def partition(leaf_count: int = 4) -> Partition:

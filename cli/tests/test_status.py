@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 
 from cli.tests.running import Lines, finished, remuda, stopped
-from remuda.client.queries import Ask, Constraint, Position, Turn
-from remuda.show.cores import Core, RmOfCore, behind_s, table
+from remuda.show.cores import table
 from remuda.show.wait_reasons import position_of, waiting_time
+from remuda_bus.queries.cores import Core, RmOfCore, behind_s
+from remuda_bus.queries.rows import Ask, Constraint, Position, Turn
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from remuda.client.queries import PageToken, ask_core, nodes, pages_of, queues
-from remuda.errors import UserError
 from remuda_bus.bus import Bus
 from remuda_bus.log import START, LogReader, Position
+from remuda_bus.queries import NoAnswer, RequestRefused
+from remuda_bus.queries.core import ask_core, nodes, pages_of, queues
+from remuda_bus.queries.rows import PageToken
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.shell import replay
@@ -70,7 +71,7 @@ async def allocations_of(bus: Bus, rm_id: str) -> int | None:
     """The number that the core has; None while no core answers."""
     try:
         return (await ask_core(bus, "stats", Stats, rm=rm_id)).allocations
-    except UserError:
+    except (RequestRefused, NoAnswer):
         return None
 
 

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from remuda.admin.backup import STREAMS
-from remuda.client import queries
 from remuda.embedded import NatsServer
-from remuda.errors import UserError
 from remuda_bus import subjects
 from remuda_bus.bus import Outgoing
+from remuda_bus.queries import NoAnswer, RequestRefused
+from remuda_bus.queries import core as queries
 from tests.forgotten.lives import RM, WITHIN_S, Books, back_again, connected, halted, observer, remuda
 from tests.forgotten.services import Services
 from tests.integration.running import until
@@ -96,7 +96,7 @@ async def test_what_is_saved_under_load_fits_together(server: NatsServer, tmp_pa
         bus = await observer(server)
 
         async def led() -> bool:
-            with contextlib.suppress(UserError):
+            with contextlib.suppress(RequestRefused, NoAnswer):
                 return bool((await queries.nodes(bus, RM)).partitions)
             return False
 

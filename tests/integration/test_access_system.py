@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from remuda.client.queries import explain, queues
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
 from remuda_bus.nats import connect
 from remuda_bus.process import Settings
+from remuda_bus.queries.core import explain, queues
 from remuda_config.shell import main as config
 from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings

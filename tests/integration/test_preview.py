@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cli.tests.running import finished
-from remuda.client.preview import preview
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
+from remuda_bus.queries.preview import preview
 from remuda_config import load
 from remuda_core import limits
 from remuda_core.shell.main import main as core_main

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from remuda.client.bucket_entries import entries
 from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
+from remuda_bus.queries.bucket_entries import entries
 
 MB = 1024 * 1024
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ..client import actions
-from ..client.actions import Outcome
+from remuda_bus.queries import actions
+from remuda_bus.queries.actions import Outcome
+
 from ..client.connections import bus_at
+from ..client.operators import operator
 from ..errors import Undecided, UserError
 from ..terminal import event_loop
 from ..terminal.output import console
@@ -63,4 +65,6 @@ async def _request(url: str, attempt: Attempt) -> Outcome:
     options = {"reason": attempt.reason, "partition": attempt.partition, "force": attempt.force}
     async with bus_at(url) as bus:
         action_id = attempt.action_id or secrets.token_hex(8)
-        return await actions.request(bus, attempt.rm, attempt.action, action_id, {**attempt.fields, **options})
+        return await actions.request(
+            bus, operator(), attempt.rm, attempt.action, action_id, {**attempt.fields, **options}
+        )

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from remuda_bus.queries import configuration
+from remuda_bus.queries.configuration import Document
 from remuda_config import Invalid, Problem, read_file
 from remuda_config.load import decode
 
-from ..client import configuration
-from ..client.configuration import Document
 from ..client.connections import bus_at
+from ..client.operators import operator
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.arguments import quoted
@@ -52,7 +53,7 @@ def change(url: str, verb: str, request: Mapping[str, Any], as_json: bool, what:
 
     async def ask() -> Document:
         async with bus_at(url) as bus:
-            return await configuration.change(bus, verb, request)
+            return await configuration.change(bus, operator(), verb, request)
 
     answer = event_loop.run(ask)
     if as_json:

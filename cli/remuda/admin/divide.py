@@ -13,11 +13,12 @@ from pathlib import Path
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.rows import Partition
 from remuda_config import Invalid, NotDivisible, checksum, load_file, read_file
 from remuda_config import divide as divide_text
 
 from .. import limits
-from ..client import queries
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import arguments, event_loop, units
@@ -131,7 +132,7 @@ def _parts(config: Path, groups: Mapping[str, tuple[str, ...]]) -> list[Part]:
     return [Part(name, groups[name], text) for name, text in texts.items()]
 
 
-async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[str, queries.Partition]:
+async def _check(url: str, rm: str, parts: Sequence[Part], text: str) -> dict[str, Partition]:
     """The partitions of the RM as they are now. Raises UserError unless it can be divided."""
     async with bus_at(url) as bus:
         if await bus.get(subjects.RMS.name, subjects.key_of(rm)) is None:
@@ -172,7 +173,7 @@ def _file_of(directory: Path, part: Part) -> Path:
     return directory / f"{subjects.key_of(part.rm_id)}.yaml"
 
 
-def _steps(rm: str, parts: Sequence[Part], directory: Path, partitions: Mapping[str, queries.Partition]) -> str:
+def _steps(rm: str, parts: Sequence[Part], directory: Path, partitions: Mapping[str, Partition]) -> str:
     names = [part.rm_id for part in parts]
     rows = [_row(part, name, directory, partitions.get(name)) for part in parts for name in part.partitions]
     return _STEPS.format(
@@ -183,7 +184,7 @@ def _steps(rm: str, parts: Sequence[Part], directory: Path, partitions: Mapping[
     )
 
 
-def _row(part: Part, name: str, directory: Path, partition: queries.Partition | None) -> str:
+def _row(part: Part, name: str, directory: Path, partition: Partition | None) -> str:
     nodes = partition.nodes if partition is not None else 0
     allocated = units.amounts(partition.allocated, "nothing") if partition is not None else "nothing"
     return f"| {part.rm_id} | {_file_of(directory, part).name} | {name} | {nodes} | {allocated} |"

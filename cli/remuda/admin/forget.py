@@ -14,11 +14,12 @@ import typer
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
+from remuda_bus.queries import NoAnswer, RequestRefused
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.status_codes import FORBIDDEN
 from remuda_bus.rms.forget import FORGETTING, Busy, kept_in_buckets, kept_in_streams
 from remuda_bus.rms.forget import forget as remove
 
-from ..client import queries
-from ..client.actions import FORBIDDEN
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import arguments, event_loop
@@ -69,7 +70,7 @@ async def check_forgettable(url: str, rm_id: str, although_registered: bool) -> 
             return
         try:
             found = (await queries.queues(bus, rm_id)).state
-        except UserError as error:
+        except (RequestRefused, NoAnswer) as error:
             found = f"not known ({error})"
     if found != GONE:
         raise UserError(

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.queries.preview import Report, preview
 from remuda_proto.remuda.v1 import config_pb2
 
 from .. import limits
 from ..client.connections import bus_at
-from ..client.preview import Report, preview
 from ..errors import UserError
 from ..show.preview import proposed, show
 from ..terminal import event_loop

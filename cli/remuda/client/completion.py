@@ -71,8 +71,8 @@ def _matching(ask: Callable[[], Coroutine[object, object, list[str]]], incomplet
 
 async def _rms(url: str) -> list[str]:
     from remuda_bus import subjects
+    from remuda_bus.queries.bucket_entries import registered_rms
 
-    from .bucket_entries import registered_rms
     from .connections import bus_at
 
     async with bus_at(url) as bus:
@@ -80,7 +80,8 @@ async def _rms(url: str) -> list[str]:
 
 
 async def _queues(url: str, rm: str) -> list[str]:
-    from . import queries
+    from remuda_bus.queries import core as queries
+
     from .connections import bus_at
 
     async with bus_at(url) as bus:
@@ -96,12 +97,14 @@ async def _queues(url: str, rm: str) -> list[str]:
 
 async def _query(url: str, rm: str, kind: str, rows: str, field: str, prefix: str, **which: str) -> list[str]:
     """The first values that begin with `prefix`."""
-    from . import queries
+    from remuda_bus.queries.core import pages_of
+    from remuda_bus.queries.rows import Rows
+
     from .connections import bus_at
 
     found: dict[str, None] = {}
     async with bus_at(url) as bus:
-        async for page in queries.pages_of(bus, kind, queries.Rows, rm=rm, **which):
+        async for page in pages_of(bus, kind, Rows, rm=rm, **which):
             values = (str(row[field]) for row in getattr(page, rows) if field in row)
             found |= dict.fromkeys(value for value in values if value.startswith(prefix))
             if len(found) >= limits.COMPLETIONS:

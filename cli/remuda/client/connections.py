@@ -12,6 +12,7 @@ from remuda_bus.bus import Bus, BusError, Unanswered
 from remuda_bus.nats import Access, connect
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.jetstream import JetStream
+from remuda_bus.queries import NoAnswer, RequestRefused
 
 from .. import limits
 from ..errors import UserError
@@ -63,5 +64,7 @@ def _connecting() -> Iterator[None]:
 def _talking(url: str) -> Iterator[None]:
     try:
         yield
+    except (RequestRefused, NoAnswer) as error:
+        raise UserError(str(error)) from None
     except (BusError, NatsError) as error:
         raise UserError(f"{url}: {error}") from None

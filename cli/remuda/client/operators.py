@@ -1,4 +1,4 @@
-"""The operator where no keys are in use: the user of the operating system."""
+"""The operator who runs a command. Where no keys are in use, this is the user of the operating system."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import os
 import pwd
 
 from remuda_bus import limits as bus_limits
+from remuda_bus.nats import Access
 from remuda_bus.operators import Operator, encode
 from remuda_proto.names import GROUP
 
 from ..errors import UserError
+
+
+def operator() -> Operator | None:
+    """None where this process has a key: the server knows its owner. Raises UserError."""
+    return None if Access.from_environment().seed is not None else user_of_the_system()
 
 
 def user_of_the_system() -> Operator:

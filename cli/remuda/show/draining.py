@@ -10,8 +10,10 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from remuda_bus.queries.core import pages_of
+from remuda_bus.queries.rows import PageToken
+
 from ..client.connections import bus_at
-from ..client.queries import PageToken, pages_of
 from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import amounts, number

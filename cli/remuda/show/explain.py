@@ -11,12 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus
+from remuda_bus.queries import RequestRefused
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.rows import Ask, Explanation
+from remuda_bus.queries.status_codes import NOT_FOUND
 from remuda_events.stories.story import StoryLine, StoryTarget
 
-from ..client import queries
 from ..client.connections import bus_at
-from ..client.queries import Explanation
-from ..errors import NotFound, UserError
+from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import number
@@ -32,7 +34,7 @@ class Result:
     last: StoryLine | None = None
 
     @property
-    def waiting(self) -> list[queries.Ask]:
+    def waiting(self) -> list[Ask]:
         return [ask for ask in self.explanation.asks if ask.pending]
 
 
@@ -51,7 +53,9 @@ async def _ask(url: str, rm: str, application: str | None, key: str | None) -> R
     async with bus_at(url) as bus:
         try:
             found = Result(await queries.explain(bus, rm, application, key))
-        except NotFound as unknown:
+        except RequestRefused as unknown:
+            if unknown.code != NOT_FOUND:
+                raise
             last = await _last(bus, rm, application, key)
             if last is None:
                 raise UserError(f"{unknown}, and the log of {rm} has no fact about it") from None

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
+from remuda_bus.queries.bucket_entries import entries
 from remuda_bus.rms.faults import KILLED, STREAMS, Fault
 
 from .. import limits
-from ..client.bucket_entries import entries
 
 
 async def faults(bus: Bus) -> list[dict[str, Any]]:

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 import msgspec
 from rich.text import Text
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError
 
-from .. import limits
 from ..client.service_ping import ServiceInstance
 
 
@@ -36,7 +35,7 @@ def line(found: list[FrontEnd]) -> Text:
 
 async def _ask(bus: Bus, instance: str) -> FrontEnd:
     try:
-        answer = await bus.request(subjects.front_end(instance), timeout_s=limits.CORES_ANSWER_WITHIN_S)
+        answer = await bus.request(subjects.front_end(instance), timeout_s=limits.PROCESS_QUERY_TIMEOUT_S)
     except BusError as error:
         return FrontEnd(instance, error=str(error))
     return msgspec.convert({"instance": instance, **msgspec.json.decode(answer.payload)}, FrontEnd)

@@ -10,9 +10,8 @@ from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
+from remuda_bus.queries.bucket_entries import entries
 from remuda_bus.rms.halts import FAULT, Halt
-
-from ..client.bucket_entries import entries
 
 
 async def halts(bus: Bus) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from rich.table import Table
 from rich.text import Text
 
-from ..client.queries import Partition, Queue
+from remuda_bus.queries.rows import Partition, Queue
+
 from ..terminal.units import amount, number, ordered
 
 BLOCKS = " ▏▎▍▌▋▊▉█"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from rich.text import Text
 
-from ..client import queries
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.rows import Partition, Queues
+
 from ..client.connections import bus_at
-from ..client.queries import Partition, Queues
 from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import amount, number, ordered

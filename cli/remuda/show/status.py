@@ -13,12 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus
+from remuda_bus.queries import NoAnswer, RequestRefused
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.bucket_entries import registered_rms
+from remuda_bus.queries.cores import cores as query_cores
+from remuda_bus.queries.rows import Queues
 
 from .. import limits
-from ..client import queries
-from ..client.bucket_entries import registered_rms
 from ..client.connections import bus_at, jetstream_at
-from ..client.queries import Queues
 from ..client.service_ping import Pinger
 from ..errors import UserError
 from ..local.services import REQUIRED
@@ -61,7 +63,7 @@ async def _status(url: str) -> dict[str, Any]:
         }
         if not found["jetstream"]:
             found["rms"] = await _rms(bus)
-            found["cores"] = await cores.cores(bus)
+            found["cores"] = await query_cores(bus)
             found["halts"] = await halts.halts(bus)
             found["faults"] = await faults.faults(bus)
             async with jetstream_at(url) as jetstream:
@@ -81,7 +83,7 @@ async def _rm(bus: Bus, registered: dict[str, Any]) -> dict[str, Any]:
     """The registration of an RM, with totals if a core answers."""
     try:
         found: Queues = await queries.queues(bus, registered["rm_id"])
-    except UserError as error:
+    except (RequestRefused, NoAnswer) as error:
         return {**registered, "error": str(error)}
     roots = [partition.queues for partition in found.partitions]
     return {

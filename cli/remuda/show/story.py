@@ -15,9 +15,9 @@ from rich.text import Text
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.log import LogEntry, LogReader
+from remuda_bus.queries.bucket_entries import registered_rms
 from remuda_events.stories.story import Story, StoryLine, StoryTarget
 
-from ..client.bucket_entries import registered_rms
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop

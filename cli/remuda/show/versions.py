@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.table import Table
 
+from remuda_bus.queries import configuration
+from remuda_bus.queries.configuration import Document
 from remuda_config import Problem, read_file
 
-from ..client import configuration
-from ..client.configuration import Document
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..client.queries import Ask, Constraint
+from remuda_bus.queries.rows import Ask, Constraint
+
 from ..terminal.units import amount, number
 
 _AMOUNT = re.compile(r"\b(vcore|memory|gpu)=(\d+)\b")

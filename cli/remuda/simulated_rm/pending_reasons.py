@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from remuda_bus.bus import Bus
+from remuda_bus.queries import RequestRefused
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.status_codes import NOT_FOUND
 
 from .. import limits
-from ..client import queries
-from ..errors import NotFound
 from ..show.wait_reasons import reasons_of
 from .driver import Driver
 from .rm_state import SentAsk
@@ -35,7 +36,9 @@ async def why(bus: Bus, rm_id: str, application: str, key: str) -> str | None:
     """The reason of one ask; None when the core does not hold it as pending, or does not have it yet."""
     try:
         found = await queries.explain(bus, rm_id, application, key)
-    except NotFound:
+    except RequestRefused as refused:
+        if refused.code != NOT_FOUND:
+            raise
         return None
     return next((reasons_of(ask)[0] for ask in found.asks if ask.key == key and ask.pending), None)
 

@@ -9,7 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ...client.queries import Node, Nodes
+from remuda_bus.queries.rows import Node, Nodes
+
 from ...show.queue_tree import tree
 from ...terminal.units import duration, number
 from .watch import View

@@ -10,7 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ...client.queries import Queues
+from remuda_bus.queries.rows import Queues
+
 from ...show.queue_tree import leaves
 from ...terminal.units import amount, duration, number
 from ..rm_state import percentile

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.rows import Nodes, Queues
 
-from ...client import queries
-from ...client.queries import Nodes, Queues
 from ...errors import UserError
 from ..rm_state import percentile
 from .simulation import Simulation

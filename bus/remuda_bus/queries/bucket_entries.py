@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, Entry
-
-from .. import limits
 
 
 async def entries(bus: Bus, bucket: str) -> list[Entry]:

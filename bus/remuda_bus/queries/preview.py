@@ -9,15 +9,12 @@ from typing import Any
 
 import msgspec
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, Refused
+from remuda_bus.queries import core
+from remuda_bus.queries.errors import RequestRefused
+from remuda_bus.queries.status_codes import BUSY, TOO_LARGE
 from remuda_proto.remuda.v1 import config_pb2
-
-from .. import limits
-from ..errors import UserError
-from . import queries
-
-BUSY = 429
 
 
 class Rows(msgspec.Struct):
@@ -55,17 +52,18 @@ async def preview(
     bus: Bus, rm: str, configuration: config_pb2.Configuration, passes: int, rows: int
 ) -> tuple[Report, bytes]:
     """The report, and the answer that it was read from. Waits PREVIEW_RETRIES_S for a core that plays another preview.
-    Raises UserError."""
+    Raises RequestRefused, NoAnswer."""
     encoded = base64.b64encode(configuration.SerializeToString()).decode()
     payload = json.dumps({"configuration": encoded, "passes": passes, "limit": rows}).encode()
     if len(payload) > bus.max_payload:
-        raise UserError(f"the proposal takes {len(payload):,} bytes, a message on this bus at most {bus.max_payload:,}")
+        reason = f"the proposal takes {len(payload):,} bytes, a message on this bus at most {bus.max_payload:,}"
+        raise RequestRefused(reason, TOO_LARGE)
     give_up = asyncio.get_running_loop().time() + limits.PREVIEW_RETRIES_S
     while True:
         try:
-            answer = await queries.answer_of_core(bus, subjects.PREVIEW, rm, payload, limits.PREVIEW_WITHIN_S)
+            answer = await core.answer_of_core(bus, subjects.PREVIEW, rm, payload, limits.PREVIEW_TIMEOUT_S)
             return msgspec.json.decode(answer, type=Report), answer
         except Refused as refused:
             if refused.code != BUSY or asyncio.get_running_loop().time() >= give_up:
-                raise UserError(f"preview: {refused.reason}") from None
+                raise RequestRefused(f"preview: {refused.reason}", refused.code) from None
             await asyncio.sleep(limits.PREVIEW_RETRY_S)

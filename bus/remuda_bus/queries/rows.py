@@ -1,0 +1,143 @@
+"""Rows of the core's answers: the fields that clients read. Further fields of a newer core are ignored.
+
+Amounts are in base units, times in milliseconds since 1970 (docs/queries.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Amounts = dict[str, int]
+PageToken = list[Any]  # opaque
+
+
+class Queue(msgspec.Struct):
+    path: str
+    partition: str = ""
+    leaf: bool = False
+    status: str = ""
+    allocated: Amounts = {}
+    pending: Amounts = {}
+    guaranteed: Amounts = {}
+    max: Amounts = {}
+    applications: int = 0
+    children: list[Queue] = []
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+
+class Partition(msgspec.Struct):
+    """`queues` is the root queue with everything below it."""
+
+    name: str
+    queues: Queue
+    total: Amounts = {}
+    allocated: Amounts = {}
+    nodes: int = 0
+
+
+class Queues(msgspec.Struct):
+    """`state`: init, Running, Paused or Stopped."""
+
+    rm: str = ""
+    partitions: list[Partition] = []
+    state: str = ""
+
+
+class PartitionRow(msgspec.Struct):
+    name: str
+    total: Amounts = {}
+    allocated: Amounts = {}
+    nodes: int = 0
+
+
+class QueuesPage(msgspec.Struct):
+    state: str = ""
+    partitions: list[PartitionRow] = []
+    queues: list[Queue] = []
+    next: PageToken | None = None
+
+
+class Node(msgspec.Struct):
+    id: str
+    partition: str = ""
+    capacity: Amounts = {}
+    occupied: Amounts = {}
+    allocated: Amounts = {}
+    available: Amounts = {}
+    status: str = ""
+    allocations: int = 0
+
+
+class NodePartition(msgspec.Struct):
+    name: str
+    nodes: list[Node] = []
+
+
+class Nodes(msgspec.Struct):
+    partitions: list[NodePartition] = []
+
+
+class NodesPage(msgspec.Struct):
+    nodes: list[Node] = []
+    next: PageToken | None = None
+
+
+class Constraint(msgspec.Struct):
+    """A constraint that blocks an ask, at `where` (a queue path, a node); `reason` is text for people. If it concerns a
+    `resource`, the ask needs `need` and `have` is left. `since_ms`: 0 if unknown."""
+
+    constraint: str = ""
+    where: str = ""
+    resource: str = ""
+    need: int = 0
+    have: int = 0
+    reason: str = ""
+    since_ms: int = 0
+
+
+class Turn(msgspec.Struct):
+    """The queue is the `place`-th, from 1, of `among` that have something pending; 0: not known."""
+
+    queue: str
+    place: int = 0
+    among: int = 0
+
+
+class Position(msgspec.Struct):
+    """`ahead` of `waiting` pieces in its queue go first; `turns` of the queues on the way down."""
+
+    ahead: int = 0
+    waiting: int = 0
+    turns: list[Turn] = []
+
+
+class Ask(msgspec.Struct):
+    application: str
+    key: str
+    partition: str = ""
+    queue: str = ""
+    pending: int = 0
+    since_ms: int = 0
+    constraints: list[Constraint] = []
+    reason: str = ""
+    position: Position | None = None
+
+
+class Explanation(msgspec.Struct):
+    asks: list[Ask] = []
+    next: PageToken | None = None
+
+
+class Rows(msgspec.Struct):
+    """A page of any of these queries."""
+
+    applications: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
+    asks: list[dict[str, Any]] = []
+    allocations: list[dict[str, Any]] = []
+    next: list[Any] | None = None
