@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events services/grpc cli
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
+# Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.
+export GRPC_ENABLE_FORK_SUPPORT := 0
 # Python that is in no package: tests, benchmarks, generators.
 SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests bench tests release/metadata.py -name '*.py' 2>/dev/null)
 
