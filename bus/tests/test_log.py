@@ -271,3 +271,26 @@ async def test_a_commit_without_responders_may_be_retried():
     position = await writer.append(commit)
     reader = await LogReader.open(bus, "rm-1")
     assert [entry.position async for entries in reader.read_to_end() for entry in entries] == [position]
+
+
+async def test_a_cancelled_reading_loses_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower is cancelled when its process is elected, also while it checks the head because of a void message."""
+    bus = MemoryBus()
+    writer = LogWriter(bus, "a", Position())
+    await writer.append(commit("one"))
+    await bus.append(subjects.log("a"), b"\xff not a commit")
+    reader = await LogReader.open(bus, "a")
+    check_head, checks = LogReader._check_head, asyncio.Event()
+
+    async def never(_: LogReader) -> None:
+        checks.set()
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(LogReader, "_check_head", never)
+    following = asyncio.create_task(reader.batch())
+    await checks.wait()
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    monkeypatch.setattr(LogReader, "_check_head", check_head)
+    assert [entry.seq for entry in await read_to_end(reader)] == [1]
+    assert await read_to_end(reader) == []

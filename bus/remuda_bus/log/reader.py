@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import structlog
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Reader
+from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Message, Reader
 from remuda_bus.log.chain import START, Chain, LogEntry, Position
 from remuda_bus.log.checks import check_commit, check_retained, first_parent, first_part
 from remuda_proto.remuda.v1 import log_pb2
@@ -29,6 +29,9 @@ class LogReader:
         self._reader = reader
         self._chain = Chain(after, commit_class)
         self.last_seq = after.seq if after is not None else 0
+        # Commits that the chain has accepted and no caller has received: a caller may be cancelled in between.
+        self._accepted: list[LogEntry] = []
+        self._is_head_checked = True
 
     @classmethod
     async def open(
@@ -62,7 +65,7 @@ class LogReader:
 
     async def batch(self, max_messages: int = 1_000, timeout_s: float | None = None) -> list[LogEntry]:
         """The commits in force among the available messages. Waits for the first one, at most `timeout_s` (then [];
-        None: no limit). Raises HistoryChanged, LogTrimmed, Unreadable."""
+        None: no limit). A call that is cancelled loses no commit. Raises HistoryChanged, LogTrimmed, Unreadable."""
         deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         while True:
             left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
@@ -74,17 +77,25 @@ class LogReader:
         """Yield all commits that were in the log at the time of the call. Afterwards a writer has to expect
         `last_seq`."""
         end = await self._bus.last_message(subjects.LOG.name, self._subject)
-        while end is not None and self.last_seq < end.seq:
+        while self._accepted or (end is not None and self.last_seq < end.seq):
             yield await self._some(max_messages, None)
 
     async def close(self) -> None:
         await self._reader.close()
 
     async def _some(self, max_messages: int, timeout_s: float | None) -> list[LogEntry]:
-        messages = await self._reader.batch(max_messages, timeout_s=timeout_s)
+        if not self._accepted:
+            await self._accept(await self._reader.batch(max_messages, timeout_s=timeout_s))
+        if not self._is_head_checked:
+            await self._check_head()
+            self._is_head_checked = True
+        entries, self._accepted = self._accepted, []
+        return entries
+
+    async def _accept(self, messages: list[Message]) -> None:
         voided = self._chain.voided
         try:
-            entries = [entry for message in messages if (entry := self._chain.accept(message)) is not None]
+            self._accepted = [entry for message in messages if (entry := self._chain.accept(message)) is not None]
         except HistoryChanged:
             await self._check_head()
             if not self.position.seq and (parent := await first_parent(self._bus, self._rm_id)):
@@ -94,8 +105,7 @@ class LogReader:
             self.last_seq = messages[-1].seq
         if self._chain.voided > voided:
             log.warning("void messages in the log", subject=self._subject, count=self._chain.voided - voided)
-            await self._check_head()
-        return entries
+            self._is_head_checked = False
 
     async def _check_head(self) -> None:
         """Check that the log still holds the head. Called where a message does not have the head as its parent."""
