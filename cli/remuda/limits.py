@@ -140,3 +140,11 @@ DEAD_LETTER_CHARACTERS = 4_000
 # Often enough to be seen moving; in a file or a log, which keeps every line, more seldom.
 PROGRESS_DRAWN_EVERY_S = 0.2
 PROGRESS_LINE_EVERY_S = 5.0
+
+# A scheduler in the program's own process
+
+# Between two lives of a service: what it waits for has changed by then, and a loop of failures costs little.
+IN_PROCESS_RESTART_S = 0.1
+# Until its services answer: they are imported and read their settings, on a busy machine.
+IN_PROCESS_READY_S = 30.0
+IN_PROCESS_CHECK_S = 0.01

@@ -6,10 +6,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from copy import copy
 from typing import Any
-
-import structlog
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import (
@@ -36,25 +34,13 @@ from remuda_bus.memory.bell import Bell
 from remuda_bus.memory.bucket import MemoryBucket, check_revision
 from remuda_bus.memory.matching import matches
 from remuda_bus.memory.readers import MemoryConsumer, MemoryReader
+from remuda_bus.memory.serving import MemoryServing, handle_request, listen
 from remuda_bus.memory.stream import Clock, Durable, MemoryStream, size_of
 from remuda_bus.streams.history_check import check_position
 
-log = structlog.get_logger()
-
-
-@dataclass(eq=False)
-class MemoryServing:
-    subject: str
-    handler: Handler
-    handlers: list[MemoryServing]
-    answers: Callable[[], bool] | None = None
-
-    async def close(self) -> None:
-        self.handlers.remove(self)
-
 
 class MemoryBus:
-    """`remuda_bus.bus.Bus`. `max_payload` in bytes; `clock` in seconds."""
+    """`remuda_bus.bus.Bus`: a server, and a connection to it. `max_payload` in bytes; `clock` in seconds."""
 
     def __init__(
         self,
@@ -70,7 +56,15 @@ class MemoryBus:
         self._objects: dict[str, dict[str, bytes]] = {bucket.name: {} for bucket in subjects.OBJECT_BUCKETS}
         self._listeners: list[tuple[str, asyncio.Queue[Message]]] = []
         self._handlers: list[MemoryServing] = []
+        self._own_listeners: list[tuple[str, asyncio.Queue[Message]]] = []
+        self._own_handlers: list[MemoryServing] = []
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    def connect(self) -> MemoryBus:
+        """Another connection to this server. `close` ends its subscriptions and endpoints alone."""
+        other = copy(self)
+        other._own_listeners, other._own_handlers, other._tasks = [], [], set()
+        return other
 
     @property
     def max_payload(self) -> int:
@@ -93,8 +87,9 @@ class MemoryBus:
 
     async def subscribe(self, subject: str, listener: Listener) -> None:
         queue: asyncio.Queue[Message] = asyncio.Queue()
-        self._listeners.append((subject, queue))
-        self._start(_listen(queue, listener))
+        self._own_listeners.append((subject, queue))
+        self._listeners.append(self._own_listeners[-1])
+        self._start(listen(queue, listener))
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Headers | None = None, timeout_s: float = 5.0
@@ -109,7 +104,7 @@ class MemoryBus:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._first_answer(
-                    [(one, self._start(_answer(one.handler, asked))) for one in asked_all]
+                    [(one, one.start(handle_request(one.handler, asked))) for one in asked_all]
                 )
                 if isinstance(answer, Reply):
                     return Message(subject, answer.payload, dict(answer.headers))
@@ -124,6 +119,8 @@ class MemoryBus:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 one = waiting.pop(task)
+                if task.cancelled():  # the connection of the responder was closed
+                    continue
                 if not isinstance(task.exception(), AnsweredElsewhere) and (one.answers is None or one.answers()):
                     found: bytes | Reply = task.result()
                     return found
@@ -133,7 +130,8 @@ class MemoryBus:
     async def serve(
         self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
     ) -> Serving:
-        serving = MemoryServing(subject, handler, self._handlers, answers)
+        serving = MemoryServing(subject, handler, self._handlers, self._start, answers)
+        self._own_handlers.append(serving)
         self._handlers.append(serving)
         return serving
 
@@ -324,6 +322,11 @@ class MemoryBus:
         """Does nothing: all streams and buckets exist from the start."""
 
     async def close(self) -> None:
+        for serving in self._own_handlers:
+            await serving.close()
+        for listener in self._own_listeners:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -361,22 +364,3 @@ class MemoryBus:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-async def _listen(queue: asyncio.Queue[Message], listener: Listener) -> None:
-    while True:
-        message = await queue.get()
-        try:
-            await listener(message)
-        except Exception:
-            log.exception("a listener failed", subject=message.subject)
-
-
-async def _answer(handler: Handler, message: Message) -> bytes | Reply:
-    try:
-        return await handler(message)
-    except (Refused, AnsweredElsewhere):
-        raise
-    except Exception as error:
-        log.exception("a request could not be answered", subject=message.subject)
-        raise Refused(f"{type(error).__name__}: {error}", 500) from error

@@ -17,21 +17,26 @@ async def answer_predicates(handler: Handler | None, message: Message) -> bytes:
     """Answer a PredicatesArgs with an empty reply. Raises Refused with the reason that the handler returns. Without a
     handler, every node is accepted."""
     if handler is not None:
-        await _check(handler, si.PredicatesArgs.FromString(message.payload))
+        _refuse_if(await _answer_of(handler, si.PredicatesArgs.FromString(message.payload)))
     return b""
 
 
 async def answer_preemption_predicates(handler: Handler | None, message: Message) -> bytes:
-    """Answer a PreemptionPredicatesArgs. Raises Refused with the reason that the handler returns."""
+    """Answer a PreemptionPredicatesArgs. A handler returns the response, or the reason of a refusal: then this raises
+    Refused."""
     args = si.PreemptionPredicatesArgs.FromString(message.payload)
-    if handler is not None:
-        await _check(handler, args)
+    answer = None if handler is None else await _answer_of(handler, args)
+    if isinstance(answer, si.PreemptionPredicatesResponse):
+        return answer.SerializeToString()
+    _refuse_if(answer)
     return si.PreemptionPredicatesResponse(success=True, index=args.startIndex).SerializeToString()
 
 
-async def _check(handler: Handler, args: Any) -> None:
-    reason = handler(args)
-    if inspect.isawaitable(reason):
-        reason = await reason
+async def _answer_of(handler: Handler, args: Any) -> Any:
+    answer = handler(args)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _refuse_if(reason: Any) -> None:
     if reason:
         raise Refused(str(reason), REFUSED)

@@ -22,15 +22,22 @@ class RequestMessages:
         self.limit = bus.max_payload - HEADER_ROOM_BYTES
 
     def message(
-        self, kind: str, payload: bytes, registration: int, spans: ExitStack, trace: Headers | None = None
+        self,
+        kind: str,
+        payload: bytes,
+        registration: int,
+        spans: ExitStack,
+        trace: Headers | None = None,
+        number: str = "",
     ) -> Outgoing:
         """A request of `kind`. `registration`: the number of the one that it belongs to; 0: none. `spans`: ends its
-        span. `trace`: headers of the trace that it belongs to; None: the current one."""
+        span. `trace`: headers of the trace that it belongs to; None: the current one. `number`: identifies the request
+        among all of its RM, for a sender that may send it again in another life; empty: it is a new one."""
         span = spans.enter_context(tracing.span(self._span_name, trace, rm=self._rm_id, kind=kind))
         headers = {
             **(trace or {}),
             **span.headers(),
-            subjects.MSG_ID: f"{self._rm_id}.{self._nonce}.{next(self._numbers)}",
+            subjects.MSG_ID: f"{self._rm_id}.{number or f'{self._nonce}.{next(self._numbers)}'}",
         }
         if registration:
             headers[subjects.REGISTRATION] = str(registration)

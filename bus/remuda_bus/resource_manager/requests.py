@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from remuda_bus.resource_manager.request_encoding import Releasable, RequestEncoder, sized
+from remuda_bus.resource_manager.request_encoding import Releasable, Request, RequestEncoder, sized
 from remuda_bus.resource_manager.session import Session
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
@@ -27,6 +27,10 @@ class RequestsOfRm:
 
     async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
         raise NotImplementedError
+
+    async def send(self, kind: str, request: Request) -> int:
+        """Send a whole request as it is. `kind`: allocation, application, node or configuration."""
+        return await self._publish(kind, sized(request, self._limit))
 
     # Nodes
 
@@ -87,7 +91,7 @@ class RequestsOfRm:
         request = si.UpdateConfigurationRequest(
             rmID=self._encoder.rm_id, policyGroup=policy_group, config=text, extraConfig=extra_config
         )
-        return await self._publish("configuration", sized(request, self._limit))
+        return await self.send("configuration", request)
 
     async def _send_nodes(self, nodes: Iterable[si.NodeInfo], action: si.NodeInfo.ActionFromRM.ValueType) -> int:
         return await self._publish("node", self._encoder.nodes(_acting(nodes, action), self._limit))

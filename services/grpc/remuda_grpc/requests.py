@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
@@ -35,17 +37,37 @@ def parse(kind: str, payload: bytes) -> Request:
         raise invalid("", f"{message.DESCRIPTOR.name}: the {len(payload)} bytes are not one") from None
 
 
+@dataclass(frozen=True, slots=True)
+class AcknowledgedRequests:
+    """The client has numbered its requests: `first` is the number of the first one in this stream, and `token` makes
+    them those of one client. A request that it sends again on another stream is stored once. `acknowledge`: tells it
+    that so many more are durable."""
+
+    token: str
+    first: int
+    acknowledge: Callable[[int], Awaitable[None]]
+
+
 class RequestWriter:
     """The requests of one stream on their way into REQUESTS. `stored`: how many of them are durable."""
 
-    def __init__(self, bus: Bus, rm_id: str, kind: str, callbacks: CallbackStream, trace: Headers) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        rm_id: str,
+        kind: str,
+        callbacks: CallbackStream,
+        trace: Headers,
+        acknowledged: AcknowledgedRequests | None = None,
+    ) -> None:
         """`callbacks`: names the registration that the requests belong to. `trace`: headers of the trace that they
-        belong to."""
+        belong to. `acknowledged`: the client numbers its requests, and hears of each that is durable."""
         self._bus = bus
         self._kind = kind
         self._rm_id = rm_id
         self._callbacks = callbacks
         self._trace = trace
+        self._acknowledged = acknowledged
         self._messages = RequestMessages(bus, rm_id, "grpc.forward")
         self._waiting: deque[list[bytes]] = deque()
         self._bytes = 0
@@ -83,14 +105,16 @@ class RequestWriter:
                     self._bytes -= sum(map(len, parts))
                 self.stored += len(taken)
                 self._changed.notify_all()
+            if self._acknowledged is not None:
+                await self._acknowledged.acknowledge(len(taken))
 
     async def _store(self, requests: list[list[bytes]]) -> None:
         with ExitStack() as spans:
             registration = self._callbacks.registration
             messages = [
-                self._messages.message(self._kind, part, registration, spans, self._trace)
-                for parts in requests
-                for part in parts
+                self._messages.message(self._kind, part, registration, spans, self._trace, self._number(index, place))
+                for index, parts in enumerate(requests, self.stored)
+                for place, part in enumerate(parts)
             ]
             try:
                 await append_in_order(self._bus, messages, limits.STORE_FOR_S)
@@ -109,6 +133,11 @@ class RequestWriter:
             return [part.SerializeToString() for part in split(request, self._messages.limit)]
         except ValueError as error:
             raise invalid("", str(error)) from None
+
+    def _number(self, index: int, place: int) -> str:
+        """`index`: of the request in this stream. `place`: of the message in its request."""
+        numbers = self._acknowledged
+        return "" if numbers is None else f"{self._kind}.{numbers.token}.{numbers.first + index}.{place}"
 
     def _has_room(self) -> bool:
         return len(self._waiting) < limits.UNSTORED_REQUESTS and self._bytes < limits.UNSTORED_BYTES

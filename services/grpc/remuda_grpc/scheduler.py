@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NoReturn
 
@@ -15,7 +16,7 @@ from remuda_bus.resource_manager.callback_place import NOWHERE, Place
 from remuda_bus.untrusted import Malformed, number_in
 from remuda_grpc import limits
 from remuda_grpc.identity import Clients, names_of
-from remuda_grpc.requests import RequestWriter, parse
+from remuda_grpc.requests import AcknowledgedRequests, RequestWriter, parse
 from remuda_grpc.session import CallbackStream
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure, invalid
@@ -31,6 +32,9 @@ REGISTRATION: Final = subjects.REGISTRATION.lower()
 LOG_SEQ: Final = subjects.LOG_SEQ.lower()
 LOG_FACT: Final = subjects.LOG_FACT.lower()
 STORED: Final = "remuda-requests-stored"
+# TOKEN:NUMBER of the first request of a stream: the client asks for acknowledgements, and may send requests again.
+ACKNOWLEDGE: Final = "remuda-acknowledge"
+_NUMBERED: Final = re.compile(r"([\w-]{1,32}):(0|[1-9][0-9]{0,14})", re.ASCII)
 # extraConfig: the front end sends the heartbeats, so it says how often (docs/wire-contract.md, Heartbeats).
 HEARTBEAT_INTERVAL: Final = "heartbeat.interval"
 _FORWARDED: Final = (subjects.REGISTRATION, subjects.LOG_SEQ, subjects.LOG_HASH, subjects.TRACEPARENT)
@@ -71,10 +75,12 @@ class Scheduler:
                 stated, after = _position(metadata)
                 callbacks = await self._sessions.open(rm_id, kind, context.peer(), stated, after)
                 trace = {name: metadata[name] for name in (subjects.TRACEPARENT,) if name in metadata}
-                writer = RequestWriter(self._bus, rm_id, kind, callbacks, trace)
+                responses = Responses(context)
+                acknowledged = _acknowledged(metadata, responses)
+                writer = RequestWriter(self._bus, rm_id, kind, callbacks, trace, acknowledged)
                 try:
                     await context.send_initial_metadata(((REGISTRATION, str(callbacks.registration)),))
-                    await _exchange(context, writer, callbacks, first)
+                    await _exchange(context, writer, responses, callbacks, first)
                 finally:
                     await callbacks.close()
             except Failure as failure:
@@ -99,14 +105,33 @@ class Scheduler:
         self._clients.check(names_of(context.auth_context()), rm_id)
 
 
-async def _exchange(context: Context, writer: RequestWriter, callbacks: CallbackStream, first: bytes | None) -> None:
+class Responses:
+    """The responses of one stream, from several tasks."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._lock = asyncio.Lock()  # gRPC takes one at a time
+
+    async def write(self, payload: bytes) -> None:
+        async with self._lock:
+            await self._context.write(payload)
+
+    async def acknowledge(self, count: int) -> None:
+        """So many requests are durable: an empty response for each."""
+        for _ in range(count):
+            await self.write(b"")
+
+
+async def _exchange(
+    context: Context, writer: RequestWriter, responses: Responses, callbacks: CallbackStream, first: bytes | None
+) -> None:
     """Read requests and send callbacks until the client cancels. A client that sends no more requests still gets
     callbacks. Raises Failure."""
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_read(context, writer, first))
             tasks.create_task(writer.run())
-            tasks.create_task(_send(context, callbacks))
+            tasks.create_task(_send(responses, callbacks))
     except* Failure as failures:
         raise _first(failures) from None
 
@@ -121,10 +146,10 @@ async def _read(context: Context, writer: RequestWriter, payload: bytes | None) 
             return
 
 
-async def _send(context: Context, callbacks: CallbackStream) -> None:
+async def _send(responses: Responses, callbacks: CallbackStream) -> None:
     while True:
         message = await callbacks.next()
-        await context.write(message.payload)
+        await responses.write(message.payload)
 
 
 def _first(failures: BaseExceptionGroup[Failure]) -> Failure:
@@ -143,6 +168,18 @@ async def _abort(context: Context, failure: Failure, writer: RequestWriter | Non
 
 def _metadata(context: Context) -> dict[str, str]:
     return dict(context.invocation_metadata() or ())
+
+
+def _acknowledged(metadata: Mapping[str, str], responses: Responses) -> AcknowledgedRequests | None:
+    """None: the client does not number its requests. Raises Failure INVALID_ARGUMENT."""
+    given = metadata.get(ACKNOWLEDGE)
+    if given is None:
+        return None
+    numbered = _NUMBERED.fullmatch(given)
+    if numbered is None:
+        expected = "1 to 32 of A-Z a-z 0-9 _ -, a colon, and the number of the first request"
+        raise invalid(ACKNOWLEDGE, f"{ACKNOWLEDGE} {shown(given)}: expected {expected}")
+    return AcknowledgedRequests(numbered[1], int(numbered[2]), responses.acknowledge)
 
 
 def _registration(payload: bytes) -> si.RegisterResourceManagerRequest:

@@ -1,0 +1,50 @@
+"""Requests and messages that reach a process over the bus in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from remuda_bus.bus import AnsweredElsewhere, Handler, Listener, Message, Refused, Reply
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False)
+class MemoryServing:
+    """`remuda_bus.bus.Serving`. `start`: starts a task of the connection that serves."""
+
+    subject: str
+    handler: Handler
+    handlers: list[MemoryServing]
+    start: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
+    answers: Callable[[], bool] | None = None
+
+    async def close(self) -> None:
+        if self in self.handlers:
+            self.handlers.remove(self)
+
+
+async def listen(queue: asyncio.Queue[Message], listener: Listener) -> None:
+    """Call the listener with each message, without end."""
+    while True:
+        message = await queue.get()
+        try:
+            await listener(message)
+        except Exception:
+            log.exception("a listener failed", subject=message.subject)
+
+
+async def handle_request(handler: Handler, message: Message) -> bytes | Reply:
+    """The answer of a handler. Raises Refused; AnsweredElsewhere."""
+    try:
+        return await handler(message)
+    except (Refused, AnsweredElsewhere):
+        raise
+    except Exception as error:
+        log.exception("a request could not be answered", subject=message.subject)
+        raise Refused(f"{type(error).__name__}: {error}", 500) from error

@@ -1,0 +1,98 @@
+"""From a URL to a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from importlib.metadata import entry_points
+from typing import Final, Protocol
+
+from remuda_bus import nats, subjects
+from remuda_bus.bus import Bus
+from remuda_bus.nats import Access
+from remuda_sdk.api.bus_scheduler import BusOfRm, BusScheduler
+from remuda_sdk.api.interface import SchedulerAPI
+from remuda_sdk.api.options import Options
+from remuda_sdk.api.scheduler import SchedulerOfSessions
+
+# Packages that bring a scheduler for this process announce it here: `local` is a function from a name to an
+# asynchronous context manager, whose value has the method `connect() -> Bus`.
+IN_PROCESS: Final = "remuda.in_process"
+EXPECTED: Final = "local:, local:NAME, nats://HOST:PORT, tls://HOST:PORT, grpc://HOST:PORT or grpcs://HOST:PORT"
+
+
+def connect(
+    url: str,
+    *,
+    access: Access | None = None,
+    heartbeat_s: float | None = None,
+    connect_within_s: float = 10.0,
+    register_within_s: float = 20.0,
+    retry_for_s: float = 30.0,
+) -> SchedulerAPI:
+    """The scheduler at a URL. Nothing happens before `async with`.
+
+    `url`: `local:` for a scheduler in this process, which is this one's alone; `local:NAME` for one that all of this
+    name and event loop share; `nats://host:port` (`tls://`) for a scheduler over NATS; `grpc://host:port` (`grpcs://`
+    with TLS) for one over gRPC. Several servers are separated by commas.
+
+    `access`: keys and certificates (default: those that the environment names, as REMUDA_NATS_CA). `heartbeat_s`: over
+    NATS, the RM sends heartbeats this often; over gRPC the front end does. `connect_within_s`: time limit of the first
+    connection; `register_within_s`: of a registration; `retry_for_s`: how long an update is retried while the scheduler
+    is away. All in seconds.
+
+    Raises ValueError for another URL; ImportError that names the missing package."""
+    options = Options(access, heartbeat_s, connect_within_s, register_within_s, retry_for_s)
+    return scheduler_at(url, options)
+
+
+def scheduler_at(url: str, options: Options) -> SchedulerOfSessions:
+    scheme, _, rest = url.partition(":")
+    if scheme == "local" and not rest.startswith("/"):
+        return BusScheduler(partial(_start_local, _in_process_scheduler(), rest), options)
+    if scheme in ("nats", "tls") and rest.startswith("//"):
+        return BusScheduler(partial(_start_nats, url, options), options)
+    if scheme in ("grpc", "grpcs") and rest.startswith("//"):
+        try:
+            from remuda_sdk.api.grpc_scheduler import GrpcScheduler
+        except ImportError as error:
+            raise ImportError(f"{scheme}: needs gRPC: pip install 'remuda-sdk[grpc]' ({error})") from error
+        return GrpcScheduler(url, options)
+    raise ValueError(f"url {url!r}: expected {EXPECTED}")
+
+
+class InProcess(Protocol):
+    """A running scheduler of this process."""
+
+    def connect(self) -> Bus:
+        """A connection to its bus."""
+        ...
+
+
+Start = Callable[[str], AbstractAsyncContextManager[InProcess]]
+
+
+def _in_process_scheduler() -> Start:
+    found = list(entry_points(group=IN_PROCESS, name="local"))
+    if not found:
+        raise ImportError("local: needs the scheduler in this environment: pip install 'remuda-sdk[local]'")
+    start: Start = found[0].load()
+    return start
+
+
+async def _start_local(start: Start, name: str, stack: AsyncExitStack) -> BusOfRm:
+    scheduler = await stack.enter_async_context(start(name))
+
+    async def bus_of(_: str) -> Bus:
+        return scheduler.connect()
+
+    return bus_of
+
+
+async def _start_nats(url: str, options: Options, _: AsyncExitStack) -> BusOfRm:
+    async def bus_of(rm_id: str) -> Bus:
+        name = f"rm-{subjects.key_of(subjects.check_rm_id(rm_id))}"
+        return await nats.connect(url, name, timeout_s=options.connect_within_s, access=options.access)
+
+    return bus_of

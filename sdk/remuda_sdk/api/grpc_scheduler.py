@@ -1,0 +1,210 @@
+"""The scheduler over gRPC (docs/grpc.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Final, Self
+
+import grpc
+
+from remuda_bus import subjects
+from remuda_bus.nats import Access
+from remuda_bus.resource_manager.request_encoding import Request, sized
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_sdk.api import limits
+from remuda_sdk.api.callee import Callee
+from remuda_sdk.api.grpc_status import registration_failed
+from remuda_sdk.api.grpc_stream import METHODS, SERVICE, GrpcStream
+from remuda_sdk.api.options import Options
+from remuda_sdk.api.scheduler import SchedulerOfSessions, Session
+
+REGISTRATION: Final = subjects.REGISTRATION.lower()
+_CHANNEL: Final = (
+    ("grpc.use_local_subchannel_pool", 1),  # each RM has a connection of its own
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.keepalive_time_ms", limits.KEEPALIVE_INTERVAL_MS),
+    ("grpc.keepalive_timeout_ms", limits.KEEPALIVE_TIMEOUT_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+_METHODS: Final = {
+    "application": "update_application",
+    "allocation": "update_allocation",
+    "node": "update_node",
+}
+_QUESTIONS: Final = ("predicates", "preemption_predicates")
+
+
+class FrontEnds:
+    """The front ends of a URL, tried in turn."""
+
+    def __init__(self, url: str, access: Access | None) -> None:
+        """Raises ValueError, also for a file that cannot be read."""
+        scheme, _, rest = url.partition("://")
+        self._addresses = [_with_port(url, one) for one in rest.rstrip("/").split(",")]
+        self._credentials = _credentials(access or Access()) if scheme == "grpcs" else None
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def channel(self) -> Any:
+        """A channel to the next one."""
+        address = self._addresses[self._next % len(self._addresses)]
+        self._next += 1
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(address, _CHANNEL)
+        return grpc.aio.secure_channel(address, self._credentials, _CHANNEL)
+
+
+class GrpcScheduler(SchedulerOfSessions):
+    def __init__(self, url: str, options: Options) -> None:
+        super().__init__()
+        self._url = url
+        self._options = options
+        FrontEnds(url, options.access)  # a mistake is reported now
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close_sessions()
+
+    async def _open(self, request: si.RegisterResourceManagerRequest, callee: Callee) -> Session:
+        subjects.check_rm_id(request.rmID)
+        for name in _QUESTIONS:
+            if callee.defines(name):
+                raise ValueError(f"{name}: si.v1 has no stream on which a front end asks; expected local: or nats://")
+        session = GrpcSession(FrontEnds(self._url, self._options.access), request, callee, self._options)
+        try:
+            await session.start()
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+
+class GrpcSession:
+    """`remuda_sdk.api.scheduler.Session`."""
+
+    def __init__(
+        self, front_ends: FrontEnds, request: si.RegisterResourceManagerRequest, callee: Callee, options: Options
+    ) -> None:
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._front_ends = front_ends
+        self._request = request
+        self._options = options
+        self._channel: Any = None
+        self._registration = ""
+        self._sending = asyncio.Lock()
+        self._callbacks: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+        self._handled = asyncio.Event()
+        self._methods = {kind: callee.method(name) for kind, name in _METHODS.items()}
+        self._streams = {kind: GrpcStream(kind, self._open_channel, self._metadata, self._receive) for kind in METHODS}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Register, and open the streams. Raises RegistrationFailed."""
+        await self._register()
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(stream.run(), name=kind) for kind, stream in self._streams.items()]
+        self._tasks.append(loop.create_task(self._handle(), name="callbacks"))
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+
+    async def send(self, kind: str, request: Request) -> None:
+        if kind not in self._streams:
+            raise ValueError(f"{kind}: si.v1 has no stream for it over gRPC, expected one of {', '.join(METHODS)}")
+        async with self._sending:
+            sending = self._streams[kind].send(list(sized(request, limits.REQUEST_BYTES)), self._options.retry_for_s)
+            task = asyncio.get_running_loop().create_task(sending)
+            try:
+                await asyncio.wait([task, self.failed], return_when=asyncio.FIRST_COMPLETED)
+                if not task.done():
+                    self.failed.result()
+                await task
+            finally:
+                task.cancel()
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not self.failed.done():
+            self.failed.cancel()
+        if self._channel is not None:
+            await self._channel.close()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or self.failed.done():
+            return
+        error = task.exception()
+        if error is not None:
+            self.failed.set_exception(error)
+
+    # Registration and streams
+
+    async def _register(self) -> None:
+        """With the front ends in turn, for as long as a registration may take."""
+        until = asyncio.get_running_loop().time() + self._options.register_within_s
+        while True:
+            channel = await self._open_channel(self._channel)
+            left_s = until - asyncio.get_running_loop().time()
+            call = channel.unary_unary(f"{SERVICE}/RegisterResourceManager")(
+                self._request.SerializeToString(), timeout=max(left_s, 0.0)
+            )
+            try:
+                await call
+            except grpc.aio.AioRpcError as error:
+                now = asyncio.get_running_loop().time()
+                if error.code() is not grpc.StatusCode.UNAVAILABLE or now + limits.RECONNECT.first_pause_s >= until:
+                    raise registration_failed(error) from None
+                await asyncio.sleep(limits.RECONNECT.first_pause_s)
+                continue
+            self._registration = dict(await call.initial_metadata()).get(REGISTRATION, "")
+            return
+
+    async def _open_channel(self, failed: Any) -> Any:
+        """The channel of this RM. All streams use one: a front end ends the streams that another one has."""
+        if self._channel is None or self._channel is failed:
+            former, self._channel = self._channel, self._front_ends.channel()
+            if former is not None:
+                await former.close()
+        return self._channel
+
+    def _metadata(self) -> dict[str, str]:
+        return {"remuda-rm": self._request.rmID, REGISTRATION: self._registration}
+
+    # Callbacks
+
+    async def _receive(self, kind: str, response: Any) -> None:
+        """Wait while the RM is behind, except while it waits for a request: its acknowledgement comes behind the
+        callbacks."""
+        self._callbacks.put_nowait((kind, response))
+        while self._callbacks.qsize() > limits.WAITING_CALLBACKS and not self._streams[kind].is_waiting:
+            self._handled.clear()
+            await self._handled.wait()
+
+    async def _handle(self) -> None:
+        while True:
+            kind, response = await self._callbacks.get()
+            await self._methods[kind](response)
+            self._handled.set()
+
+
+def _with_port(url: str, address: str) -> str:
+    host, separator, port = address.rpartition(":")
+    if not separator or address.endswith("]"):
+        host, port = address, str(limits.GRPC_PORT)
+    if not host or not port.isdigit() or "/" in address:
+        raise ValueError(f"url {url!r}: {address!r}: expected HOST:PORT")
+    return f"{host}:{port}"
+
+
+def _credentials(access: Access) -> Any:
+    """Without a CA, that of the system counts."""
+    ca, key, cert = (None if path is None else path.read_bytes() for path in (access.ca, access.key, access.cert))
+    return grpc.ssl_channel_credentials(ca, key, cert)
