@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events services/grpc cli
+ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events services/grpc services/kubernetes cli
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
 # Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.

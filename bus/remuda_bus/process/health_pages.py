@@ -17,7 +17,7 @@ from remuda_bus.health import PROCESS_HEALTH, Health
 
 
 @asynccontextmanager
-async def served(bus: Bus, port: int, health: Health = PROCESS_HEALTH, host: str = "") -> AsyncIterator[None]:
+async def served(bus: Bus | None, port: int, health: Health = PROCESS_HEALTH, host: str = "") -> AsyncIterator[None]:
     """Serve the pages on `port`; 0: not at all. `host`: the address; empty: all addresses."""
     if not port:
         yield
@@ -41,12 +41,12 @@ async def served(bus: Bus, port: int, health: Health = PROCESS_HEALTH, host: str
         server.close()
 
 
-async def _status(path: bytes, bus: Bus, health: Health) -> tuple[int, dict[str, object]]:
+async def _status(path: bytes, bus: Bus | None, health: Health) -> tuple[int, dict[str, object]]:
     if path == b"/livez":
         return 200, {"live": True}
     if path != b"/readyz":
         return 404, {"pages": ["/livez", "/readyz"]}
-    wrong = f"no space left: {health.storage_fault}" if health.storage_fault else await _bus_problem(bus)
+    wrong = f"no space left: {health.storage_fault}" if health.storage_fault else bus and await _bus_problem(bus)
     ready = health.ready and wrong is None
     return 200 if ready else 503, {"ready": ready, "doing": health.doing, "bus": wrong or "answers"}
 

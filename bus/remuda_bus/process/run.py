@@ -66,16 +66,19 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
 
 
 async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
-    name = f"remuda-{service}"
+    name = settings.connection_name(service)
     bus = await connect(settings.nats_url, name, replicas=settings.replicas, access=access_of(settings))
     try:
-        await bus.declare()
-        await bus.announce(settings.instance)
+        if not settings.is_rm:
+            await bus.declare()
+            await bus.announce(settings.instance)
         log.info("started", instance=settings.instance, url=settings.nats_url)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        async with health_pages.served(bus, settings.health_port, host=settings.health_host):
+        async with health_pages.served(
+            None if settings.is_rm else bus, settings.health_port, host=settings.health_host
+        ):
             await _unless_closed(bus, main(bus, settings))
     finally:
         await bus.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -18,6 +18,7 @@ SERVICES_OF_SECTION: Final = {
     "core": ("core",),
     "groups": ("rmproxy",),
     "grpc": ("grpc",),
+    "kubernetes": ("kubernetes",),
     "preemption": ("config",),
     "rms": ("rmproxy",),
     "scheduler": ("rmproxy", "config"),
@@ -29,6 +30,7 @@ class Settings(BaseSettings):
     """Settings by precedence: `--set`, environment, `remuda.yaml`, default. A service adds its own in a subclass."""
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
+    is_rm: ClassVar[bool] = False  # an RM on the bus: it declares no streams
 
     instance: str = setting(
         "instance",
@@ -58,6 +60,10 @@ class Settings(BaseSettings):
         "traces.endpoint", "", "URL to which traces are sent (OTLP over HTTP); empty: nothing is traced",
         variables=("OTEL_EXPORTER_OTLP_ENDPOINT",),
     )  # fmt: skip
+
+    def connection_name(self, service: str) -> str:
+        """The name of this process's connection to the bus."""
+        return f"remuda-{service}"
 
     @field_validator("instance")
     @classmethod

@@ -48,7 +48,7 @@ def up(
 
 
 def run(
-    service: Annotated[str, typer.Argument(help="rmproxy, core, config, events or grpc.")],
+    service: Annotated[str, typer.Argument(help="rmproxy, core, config, events, grpc or kubernetes.")],
     nats: Annotated[
         str | None,
         typer.Option(metavar="URL", help="NATS server to connect to, as --set nats.url.", callback=arguments.url),

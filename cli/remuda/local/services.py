@@ -15,7 +15,8 @@ from ..errors import UserError
 
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
-SERVICES: Final = (*REQUIRED, "grpc")
+STARTED: Final = (*REQUIRED, "grpc")  # by `remuda up`
+SERVICES: Final = (*STARTED, "kubernetes")
 
 
 def check_service(name: str) -> str:
@@ -47,6 +48,10 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_grpc.settings import GrpcSettings
 
         return GrpcSettings
+    if service == "kubernetes":
+        from remuda_kubernetes.settings import KubernetesSettings
+
+        return KubernetesSettings
     return Settings
 
 
@@ -84,6 +89,10 @@ def main_of(service: str) -> Main:
         from remuda_grpc.shell import main as grpc
 
         return grpc
+    if service == "kubernetes":
+        from remuda_kubernetes.shell import main as kubernetes
+
+        return kubernetes
     from remuda_events.shell import main as events
 
     return events

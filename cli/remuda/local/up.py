@@ -14,7 +14,7 @@ from ..terminal import arguments
 from ..terminal.event_loop import Stopped, run
 from ..terminal.output import console, is_live, print_line, print_log_line
 from .process_table import Usage, screen
-from .services import SERVICES, check_settings
+from .services import STARTED, check_settings
 from .supervisor import Process, State
 from .system import NATS, Layout, System
 
@@ -31,7 +31,7 @@ def up(
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
         arguments.readable("--config", config)
-    loaded = check_settings(SERVICES, settings, assignments)
+    loaded = check_settings(STARTED, settings, assignments)
     if grpc_port is None:
         grpc_port = cast("GrpcSettings", loaded["grpc"].settings).port
     _check_port("--port", port)

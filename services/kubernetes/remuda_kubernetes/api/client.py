@@ -1,0 +1,232 @@
+"""The verbs of the Kubernetes API: list, watch, create, bind, patch, delete.
+
+Every call answers with a value or raises one of the errors of `errors.py`. Calls are not repeated here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar
+
+import aiohttp
+import msgspec
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.credentials import Credentials
+from remuda_kubernetes.api.errors import ApiError, Away, Expired, error_of
+from remuda_kubernetes.api.objects import ListMetadata, Object, Status
+
+T = TypeVar("T", bound=Object)
+
+JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+
+ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: ListMetadata
+
+
+_LINES: Final = msgspec.json.Decoder(_Line)
+_STATUSES: Final = msgspec.json.Decoder(Status)
+_BOOKMARKS: Final = msgspec.json.Decoder(_Bookmark)
+
+
+class _Listed(msgspec.Struct, Generic[T]):
+    metadata: ListMetadata
+    items: list[T] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """A kind of objects. `path`: of its collection in all namespaces."""
+
+    path: str
+    kind: type[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """One event of a watch. `value`: None in a bookmark."""
+
+    type: str
+    value: T | None
+    version: str
+
+
+class Client:
+    """`async with Client(credentials) as client`. Calls share limits.CONNECTIONS connections; watches have more."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self._credentials.namespace
+
+    async def __aenter__(self) -> Self:
+        tls = self._credentials.tls
+        connector = aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True)
+        self._session = aiohttp.ClientSession(connector=connector, headers={"Accept": JSON})
+        self._slots = asyncio.Semaphore(limits.CONNECTIONS)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    # Reading
+
+    async def list(self, resource: Resource[T]) -> tuple[list[T], str]:
+        """All objects, in pages, and the version from which to watch. Raises Expired when a list takes too long."""
+        decoder = msgspec.json.Decoder(_Listed[resource.kind])  # type: ignore[name-defined]
+        found: list[T] = []
+        query = {"limit": str(limits.LIST_PAGE)}
+        while True:
+            page = _decoded(decoder, await self.call("GET", resource.path, query=query), resource.path)
+            found += page.items or ()
+            if not page.metadata.next:
+                return found, page.metadata.resource_version
+            query["continue"] = page.metadata.next
+
+    async def watch(self, resource: Resource[T], version: str) -> AsyncIterator[Change[T]]:
+        """The changes after `version`, until the API server ends the watch. Raises Expired when the version is too old,
+        Away."""
+        decoder = msgspec.json.Decoder(resource.kind)
+        query = {
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(limits.WATCH_S),
+        }
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=limits.CALL_WITHIN_S, sock_read=limits.WATCH_S + limits.WATCH_SILENCE_S
+        )
+        try:
+            async with self._connected().get(
+                self._credentials.server + resource.path, params=query, headers=await self._headers(), timeout=timeout
+            ) as answer:
+                if answer.status >= 400:
+                    raise self._error(answer.status, await answer.read())
+                async for line in _lines(answer.content):
+                    yield _change(line, decoder, resource.path)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise Away(f"watch of {resource.path}: {error!r}", 0) from None
+
+    # Writing
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> bytes:
+        return await self.call("POST", path, body)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Bind the pod of this UID to the node. Raises Conflict when it is bound, or the name has another pod."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "uid": uid},
+            "target": {"kind": "Node", "name": node},
+        }
+        await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body)
+
+    async def patch(self, path: str, body: Mapping[str, Any], form: str = STRATEGIC_MERGE_PATCH) -> bytes:
+        return await self.call("PATCH", path, body, form=form)
+
+    async def delete_pod(self, namespace: str, name: str, uid: str, grace_s: int | None = None) -> None:
+        """Delete the pod of this UID. Raises Conflict when the name has another pod by now, NotFound."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        await self.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
+
+    async def call(
+        self,
+        verb: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        form: str = JSON,
+        query: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """One call. Raises ApiError."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = await self._headers()
+        if data is not None:
+            headers["Content-Type"] = form
+        try:
+            async with (
+                self._slots,
+                asyncio.timeout(limits.CALL_WITHIN_S),
+                self._connected().request(
+                    verb, self._credentials.server + path, data=data, params=query, headers=headers
+                ) as answer,
+            ):
+                content = await answer.read()
+                if answer.status >= 400:
+                    raise self._error(answer.status, content)
+                return content
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise Away(f"{verb} {path}: {error!r}", 0) from None
+
+    async def _headers(self) -> dict[str, str]:
+        try:
+            token = await self._credentials.tokens.token()
+        except (OSError, ValueError) as error:
+            raise Away(f"credentials: {error}", 0) from None
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("not connected: use `async with Client(...) as client`")
+        return self._session
+
+    def _error(self, code: int, content: bytes) -> ApiError:
+        if code == 401:
+            self._credentials.tokens.forget()
+        try:
+            reason = _STATUSES.decode(content).message
+        except msgspec.MsgspecError:
+            reason = content.decode(errors="replace")
+        return error_of(code, reason[: limits.REASON_CHARACTERS] or "no reason given")
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes | msgspec.Raw, path: str) -> Any:
+    try:
+        return decoder.decode(content)
+    except msgspec.MsgspecError as error:
+        raise Away(f"{path}: an answer that is not understood: {error}", 0) from None
+
+
+def _change(line: bytes, decoder: msgspec.json.Decoder[T], path: str) -> Change[T]:
+    event = _decoded(_LINES, line, path)
+    if event.type == "ERROR":
+        status = _decoded(_STATUSES, event.object, path)
+        raise error_of(status.code, status.message) if status.code else Expired(status.message or "unknown error", 0)
+    if event.type == BOOKMARK:
+        return Change(BOOKMARK, None, _decoded(_BOOKMARKS, event.object, path).metadata.resource_version)
+    value = _decoded(decoder, event.object, path)
+    return Change(event.type, value, value.metadata.resource_version)
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > limits.LINE_BYTES:
+            raise Away("a line of a watch is longer than the API server writes any", 0)
+        for line in lines:
+            if line:
+                yield line

@@ -1,0 +1,258 @@
+"""The Kubernetes objects of this front end, with only the fields that count. The decoder skips all others.
+
+Names follow the API's, in Python's spelling.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct, field
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class Api(Struct, rename="camel", frozen=True, kw_only=True):
+    """Names in JSON are in camel case."""
+
+
+class OwnerReference(Api):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Metadata(Api):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] = []
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+    def label(self, key: str) -> str:
+        return self.labels.get(key, "") if self.labels else ""
+
+    def annotation(self, key: str) -> str:
+        return self.annotations.get(key, "") if self.annotations else ""
+
+
+class Object(Api):
+    metadata: Metadata
+
+
+# Selectors
+
+
+class Requirement(Api):
+    """`values`: of In, NotIn, Gt and Lt."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] = []
+
+
+class LabelSelector(Api):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] = []
+
+
+class NodeSelectorTerm(Api):
+    match_expressions: list[Requirement] = []
+    match_fields: list[Requirement] = []
+
+
+class NodeSelector(Api):
+    node_selector_terms: list[NodeSelectorTerm] = []
+
+
+class NodeAffinity(Api):
+    required: NodeSelector | None = field(default=None, name=_REQUIRED)
+
+
+class PodAffinityTerm(Api):
+    label_selector: LabelSelector | None = None
+    topology_key: str = ""
+    namespaces: list[str] = []
+    namespace_selector: LabelSelector | None = None
+
+
+class PodAffinity(Api):
+    required: list[PodAffinityTerm] = field(default=[], name=_REQUIRED)
+
+
+class Affinity(Api):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Api):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SpreadConstraint(Api):
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: list[str] = []
+
+
+# Pods
+
+Quantities = dict[str, str]
+
+
+class Resources(Api):
+    requests: Quantities | None = None
+
+
+class Port(Api):
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(Api):
+    name: str = ""
+    resources: Resources | None = None
+    ports: list[Port] = []
+    restart_policy: str = ""
+
+
+class ClaimSource(Api):
+    claim_name: str = ""
+
+
+class Volume(Api):
+    persistent_volume_claim: ClaimSource | None = None
+
+
+class Named(Api):
+    name: str = ""
+
+
+class PodSpec(Api):
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    overhead: Quantities | None = None
+    resources: Resources | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] = []
+    topology_spread_constraints: list[SpreadConstraint] = []
+    scheduling_gates: list[Named] = []
+    volumes: list[Volume] = []
+    image_pull_secrets: list[Named] = []
+
+
+class ContainerStatus(Api):
+    """Of containers that are or were resized in place."""
+
+    name: str = ""
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
+
+
+class Condition(Api):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(Api):
+    phase: str = ""
+    reason: str = ""
+    conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] = []
+    resize: str = ""
+
+
+class Pod(Object):
+    spec: PodSpec
+    status: PodStatus = PodStatus()
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def key(self) -> str:
+        """Namespace and name, for people."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """A pod that has ended holds nothing on its node."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+# Nodes
+
+
+class Taint(Api):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Api):
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class NodeStatus(Api):
+    allocatable: Quantities | None = None
+    conditions: list[Condition] = []
+
+
+class Node(Object):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def is_ready(self) -> bool:
+        """A node without the condition Ready counts as ready: its taints say otherwise where that matters."""
+        return not any(one.type == "Ready" and one.status != "True" for one in self.status.conditions)
+
+
+# Others
+
+
+class Namespace(Object):
+    pass
+
+
+class PriorityClass(Object):
+    value: int = 0
+
+
+class ListMetadata(Api):
+    resource_version: str = ""
+    next: str = field(default="", name="continue")
+
+
+class Status(Api):
+    """The answer of a call that has failed, or of one without an object."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""

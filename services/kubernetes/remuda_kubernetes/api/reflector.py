@@ -1,0 +1,87 @@
+"""A reflector: the objects of one kind as the API server has them, by a list and a watch.
+
+An object that went while no watch ran is found by the next list. Each change is passed on once, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import structlog
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.client import BOOKMARK, DELETED, Client, Resource
+from remuda_kubernetes.api.errors import ApiError, Expired
+from remuda_kubernetes.api.objects import Object
+
+log = structlog.get_logger()
+
+T = TypeVar("T", bound=Object)
+
+
+class Reflector(Generic[T]):
+    """`changed`: called with each new or changed object. `gone`: called with the last observation of each object that
+    is gone. `synced`: set after the first list."""
+
+    def __init__(
+        self, client: Client, resource: Resource[T], changed: Callable[[T], None], gone: Callable[[T], None]
+    ) -> None:
+        self.synced = asyncio.Event()
+        self._client = client
+        self._resource = resource
+        self._changed = changed
+        self._gone = gone
+        self._known: dict[str, T] = {}  # by UID
+        self._version = ""  # empty: list first
+        self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
+
+    async def run(self) -> None:
+        """Runs until cancelled. Raises only what `changed` and `gone` raise."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+                self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
+            except Expired:
+                self._version = ""
+            except ApiError as error:
+                log.warning("the Kubernetes API does not answer", of=self._resource.path, error=str(error))
+                if error.code:
+                    self._version = ""
+                await self._pause()
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._retry_s * random.uniform(0.5, 1.0))
+        self._retry_s = min(self._retry_s * 2, limits.REFLECTOR_LONGEST_RETRY_S)
+
+    async def _list(self) -> None:
+        items, version = await self._client.list(self._resource)
+        listed = {item.metadata.uid: item for item in items}
+        for uid in [uid for uid in self._known if uid not in listed]:
+            self._gone(self._known.pop(uid))
+        for uid, item in listed.items():
+            before = self._known.get(uid)
+            if before is None or before.metadata.resource_version != item.metadata.resource_version:
+                self._known[uid] = item
+                self._changed(item)
+        self._version = version
+        self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        async for change in self._client.watch(self._resource, self._version):
+            if change.type != BOOKMARK and change.value is not None:
+                self._take(change.type, change.value)
+            self._version = change.version
+
+    def _take(self, kind: str, value: T) -> None:
+        if kind == DELETED:
+            self._known.pop(value.metadata.uid, None)
+            self._gone(value)
+        else:
+            self._known[value.metadata.uid] = value
+            self._changed(value)

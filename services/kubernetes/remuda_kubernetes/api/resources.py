@@ -1,0 +1,13 @@
+"""The collections of the Kubernetes API that this front end reads."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from remuda_kubernetes.api.client import Resource
+from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
+
+PODS: Final = Resource("/api/v1/pods", Pod)
+NODES: Final = Resource("/api/v1/nodes", Node)
+NAMESPACES: Final = Resource("/api/v1/namespaces", Namespace)
+PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)

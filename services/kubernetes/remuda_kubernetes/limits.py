@@ -1,0 +1,94 @@
+"""Every bound of the Kubernetes front end, with its reason."""
+
+from __future__ import annotations
+
+from remuda_bus.retry import RetryPolicy
+
+# Credentials
+
+# The kubelet renews a token file when a fifth of its hour is left. One read a minute costs nothing.
+TOKEN_FILE_READ_EVERY_S = 60.0
+# A token of a command is renewed this long before it expires, so that no call carries one that expires on its way.
+TOKEN_RENEWED_BEFORE_S = 30.0
+# Commands ask a cloud for a token. A command that hangs holds up every call.
+COMMAND_WITHIN_S = 30.0
+
+# Calls
+
+# More connections bind no faster (docs/kubernetes.md, Speed).
+CONNECTIONS = 50
+# Bindings at once. The others wait in order.
+BINDINGS_AT_ONCE = 40
+# Events, conditions, deletions and placeholders at once: less than bindings, because they use the same API server.
+WRITES_AT_ONCE = 10
+NOTES_AT_ONCE = 4
+# While bindings wait, events and conditions look again after this time.
+NOTES_WAIT_S = 0.05
+# A call takes milliseconds; the API server ends its own after 60 s. A lost connection is noticed by then.
+CALL_WITHIN_S = 30.0
+# An answer of the API server that fails is quoted up to here.
+REASON_CHARACTERS = 1_000
+
+# Lists and watches
+
+# Objects per page of a list: the API server answers a page from memory, and others are served between two pages.
+LIST_PAGE = 500
+# The API server ends a watch after this time, so that its clients spread over API servers.
+WATCH_S = 300
+# A watch without an answer for this long after its end is a lost connection.
+WATCH_SILENCE_S = 30.0
+# The longest line of a watch: etcd stores no object above 1.5 MiB, and JSON may be twice as long as what is stored.
+LINE_BYTES = 8 * 1024 * 1024
+# A reflector that fails tries again after 0.2 s, doubled up to 10 s, each time shortened by chance up to the half.
+REFLECTOR_FIRST_RETRY_S = 0.2
+REFLECTOR_LONGEST_RETRY_S = 10.0
+
+# Bindings
+
+# A binding that the API server did not answer is sent again for two minutes. Then the scheduler decides about the pod
+# anew.
+BINDING_RETRY = RetryPolicy(0.25, longest_pause_s=5.0, give_up_after_s=120.0)
+# Other writes are dropped sooner: events and conditions are for people.
+WRITE_RETRY = RetryPolicy(0.5, longest_pause_s=5.0, give_up_after_s=30.0)
+# Deletions and new placeholders decide about resources. They are repeated until they succeed.
+DELETION_RETRY = RetryPolicy(0.5, longest_pause_s=5.0)
+# Failed bindings on one node in a row. Then the node is reported as not ready, until it changes.
+FAILED_BINDINGS = 3
+
+# Events and conditions
+
+# Waiting events and conditions. Above it, the oldest are dropped: a binding is worth more than its event.
+WAITING_WRITES = 10_000
+# Characters of a message of an event: the API server refuses longer ones.
+EVENT_CHARACTERS = 1_023
+# Of the name of an event, before what the API server adds; and of the name of a process: the API server refuses more.
+EVENT_NAME_CHARACTERS = 200
+INSTANCE_CHARACTERS = 128
+
+# Applications
+
+# Kubernetes bounds a label, and with it an application ID, at this length.
+APPLICATION_ID_CHARACTERS = 63
+# Times that a rejected ask is sent again with its application, which may have completed meanwhile.
+RESUBMISSIONS = 3
+# Task groups of an application, and members of one: above, the definition is refused. Each member is a pod.
+TASK_GROUPS = 100
+TASK_GROUP_MEMBERS = 10_000
+# Parts of the name of a placeholder: a name has at most 63 characters.
+PLACEHOLDER_APPLICATION_CHARACTERS = 28
+PLACEHOLDER_GROUP_CHARACTERS = 20
+PLACEHOLDER_SUFFIX_CHARACTERS = 10
+
+# Predicates
+
+# Shapes of pods whose nodes are remembered: pods of one template have one shape.
+SHAPES = 2_000
+
+# Messages to the scheduler that wait in memory, counted in effects. A cluster of 20,000 pods reports some 30,000.
+WAITING_EFFECTS = 1_000_000
+# The heartbeat: after three intervals without one, nothing is allocated for the cluster.
+HEARTBEAT_S = 5.0
+
+# Ends of the leadership
+LEASE_S = 15.0
+LEASE_RENEWED_EVERY_S = 5.0

@@ -1,0 +1,165 @@
+"""Calls of the Kubernetes API that the shim wants: bindings first, then deletions and placeholders, and what is for
+people last.
+
+A binding is idempotent: it names the UID of the pod, and a pod that is bound to the node already is a success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from remuda_bus import tracing
+from remuda_bus.retry import RetryPolicy, retry
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
+from remuda_kubernetes.shell.events import event_body, event_path
+from remuda_kubernetes.shim.effects import (
+    Bind,
+    CreatePlaceholder,
+    DeletePod,
+    Effect,
+    FailPod,
+    PodName,
+    RecordEvent,
+    SetCondition,
+)
+from remuda_kubernetes.shim.shim import Shim
+
+log = structlog.get_logger()
+
+OnShim = Callable[[Callable[[Shim], None]], None]
+Change = DeletePod | FailPod | CreatePlaceholder
+Note = SetCondition | RecordEvent
+
+
+class Calls:
+    """`instance`: the name of this process in events. `on_shim`: reports the outcome of a call."""
+
+    def __init__(self, client: Client, instance: str, on_shim: OnShim) -> None:
+        self._client = client
+        self._instance = instance
+        self._on_shim = on_shim
+        self._bindings: asyncio.Queue[Bind] = asyncio.Queue()
+        self._changes: asyncio.Queue[Change] = asyncio.Queue()
+        self._notes: deque[Note] = deque(maxlen=limits.WAITING_WRITES)
+        self._noted = asyncio.Event()
+
+    def add(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Bind():
+                    self._bindings.put_nowait(effect)
+                case DeletePod() | FailPod() | CreatePlaceholder():
+                    self._changes.put_nowait(effect)
+                case SetCondition() | RecordEvent():
+                    self._notes.append(effect)
+                    self._noted.set()
+                case _:
+                    raise TypeError(f"{effect!r}: expected a call of the API")
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(limits.BINDINGS_AT_ONCE):
+                tasks.create_task(self._bind_all())
+            for _ in range(limits.WRITES_AT_ONCE):
+                tasks.create_task(self._change_all())
+            for _ in range(limits.NOTES_AT_ONCE):
+                tasks.create_task(self._note_all())
+
+    # Bindings
+
+    async def _bind_all(self) -> None:
+        while True:
+            bind = await self._bindings.get()
+            pod, node = bind.pod, bind.node
+            with tracing.span("kubernetes.bind", pod=f"{pod.namespace}/{pod.name}", node=node):
+                failure = await self._bind(pod, node)
+            if failure is None:
+                self._on_shim(lambda shim, pod=pod, node=node: shim.bound(pod.uid, node))  # type: ignore[misc]
+            else:
+                log.warning("a pod was not bound", pod=f"{pod.namespace}/{pod.name}", node=node, reason=failure)
+                self._on_shim(
+                    lambda shim, pod=pod, node=node, why=failure: shim.binding_failed(pod.uid, node, why)  # type: ignore[misc]
+                )
+
+    async def _bind(self, pod: PodName, node: str) -> str | None:
+        """The reason of a failure. A pod that is gone is none: its reflector reports that."""
+        try:
+            await self._retry(lambda: self._client.bind(pod.namespace, pod.name, pod.uid, node), limits.BINDING_RETRY)
+        except NotFound:
+            return None
+        except Conflict as conflict:
+            # An earlier attempt, whose answer was lost, has succeeded.
+            return None if f'assigned to node "{node}"' in conflict.reason else conflict.reason
+        except ApiError as error:
+            return str(error)
+        return None
+
+    async def _retry(self, call: Callable[[], object], policy: RetryPolicy) -> None:
+        await retry(call, policy, on=Away)  # type: ignore[arg-type]
+
+    # Deletions, failures and placeholders
+
+    async def _change_all(self) -> None:
+        while True:
+            change = await self._changes.get()
+            try:
+                await self._retry(lambda change=change: self._change(change), limits.DELETION_RETRY)  # type: ignore[misc]
+            except (NotFound, Conflict):
+                continue  # done, or another pod of that name
+            except ApiError as error:
+                log.error("the Kubernetes API has refused a change", change=type(change).__name__, error=str(error))
+                if isinstance(change, CreatePlaceholder):
+                    application, reason = change.application, error.reason
+                    self._on_shim(
+                        lambda shim, of=application, why=reason: shim.placeholder_failed(of, why)  # type: ignore[misc]
+                    )
+
+    async def _change(self, change: Change) -> None:
+        match change:
+            case DeletePod(pod):
+                await self._client.delete_pod(pod.namespace, pod.name, pod.uid)
+            case FailPod(pod, reason, message):
+                status = {"phase": "Failed", "reason": reason, "message": message[: limits.EVENT_CHARACTERS]}
+                await self._patch_status(pod, status)
+            case CreatePlaceholder(_, manifest):
+                namespace = manifest["metadata"]["namespace"]
+                await self._client.create(f"/api/v1/namespaces/{namespace}/pods", manifest)
+
+    async def _patch_status(self, pod: PodName, status: Mapping[str, object]) -> None:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+        await self._client.patch(path, {"metadata": {"uid": pod.uid}, "status": status})
+
+    # Events and conditions
+
+    async def _note_all(self) -> None:
+        """While bindings wait, notes wait too: they use the same API server."""
+        while True:
+            await self._noted.wait()
+            if not self._notes:
+                self._noted.clear()
+                continue
+            if not self._bindings.empty():
+                await asyncio.sleep(limits.NOTES_WAIT_S)
+                continue
+            note = self._notes.popleft()
+            try:
+                await self._retry(lambda note=note: self._note(note), limits.WRITE_RETRY)  # type: ignore[misc]
+            except (NotFound, Conflict):
+                continue
+            except ApiError as error:
+                log.warning("an event or a condition was not written", note=type(note).__name__, error=str(error))
+
+    async def _note(self, note: Note) -> None:
+        match note:
+            case SetCondition(pod, reason, message):
+                condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+                await self._patch_status(pod, {"conditions": [condition]})
+            case RecordEvent():
+                await self._client.create(event_path(note), event_body(note, self._instance))

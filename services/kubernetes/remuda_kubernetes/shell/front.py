@@ -1,0 +1,166 @@
+"""Connects the shim: reflectors and callbacks change it, and its effects go to the scheduler and the API server.
+
+The process ends when a message cannot be sent. After its start it reports the cluster afresh, so nothing depends on
+what it knew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from itertools import groupby
+from typing import Any
+
+import structlog
+
+from remuda_bus import health
+from remuda_bus.bus import Bus
+from remuda_bus.resource_manager import ResourceManager
+from remuda_bus.resource_manager.callbacks import Callback, DeadLetter
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.client import Client, Resource
+from remuda_kubernetes.api.reflector import Reflector
+from remuda_kubernetes.api.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.calls import Calls
+from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit
+from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.si.v1 import si_pb2 as si
+
+log = structlog.get_logger()
+
+
+class Front:
+    """`run()` runs until cancelled."""
+
+    def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings) -> None:
+        self._bus = bus
+        self._client = client
+        self._settings = settings
+        self._shim = Shim(settings.policy)
+        self._calls = Calls(client, settings.instance, self._on_shim)
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        reflectors = self._reflectors()
+        health.PROCESS_HEALTH.set_status("reads the Kubernetes cluster", ready=False)
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._calls.run())
+            for reflector in reflectors:
+                await reflector.synced.wait()
+            rm = self._resource_manager()
+            async with rm:
+                self._report()
+                await asyncio.gather(self._send(rm), self._receive(rm))
+
+    def _reflectors(self) -> list[Reflector[Any]]:
+        shim = self._shim
+
+        def of(resource: Resource[Any], changed: Callable[[Any], None], gone: Callable[[Any], None]) -> Reflector[Any]:
+            return Reflector(self._client, resource, self._waking(changed), self._waking(gone))
+
+        return [
+            of(PRIORITY_CLASSES, shim.priority_class_changed, shim.priority_class_gone),
+            of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
+            of(NODES, shim.node_changed, shim.node_gone),
+            of(PODS, shim.pod_changed, shim.pod_gone),
+        ]
+
+    def _waking(self, change: Callable[[Any], None]) -> Callable[[Any], None]:
+        def changed(value: Any) -> None:
+            change(value)
+            self._wake.set()
+
+        return changed
+
+    def _on_shim(self, change: Callable[[Shim], None]) -> None:
+        change(self._shim)
+        self._wake.set()
+
+    def _resource_manager(self) -> ResourceManager:
+        rm = ResourceManager.connect(
+            self._bus,
+            self._settings.rm,
+            policy_group=self._settings.policy_group,
+            confirm_releases=False,
+            resync="report",
+            heartbeat_s=limits.HEARTBEAT_S,
+        )
+        rm.on_report_requested(self._report)
+        return rm
+
+    def _report(self) -> None:
+        self._on_shim(Shim.report)
+        books = self._shim.books
+        log.info("reports the cluster", nodes=len(books.nodes), pods=len(books.pods))
+        health.PROCESS_HEALTH.set_status(f"schedules pods of {self._settings.rm}")
+
+    # The scheduler
+
+    async def _receive(self, rm: ResourceManager) -> None:
+        async for callback in rm.callbacks():
+            self._take(callback)
+            self._wake.set()
+
+    def _take(self, callback: Callback) -> None:
+        shim = self._shim
+        match callback:
+            case si.AllocationResponse():
+                shim.allocation(callback)
+            case si.ApplicationResponse():
+                shim.application(callback)
+            case si.NodeResponse():
+                shim.node(callback)
+            case si.UpdateContainerSchedulingStateRequest():
+                shim.scheduling_state(callback)
+            case DeadLetter():
+                log.error("the scheduler could not handle a request", reason=callback.reason)
+            case _:
+                pass
+
+    async def _send(self, rm: ResourceManager) -> None:
+        """Send what the shim wants, in order. What comes meanwhile goes with the next messages."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            effects = self._shim.take()
+            self._calls.add(effect for effect in effects if not isinstance(effect, Message))
+            await _publish(rm, [effect for effect in effects if isinstance(effect, Message)])
+
+
+async def _publish(rm: ResourceManager, messages: list[Message]) -> None:
+    """Neighbours of one kind go together."""
+    for kind, some in groupby(messages, type):
+        of_kind: Any = list(some)
+        await _SENDERS[kind](rm, of_kind)
+
+
+def _submit(rm: ResourceManager, some: Iterable[Submit]) -> Coroutine[Any, Any, int]:
+    return rm.submit(*(one.application for one in some))
+
+
+def _ask(rm: ResourceManager, some: Iterable[Ask]) -> Coroutine[Any, Any, int]:
+    return rm.ask(one.ask for one in some)
+
+
+def _release(rm: ResourceManager, some: Iterable[Release]) -> Coroutine[Any, Any, int]:
+    return rm.release(one.release for one in some)
+
+
+def _report_allocations(rm: ResourceManager, some: Iterable[ReportAllocation]) -> Coroutine[Any, Any, int]:
+    return rm.report_allocations(one.allocation for one in some)
+
+
+def _report_nodes(rm: ResourceManager, some: Iterable[ReportNode]) -> Coroutine[Any, Any, int]:
+    return rm.report_nodes(one.node for one in some)
+
+
+_SENDERS: dict[type[Effect], Callable[[ResourceManager, Any], Coroutine[Any, Any, int]]] = {
+    Submit: _submit,
+    Ask: _ask,
+    Release: _release,
+    ReportAllocation: _report_allocations,
+    ReportNode: _report_nodes,
+}

@@ -1,0 +1,29 @@
+"""The process of the Kubernetes front end."""
+
+from __future__ import annotations
+
+import structlog
+
+from remuda_bus.bus import Bus
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.credentials import Credentials, in_cluster
+from remuda_kubernetes.api.kubeconfig import read_kubeconfig
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.front import Front
+
+log = structlog.get_logger()
+
+
+async def main(bus: Bus, settings: KubernetesSettings) -> None:
+    """Runs until cancelled. Raises ValueError for wrong credentials; errors of the bus, RegistrationFailed,
+    Superseded."""
+    credentials = credentials_of(settings)
+    log.info("uses a Kubernetes cluster", server=credentials.server, rm=settings.rm)
+    async with Client(credentials) as client:
+        await Front(bus, client, settings).run()
+
+
+def credentials_of(settings: KubernetesSettings) -> Credentials:
+    if settings.kubeconfig is not None:
+        return read_kubeconfig(settings.kubeconfig, settings.context)
+    return in_cluster()

@@ -1,0 +1,239 @@
+"""Applications: which pods belong to one, when its pods are asked for, and its gang. Pure."""
+
+from __future__ import annotations
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.shim import messages
+from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
+from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, DeletePod, FailPod, RecordEvent, Submit
+from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder, task_group_of
+from remuda_kubernetes.shim.task_groups import placeholder_pod, placeholder_suffix, policy_of, task_groups_of
+from remuda_proto.si.v1 import si_pb2 as si
+
+ENDED = frozenset({"Failing", "Failed", "Rejected", "Killed", "Completed", "Expired"})
+
+
+class Applications:
+    def __init__(self, books: Books) -> None:
+        self._books = books
+
+    # Pods
+
+    def join(self, entry: PodEntry) -> ApplicationEntry:
+        """Add a pod to its application. Its first pod that is no placeholder is its originator."""
+        pod = entry.pod
+        said = application_of(pod, unique=self._books.policy.generate_unique)
+        entry.application = said.id
+        application = self._books.applications.get(said.id)
+        if application is None:
+            application = ApplicationEntry(said.id, said.queue, pod.metadata.namespace, pod.uid)
+            application.is_forced = bool(pod.spec.node_name)
+            self._books.applications[said.id] = application
+        application.pods[pod.uid] = None
+        self._choose_originator(application, entry)
+        if not is_placeholder(pod):
+            self._define_gang(application, entry)
+        if said.ignored:
+            values = ", ".join(said.ignored)
+            self._books.record(entry, "TaskRejected", f"application {said.id}; ignored: {values}", warn=True)
+        return application
+
+    def _choose_originator(self, application: ApplicationEntry, entry: PodEntry) -> None:
+        """The oldest pod that is no placeholder, so that it is the same one after a restart."""
+        if application.is_submitted or entry.pod.uid == application.originator:
+            return
+        chosen = self._books.pods[application.originator]
+        if _age(entry) < _age(chosen):
+            application.originator = entry.pod.uid
+
+    def _define_gang(self, application: ApplicationEntry, entry: PodEntry) -> None:
+        """By the first pod that defines one, unless pods of the application run already without it."""
+        if application.is_submitted or application.groups or not self._books.policy.gangs:
+            return
+        try:
+            application.groups = task_groups_of(entry.pod)
+        except ValueError as error:
+            self._books.record(entry, "TaskGroupsError", str(error), action="GangScheduling", warn=True)
+            return
+        application.policy = policy_of(entry.pod)
+        application.is_reserving = bool(application.groups)
+
+    def leave(self, entry: PodEntry) -> None:
+        application = self._books.applications.get(entry.application)
+        if application is None:
+            return
+        application.pods.pop(entry.pod.uid, None)
+        if not application.pods:
+            del self._books.applications[application.id]  # the scheduler completes it
+        elif application.originator == entry.pod.uid:
+            left = (uid for uid in application.pods if not self._books.pods[uid].is_placeholder)
+            application.originator = next(left, next(iter(application.pods)))
+
+    # Asks
+
+    def pod_waits(self, entry: PodEntry) -> None:
+        """A pod is to be asked for, now or when the placeholders of its gang are bound."""
+        application = self._books.applications[entry.application]
+        if application.is_reserving:
+            self.advance(application)
+        else:
+            self.submit(application)
+            self.ask(entry)
+
+    def submit(self, application: ApplicationEntry) -> None:
+        if not application.is_submitted:
+            application.is_submitted = True
+            application.is_accepted = False
+            self._books.emit(Submit(messages.application(self._books, application)))
+
+    def advance(self, application: ApplicationEntry) -> None:
+        """Ask for the pods whose turn it is, and create the placeholders that are missing."""
+        if not self._books.is_live:
+            return
+        pods = list(self._books.pods_of(application))
+        if any(one.is_waiting and not one.pod.spec.scheduling_gates for one in pods):
+            self.submit(application)
+        if application.is_reserving:
+            self._reserve(application, pods)
+        for entry in pods:
+            if entry.is_placeholder or not application.is_reserving:
+                self.ask(entry)
+
+    def ask(self, entry: PodEntry) -> None:
+        if entry.is_waiting and not entry.is_asked and not entry.pod.spec.scheduling_gates and entry.release is None:
+            entry.is_asked = True
+            self._books.emit(Ask(messages.ask(self._books, entry)))
+            note = f"{entry.pod.key} is queued and waiting for allocation"
+            self._books.record(entry, "Scheduling", note)
+
+    def _reserve(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
+        bound: dict[str, int] = {}
+        for entry in pods:
+            if entry.is_bound and not entry.is_placeholder:
+                application.is_reserving = False  # it has begun before a restart
+                return
+            if entry.is_bound:
+                group = task_group_of(entry.pod)
+                bound[group] = bound.get(group, 0) + 1
+        if all(bound.get(group.name, 0) >= group.min_member for group in application.groups):
+            application.is_reserving = False
+            self._record(application, "GangReservationComplete", "all placeholders are bound")
+        elif application.is_accepted:
+            self._create_placeholders(application, pods)
+
+    def _create_placeholders(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
+        originator = self._books.pods[application.originator].pod
+        existing = {entry.pod.metadata.name for entry in pods}
+        wanted = 0
+        for group in application.groups:
+            for number in range(group.min_member):
+                manifest = placeholder_pod(
+                    application.id,
+                    application.queue,
+                    group,
+                    originator,
+                    placeholder_suffix(originator, group, number),
+                    self._books.policy.placeholder_image,
+                )
+                name = manifest["metadata"]["name"]
+                if name not in existing and name not in application.created:
+                    application.created.add(name)
+                    wanted += 1
+                    self._books.emit(CreatePlaceholder(application.id, manifest))
+        if wanted:
+            self._record(application, "CreatingPlaceholders", f"{wanted} placeholders")
+
+    def placeholder_failed(self, application_id: str, reason: str) -> None:
+        """One cannot be created: the application goes on without a gang."""
+        application = self._books.applications.get(application_id)
+        if application is not None and application.groups:
+            self._record(application, "PlaceholderCreateFailed", reason, warn=True)
+            self._dissolve(application)
+
+    def _dissolve(self, application: ApplicationEntry) -> None:
+        application.is_reserving = False
+        for entry in self._books.pods_of(application):
+            if entry.is_placeholder:
+                self._books.emit(DeletePod(entry.name))
+        self.advance(application)
+
+    # Answers of the scheduler
+
+    def answered(self, response: si.ApplicationResponse) -> None:
+        for rejected in response.rejected:
+            application = self._books.applications.get(rejected.applicationID)
+            if application is not None:
+                self._fail(application, "ApplicationRejected", rejected.reason)
+        for accepted in response.accepted:
+            application = self._books.applications.get(accepted.applicationID)
+            if application is not None:
+                application.is_accepted = True
+                self.advance(application)
+        for updated in response.updated:
+            application = self._books.applications.get(updated.applicationID)
+            if application is not None:
+                self._updated(application, updated.state, updated.message)
+
+    def _updated(self, application: ApplicationEntry, state: str, message: str) -> None:
+        if state == "Resuming":
+            self._record(application, "GangSchedulingFailed", message or "the gang did not come together in time")
+            application.is_reserving = False
+            self.advance(application)
+        elif state == "Completed":
+            application.is_submitted = False
+            self._forget_asks(application)
+            self.advance(application)  # a pod may have come meanwhile
+        elif state in ENDED and application.is_submitted:
+            timed_out = application.is_reserving
+            reason = "ResourceReservationTimeout" if timed_out else "ApplicationFailed"
+            self._fail(application, reason, message or f"the application is {state}")
+
+    def _fail(self, application: ApplicationEntry, reason: str, message: str) -> None:
+        """Waiting pods fail. A pod that comes later submits the application again."""
+        application.is_submitted = False
+        application.is_reserving = False
+        for entry in self._books.pods_of(application):
+            if entry.is_waiting:
+                entry.is_asked = True  # no other ask for it
+                self._books.emit(FailPod(entry.name, reason, message))
+                self._books.record(entry, reason, message, warn=True)
+
+    def _forget_asks(self, application: ApplicationEntry) -> None:
+        for entry in self._books.pods_of(application):
+            if entry.is_waiting:
+                entry.is_asked = False
+
+    def ask_rejected(self, rejected: si.RejectedAllocationAsk) -> None:
+        """The application may have completed just before: it is submitted again, with its ask."""
+        entry = self._books.pods.get(rejected.allocationKey)
+        application = self._books.applications.get(rejected.applicationID)
+        if entry is None or application is None or not entry.is_waiting or not application.is_submitted:
+            return
+        if entry.resubmissions < limits.RESUBMISSIONS:
+            entry.resubmissions += 1
+            entry.is_asked = False
+            application.is_submitted = False
+            self.submit(application)
+            self.ask(entry)
+        else:
+            self._books.record(entry, "TaskRejected", rejected.reason, warn=True)
+
+    def ask_withdrawn(self, released: si.AllocationAskRelease) -> None:
+        """The scheduler has withdrawn an ask. A placeholder that waits is not needed any more."""
+        entry = self._books.pods.get(released.allocationKey)
+        if entry is not None and entry.is_waiting and entry.is_asked and entry.is_placeholder:
+            self._books.emit(DeletePod(entry.name))
+            self._books.record(entry, "PlaceholderTimeOut", released.message or "the placeholder is not needed")
+
+    def _record(self, application: ApplicationEntry, reason: str, note: str, *, warn: bool = False) -> None:
+        """An event on the originator."""
+        originator = self._books.pods.get(application.originator)
+        if originator is not None:
+            text = f"application {application.id}: {note}"
+            self._books.emit(RecordEvent("Pod", originator.name, reason, "GangScheduling", text, warn))
+
+
+def _age(entry: PodEntry) -> tuple[bool, str, str]:
+    """Placeholders are never the originator while there is another pod."""
+    metadata = entry.pod.metadata
+    return is_placeholder(entry.pod), metadata.creation_timestamp or "", metadata.name

@@ -1,0 +1,139 @@
+"""The books of the shim: pods, applications and nodes, as the API server and the scheduler have reported them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
+from remuda_kubernetes.shim import pod_reading
+from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
+from remuda_kubernetes.shim.quantities import Amounts, total
+from remuda_kubernetes.shim.task_groups import GangPolicy, TaskGroup
+from remuda_proto.si.v1 import si_pb2 as si
+
+
+@dataclass(frozen=True, slots=True)
+class ShimPolicy:
+    """Settings that decisions depend on. `scheduler_names`: pods that name one of these are ours. `generate_unique`: a
+    pod without an application gets one of its own. `gangs`: task groups have an effect."""
+
+    scheduler_names: frozenset[str]
+    placeholder_image: str = "registry.k8s.io/pause:3.7"
+    generate_unique: bool = False
+    gangs: bool = True
+
+
+@dataclass(slots=True)
+class PodEntry:
+    """A pod that has not ended. `application`: empty for pods of other schedulers. `node`: where it is, or where the
+    scheduler has put it. `uuid`: of its allocation; empty: none. `is_bound`: the API server has said so. `release`: the
+    scheduler has requested it; it is confirmed when the pod is gone."""
+
+    pod: Pod
+    size: Amounts
+    application: str = ""
+    node: str = ""
+    uuid: str = ""
+    is_asked: bool = False
+    is_bound: bool = False
+    release: si.AllocationRelease | None = None
+    resubmissions: int = 0
+    condition: tuple[str, str] = ("", "")
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.is_bound and not self.uuid
+
+    @property
+    def is_placeholder(self) -> bool:
+        return pod_reading.is_placeholder(self.pod)
+
+    @property
+    def name(self) -> PodName:
+        return name_of(self.pod.metadata)
+
+
+@dataclass(slots=True)
+class ApplicationEntry:
+    """An application with at least one pod. `is_reserving`: its placeholders are not all bound yet, and its real pods
+    wait. `created`: placeholders whose creation was requested, by task group. `is_submitted`: the scheduler has it."""
+
+    id: str
+    queue: str
+    namespace: str
+    originator: str  # UID of a pod
+    groups: tuple[TaskGroup, ...] = ()
+    policy: GangPolicy | None = None
+    pods: dict[str, None] = field(default_factory=dict)  # UIDs, an ordered set
+    is_submitted: bool = False
+    is_accepted: bool = False
+    is_reserving: bool = False
+    is_forced: bool = False
+    created: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class NodeEntry:
+    """`is_reported`: the scheduler knows it. `failed_bindings`: in a row. The last five are what was reported last."""
+
+    node: Node
+    is_reported: bool = False
+    failed_bindings: int = 0
+    capacity: Amounts = field(default_factory=dict)
+    occupied: Amounts = field(default_factory=dict)
+    is_drained: bool = False
+    is_ready: bool = True
+
+
+class Books:
+    """`is_live`: the scheduler has the report, and gets the changes. `effects`: to be done."""
+
+    def __init__(self, policy: ShimPolicy) -> None:
+        self.policy = policy
+        self.pods: dict[str, PodEntry] = {}
+        self.applications: dict[str, ApplicationEntry] = {}
+        self.nodes: dict[str, NodeEntry] = {}
+        self.namespaces: dict[str, Namespace] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        self.effects: list[Effect] = []
+        self.dirty_nodes: dict[str, None] = {}  # an ordered set
+        self.is_live = False
+        self._on_node: dict[str, dict[str, None]] = {}
+
+    def emit(self, effect: Effect) -> None:
+        if self.is_live:
+            self.effects.append(effect)
+
+    def record(
+        self, entry: PodEntry, reason: str, note: str, *, action: str = "Scheduling", warn: bool = False
+    ) -> None:
+        """An event on a pod."""
+        self.emit(RecordEvent("Pod", entry.name, reason, action, note, warn))
+
+    def put_on(self, entry: PodEntry, node: str) -> None:
+        """Note where a pod is, or will be. Empty: nowhere."""
+        uid = entry.pod.uid
+        if entry.node == node:
+            return
+        if entry.node:
+            on = self._on_node[entry.node]
+            on.pop(uid, None)
+            if not on:
+                del self._on_node[entry.node]
+        if node:
+            self._on_node.setdefault(node, {})[uid] = None
+        if not entry.application:
+            self.dirty_nodes.update({one: None for one in (entry.node, node) if one})
+        entry.node = node
+
+    def on_node(self, node: str) -> Iterator[PodEntry]:
+        """The pods on a node, also those that are about to be bound there."""
+        return (self.pods[uid] for uid in self._on_node.get(node, ()))
+
+    def occupied(self, node: str) -> Amounts:
+        """What pods of other schedulers request there."""
+        return total(entry.size for entry in self.on_node(node) if not entry.application)
+
+    def pods_of(self, application: ApplicationEntry) -> Iterator[PodEntry]:
+        return (self.pods[uid] for uid in list(application.pods))

@@ -1,0 +1,108 @@
+"""What the shim wants done: messages to the scheduler, and calls of the Kubernetes API. Values, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from remuda_kubernetes.api.objects import Metadata
+from remuda_proto.si.v1 import si_pb2 as si
+
+# To the scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    application: si.AddApplicationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    ask: si.AllocationAsk
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Of an allocation or an ask: a pod has gone, or a release that the scheduler has requested is confirmed."""
+
+    release: si.AllocationRelease | si.AllocationAskRelease
+
+
+@dataclass(frozen=True, slots=True)
+class ReportAllocation:
+    """A pod that another process has bound."""
+
+    allocation: si.Allocation
+
+
+@dataclass(frozen=True, slots=True)
+class ReportNode:
+    node: si.NodeInfo
+
+
+Message = Submit | Ask | Release | ReportAllocation | ReportNode
+
+
+# To the API server
+
+
+@dataclass(frozen=True, slots=True)
+class PodName:
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    pod: PodName
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    pod: PodName
+
+
+@dataclass(frozen=True, slots=True)
+class FailPod:
+    """Set the phase of a waiting pod to Failed."""
+
+    pod: PodName
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePlaceholder:
+    application: str
+    manifest: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SetCondition:
+    """PodScheduled=False of a waiting pod."""
+
+    pod: PodName
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEvent:
+    """`kind`: of the object: Pod, Node or Namespace."""
+
+    kind: str
+    of: PodName
+    reason: str
+    action: str
+    note: str
+    is_warning: bool = False
+
+
+Call = Bind | DeletePod | FailPod | CreatePlaceholder | SetCondition | RecordEvent
+Effect = Message | Call
+
+
+def name_of(metadata: Metadata) -> PodName:
+    return PodName(metadata.namespace, metadata.name, metadata.uid)

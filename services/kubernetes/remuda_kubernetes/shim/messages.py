@@ -1,0 +1,163 @@
+"""Messages of si.v1 about pods, applications and nodes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from remuda_kubernetes.api.objects import Node, Pod
+from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
+from remuda_kubernetes.shim.namespaces import tags_of
+from remuda_kubernetes.shim.task_groups import placeholder_sum
+from remuda_proto import constants
+from remuda_proto.si.v1 import si_pb2 as si
+
+_ATTRIBUTES: Final = {
+    "kubernetes.io/arch": constants.ARCH,
+    "kubernetes.io/os": constants.OS,
+    "node.kubernetes.io/instance-type": constants.INSTANCE_TYPE,
+    "topology.kubernetes.io/region": constants.FAILURE_DOMAIN_REGION,
+    "topology.kubernetes.io/zone": constants.FAILURE_DOMAIN_ZONE,
+}
+META: Final = constants.DOMAIN_K8S + constants.GROUP_META
+LABEL: Final = constants.DOMAIN_K8S + constants.GROUP_LABEL
+
+
+def resource(amounts: Mapping[str, int]) -> si.Resource:
+    return si.Resource(resources={name: si.Quantity(value=value) for name, value in amounts.items()})
+
+
+def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationRequest:
+    originator = books.pods[entry.originator].pod
+    user, groups = pod_reading.user_of(originator)
+    tags = {names.TAG_NAMESPACE: entry.namespace, constants.CREATION_TIME: _created(originator)}
+    namespace = books.namespaces.get(entry.namespace)
+    if namespace is not None:
+        tags |= tags_of(namespace)[0]
+    secrets = ",".join(secret.name for secret in originator.spec.image_pull_secrets)
+    if secrets:
+        tags[names.TAG_PULL_SECRETS] = secrets
+    if entry.is_forced:
+        tags[constants.APP_TAG_CREATE_FORCE] = "true"
+    for key in (names.TAG_TASK_GROUPS, names.TAG_POLICY_PARAMETERS):
+        if originator.metadata.annotation(key):
+            tags[key] = originator.metadata.annotation(key)
+    request = si.AddApplicationRequest(
+        applicationID=entry.id,
+        queueName=entry.queue,
+        ugi=si.UserGroupInformation(user=user, groups=groups),
+        tags=tags,
+    )
+    if entry.groups and entry.policy is not None:
+        request.placeholderAsk.CopyFrom(resource(placeholder_sum(entry.groups)))
+        request.executionTimeoutMilliSeconds = entry.policy.timeout_ms
+        request.gangSchedulingStyle = entry.policy.style
+    return request
+
+
+def ask(books: Books, entry: PodEntry) -> si.AllocationAsk:
+    pod = entry.pod
+    group = pod_reading.task_group_of(pod)
+    originator = books.applications[entry.application].originator
+    return si.AllocationAsk(
+        allocationKey=pod.uid,
+        applicationID=entry.application,
+        resourceAsk=resource(entry.size),
+        maxAllocations=1,
+        priority=pod.spec.priority or 0,
+        tags=_tags(pod),
+        taskGroupName=group,
+        placeholder=bool(group) and entry.is_placeholder,
+        Originator=originator == pod.uid,
+        preemptionPolicy=si.PreemptionPolicy(
+            allowPreemptSelf=pod_reading.may_be_preempted(
+                pod, books.priority_classes.get(pod.spec.priority_class_name)
+            ),
+            allowPreemptOther=pod_reading.may_preempt(pod),
+        ),
+    )
+
+
+def _tags(pod: Pod) -> dict[str, str]:
+    metadata = pod.metadata
+    tags = {f"{LABEL}{key}": value for key, value in (metadata.labels or {}).items()}
+    tags[META + constants.KEY_NAMESPACE] = metadata.namespace
+    tags[META + constants.KEY_POD_NAME] = metadata.name
+    tags[constants.CREATION_TIME] = _created(pod)
+    node = pod_reading.required_node_of(pod)
+    if node:
+        tags[constants.REQUIRED_NODE] = node
+    return tags
+
+
+def _created(pod: Pod) -> str:
+    return pod.metadata.creation_timestamp or ""
+
+
+def allocation(entry: PodEntry) -> si.Allocation:
+    """Of a pod that is bound. Its UUID is the pod's UID."""
+    pod = entry.pod
+    group = pod_reading.task_group_of(pod)
+    return si.Allocation(
+        allocationKey=pod.uid,
+        allocationTags=_tags(pod),
+        UUID=entry.uuid,
+        resourcePerAlloc=resource(entry.size),
+        priority=pod.spec.priority or 0,
+        nodeID=entry.node,
+        applicationID=entry.application,
+        taskGroupName=group,
+        placeholder=bool(group) and entry.is_placeholder,
+    )
+
+
+def release(entry: PodEntry, why: str) -> si.AllocationRelease | si.AllocationAskRelease:
+    """Of the allocation of a pod, or else of its ask."""
+    if entry.uuid:
+        return si.AllocationRelease(
+            applicationID=entry.application,
+            UUID=entry.uuid,
+            allocationKey=entry.pod.uid,
+            terminationType=si.STOPPED_BY_RM,
+            message=why,
+        )
+    return si.AllocationAskRelease(
+        applicationID=entry.application, allocationKey=entry.pod.uid, terminationType=si.STOPPED_BY_RM, message=why
+    )
+
+
+def release_of(allocation: si.Allocation, why: str) -> si.AllocationRelease:
+    """Of an allocation that no pod takes."""
+    return si.AllocationRelease(
+        applicationID=allocation.applicationID,
+        UUID=allocation.UUID,
+        allocationKey=allocation.allocationKey,
+        terminationType=si.STOPPED_BY_RM,
+        message=why,
+    )
+
+
+def node(
+    of: Node,
+    action: si.NodeInfo.ActionFromRM.ValueType,
+    capacity: Mapping[str, int] | None = None,
+    occupied: Mapping[str, int] | None = None,
+    *,
+    ready: bool | None = None,
+    existing: Iterable[si.Allocation] = (),
+) -> si.NodeInfo:
+    """None: not said."""
+    info = si.NodeInfo(nodeID=of.metadata.name, action=action, existingAllocations=existing)
+    if capacity is not None:
+        info.schedulableResource.CopyFrom(resource(capacity))
+    if occupied is not None:
+        info.occupiedResource.CopyFrom(resource(occupied))
+    if ready is not None:
+        info.attributes[constants.NODE_READY_ATTRIBUTE] = "true" if ready else "false"
+    if action in (si.NodeInfo.CREATE, si.NodeInfo.CREATE_DRAIN):
+        info.attributes[constants.HOST_NAME] = of.metadata.name
+        for label, attribute in _ATTRIBUTES.items():
+            if of.metadata.label(label):
+                info.attributes[attribute] = of.metadata.label(label)
+    return info

@@ -1,0 +1,40 @@
+"""Labels, annotations and values that users of this family of schedulers know, and names of this front end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DOMAIN: Final = "yunikorn.apache.org/"
+INTERNAL: Final = "internal.yunikorn.apache.org/"
+
+APPLICATION: Final = f"{DOMAIN}app-id"
+APPLICATION_LABELS: Final = ("applicationId", "spark-app-selector")  # legacy, in this order
+QUEUE: Final = f"{DOMAIN}queue"
+QUEUE_LABEL: Final = "queue"  # legacy
+USER_INFO: Final = f"{DOMAIN}user.info"
+TASK_GROUP: Final = f"{DOMAIN}task-group-name"
+TASK_GROUPS: Final = f"{DOMAIN}task-groups"
+POLICY_PARAMETERS: Final = f"{DOMAIN}schedulingPolicyParameters"
+PLACEHOLDER: Final = f"{INTERNAL}placeholder"
+PLACEHOLDER_LEGACY: Final = f"{DOMAIN}placeholder"
+ALLOW_PREEMPTION: Final = f"{DOMAIN}allow-preemption"
+IGNORE_APPLICATION: Final = f"{DOMAIN}ignore-application"
+
+NAMESPACE_QUOTA: Final = f"{DOMAIN}namespace.quota"
+NAMESPACE_MAX_CPU: Final = f"{DOMAIN}namespace.max.cpu"
+NAMESPACE_MAX_MEMORY: Final = f"{DOMAIN}namespace.max.memory"
+NAMESPACE_GUARANTEED: Final = f"{DOMAIN}namespace.guaranteed"
+NAMESPACE_MAX_APPS: Final = f"{DOMAIN}namespace.maxApps"
+PARENT_QUEUE: Final = f"{DOMAIN}parentqueue"
+
+# Tags of applications and asks, beside those of remuda_proto.constants.
+TAG_NAMESPACE: Final = "namespace"
+TAG_MAX_APPS: Final = "namespace.resourcemaxapps"
+TAG_PARENT_QUEUE: Final = "namespace.parentqueue"
+TAG_PULL_SECRETS: Final = "imagePullSecrets"
+TAG_TASK_GROUPS: Final = TASK_GROUPS
+TAG_POLICY_PARAMETERS: Final = POLICY_PARAMETERS
+
+UNIQUE_SUFFIX: Final = "-uniqueautogen"
+NOBODY: Final = "nobody"
+MIGRATED_SCHEDULER: Final = "yunikorn"  # the scheduler name of the family's own shim

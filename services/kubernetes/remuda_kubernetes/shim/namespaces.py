@@ -1,0 +1,59 @@
+"""Annotations of namespaces: the tags of applications that set quotas of their queues. Pure."""
+
+from __future__ import annotations
+
+import json
+
+from remuda_kubernetes.api.objects import Namespace
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.quantities import amounts
+from remuda_proto.constants import APP_TAG_NAMESPACE_RESOURCE_GUARANTEED, APP_TAG_NAMESPACE_RESOURCE_QUOTA
+
+
+def tags_of(namespace: Namespace) -> tuple[dict[str, str], list[str]]:
+    """The tags, and what is wrong with annotations. Wrong ones count as absent."""
+    tags: dict[str, str] = {}
+    wrong: list[str] = []
+    metadata = namespace.metadata
+    quota = metadata.annotation(names.NAMESPACE_QUOTA)
+    if not quota:
+        cpu, memory = metadata.annotation(names.NAMESPACE_MAX_CPU), metadata.annotation(names.NAMESPACE_MAX_MEMORY)
+        former = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
+        quota = json.dumps(former) if former else ""
+    for key, text, tag in (
+        (names.NAMESPACE_QUOTA, quota, APP_TAG_NAMESPACE_RESOURCE_QUOTA),
+        (
+            names.NAMESPACE_GUARANTEED,
+            metadata.annotation(names.NAMESPACE_GUARANTEED),
+            APP_TAG_NAMESPACE_RESOURCE_GUARANTEED,
+        ),
+    ):
+        if text:
+            try:
+                tags[tag] = _resource(text)
+            except ValueError as error:
+                wrong.append(f"{key}: {error}")
+    most = metadata.annotation(names.NAMESPACE_MAX_APPS)
+    if most.isascii() and most.isdigit():
+        tags[names.TAG_MAX_APPS] = most
+    elif most:
+        wrong.append(f"{names.NAMESPACE_MAX_APPS}={most!r}: expected a whole number from 0")
+    parent = metadata.annotation(names.PARENT_QUEUE)
+    if parent:
+        tags[names.TAG_PARENT_QUEUE] = parent
+    return tags, wrong
+
+
+def _resource(text: str) -> str:
+    """Kubernetes quantities as JSON of a Resource. Raises ValueError."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: expected JSON ({error})") from None
+    if not isinstance(given, dict) or not given:
+        raise ValueError(f"{text!r}: expected an object of quantities")
+    found = amounts({str(name): str(value) for name, value in given.items()})
+    low = [name for name, value in found.items() if value <= 0]
+    if low:
+        raise ValueError(f"{low[0]}={given.get(low[0], found[low[0]])}: expected more than 0")
+    return json.dumps({"resources": {name: {"value": value} for name, value in found.items()}})

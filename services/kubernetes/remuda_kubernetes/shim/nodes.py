@@ -1,0 +1,122 @@
+"""Nodes of the API server as nodes of the scheduler. Pure."""
+
+from __future__ import annotations
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Node
+from remuda_kubernetes.shim import messages
+from remuda_kubernetes.shim.books import Books, NodeEntry
+from remuda_kubernetes.shim.effects import RecordEvent, ReportNode, name_of
+from remuda_kubernetes.shim.quantities import amounts
+from remuda_proto.si.v1 import si_pb2 as si
+
+
+class Nodes:
+    def __init__(self, books: Books) -> None:
+        self._books = books
+
+    def changed(self, node: Node) -> None:
+        name = node.metadata.name
+        entry = self._books.nodes.get(name)
+        if entry is not None and entry.node.metadata.uid != node.metadata.uid:
+            self.gone(entry.node)  # a new machine of the same name
+            entry = None
+        if entry is None:
+            self._books.nodes[name] = NodeEntry(node)
+        else:
+            entry.node = node
+            entry.failed_bindings = 0
+        self._books.dirty_nodes[name] = None
+
+    def gone(self, node: Node) -> None:
+        """Pods of the node become orphans: they have no allocation until the node is back."""
+        name = node.metadata.name
+        entry = self._books.nodes.get(name)
+        if entry is None or entry.node.metadata.uid != node.metadata.uid:
+            return
+        del self._books.nodes[name]
+        for pod in self._books.on_node(name):
+            if pod.is_bound:
+                pod.uuid = ""
+        if entry.is_reported:
+            self._record(entry, "NodeDeleted", f"node {name} is removed from the scheduler")
+            self._books.emit(ReportNode(messages.node(node, si.NodeInfo.DECOMISSION)))
+
+    def flush(self) -> None:
+        """Report all nodes that have changed, each once."""
+        dirty, self._books.dirty_nodes = self._books.dirty_nodes, {}
+        for name in dirty:
+            entry = self._books.nodes.get(name)
+            if entry is not None:
+                if entry.is_reported:
+                    self._update(entry)
+                else:
+                    self._create(entry)
+
+    def _create(self, entry: NodeEntry) -> None:
+        name = entry.node.metadata.name
+        existing = []
+        for pod in self._books.on_node(name):
+            if pod.application and pod.is_bound:
+                pod.uuid = pod.pod.uid
+                existing.append(messages.allocation(pod))
+        self._note(entry)
+        entry.is_reported = True
+        action = si.NodeInfo.CREATE_DRAIN if entry.is_drained else si.NodeInfo.CREATE
+        info = messages.node(
+            entry.node, action, entry.capacity, entry.occupied, ready=entry.is_ready, existing=existing
+        )
+        self._books.emit(ReportNode(info))
+
+    def _update(self, entry: NodeEntry) -> None:
+        capacity, occupied, drained, ready = entry.capacity, entry.occupied, entry.is_drained, entry.is_ready
+        self._note(entry)
+        if (capacity, occupied, ready) != (entry.capacity, entry.occupied, entry.is_ready):
+            info = messages.node(
+                entry.node,
+                si.NodeInfo.UPDATE,
+                entry.capacity if capacity != entry.capacity else None,
+                _with_zeros(entry.occupied, occupied) if occupied != entry.occupied else None,
+                ready=entry.is_ready if ready != entry.is_ready else None,
+            )
+            self._books.emit(ReportNode(info))
+        if drained != entry.is_drained:
+            action = si.NodeInfo.DRAIN_NODE if entry.is_drained else si.NodeInfo.DRAIN_TO_SCHEDULABLE
+            self._books.emit(ReportNode(messages.node(entry.node, action)))
+
+    def _note(self, entry: NodeEntry) -> None:
+        entry.capacity = amounts(entry.node.status.allocatable)
+        entry.occupied = self._books.occupied(entry.node.metadata.name)
+        entry.is_drained = entry.node.spec.unschedulable
+        entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS
+
+    def binding_failed(self, name: str) -> None:
+        """After some failures in a row the node counts as not ready, until it changes."""
+        entry = self._books.nodes.get(name)
+        if entry is not None:
+            entry.failed_bindings += 1
+            self._books.dirty_nodes[name] = None
+
+    def binding_succeeded(self, name: str) -> None:
+        entry = self._books.nodes.get(name)
+        if entry is not None and entry.failed_bindings:
+            entry.failed_bindings = 0
+            self._books.dirty_nodes[name] = None
+
+    def answered(self, response: si.NodeResponse) -> None:
+        for rejected in response.rejected:
+            entry = self._books.nodes.get(rejected.nodeID)
+            if entry is not None:
+                self._record(entry, "NodeRejected", rejected.reason, warn=True)
+        for accepted in response.accepted:
+            entry = self._books.nodes.get(accepted.nodeID)
+            if entry is not None:
+                self._record(entry, "NodeAccepted", f"node {accepted.nodeID} is accepted by the scheduler")
+
+    def _record(self, entry: NodeEntry, reason: str, note: str, *, warn: bool = False) -> None:
+        self._books.emit(RecordEvent("Node", name_of(entry.node.metadata), reason, "Scheduling", note, warn))
+
+
+def _with_zeros(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    """A resource that nobody occupies any more is 0, not absent."""
+    return {**dict.fromkeys(before, 0), **now}

@@ -1,0 +1,112 @@
+"""What a pod says to the scheduler: its application, queue, user, task group, required node and preemption. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Pod, PriorityClass
+from remuda_kubernetes.shim import names
+
+TRUE: Final = "true"
+
+
+class _UserInfo(msgspec.Struct):
+    user: str = ""
+    groups: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """What a pod says about its application. `ignored`: other values that it gives, in places that count less."""
+
+    id: str
+    queue: str
+    ignored: tuple[str, ...] = ()
+
+
+def is_managed(pod: Pod, scheduler_names: Collection[str]) -> bool:
+    """Whether this front end schedules the pod."""
+    return pod.spec.scheduler_name in scheduler_names
+
+
+def application_of(pod: Pod, *, unique: bool = False) -> Application:
+    """`unique`: a pod without an application gets one of its own, not that of its namespace."""
+    metadata = pod.metadata
+    given = [
+        value
+        for value in (
+            metadata.label(names.APPLICATION),
+            metadata.annotation(names.APPLICATION),
+            *(metadata.label(key) for key in names.APPLICATION_LABELS),
+        )
+        if value
+    ]
+    queue = metadata.label(names.QUEUE) or metadata.annotation(names.QUEUE) or metadata.label(names.QUEUE_LABEL)
+    if not given:
+        return Application(_generated(pod, unique), queue)
+    chosen = given[0]
+    if chosen.endswith(names.UNIQUE_SUFFIX):
+        chosen = f"{chosen.removesuffix(names.UNIQUE_SUFFIX)}-{pod.uid}"[: limits.APPLICATION_ID_CHARACTERS]
+    return Application(chosen, queue, tuple(dict.fromkeys(one for one in given[1:] if one != given[0])))
+
+
+def _generated(pod: Pod, unique: bool) -> str:
+    namespace = pod.metadata.namespace
+    made = f"{namespace[:26]}-{pod.uid}" if unique else f"yunikorn-{namespace}-autogen"
+    return made[: limits.APPLICATION_ID_CHARACTERS]
+
+
+def user_of(pod: Pod) -> tuple[str, tuple[str, ...]]:
+    """User and groups; `nobody` when the pod says nothing that is understood."""
+    text = pod.metadata.annotation(names.USER_INFO)
+    if text:
+        try:
+            info = msgspec.json.decode(text, type=_UserInfo)
+        except msgspec.MsgspecError:
+            return names.NOBODY, ()
+        if info.user:
+            return info.user, tuple(info.groups)
+    return names.NOBODY, ()
+
+
+def is_placeholder(pod: Pod) -> bool:
+    metadata = pod.metadata
+    return TRUE in (metadata.annotation(names.PLACEHOLDER), metadata.annotation(names.PLACEHOLDER_LEGACY))
+
+
+def task_group_of(pod: Pod) -> str:
+    return pod.metadata.annotation(names.TASK_GROUP)
+
+
+def is_owned_by(pod: Pod, kind: str) -> bool:
+    return any(owner.kind == kind for owner in pod.metadata.owner_references)
+
+
+def required_node_of(pod: Pod) -> str:
+    """The node of a pod of a DaemonSet; empty: none."""
+    affinity = pod.spec.affinity
+    if not is_owned_by(pod, "DaemonSet") or affinity is None or affinity.node_affinity is None:
+        return ""
+    required = affinity.node_affinity.required
+    for term in required.node_selector_terms if required is not None else ():
+        for field in term.match_fields:
+            if field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1:
+                return field.values[0]
+    return ""
+
+
+def may_be_preempted(pod: Pod, priority_class: PriorityClass | None) -> bool:
+    """By the pod's own annotation, else by that of its priority class, else yes."""
+    said = pod.metadata.annotation(names.ALLOW_PREEMPTION)
+    if not said and priority_class is not None:
+        said = priority_class.metadata.annotation(names.ALLOW_PREEMPTION)
+    return said.lower() != "false"
+
+
+def may_preempt(pod: Pod) -> bool:
+    return pod.spec.preemption_policy != "Never"

@@ -1,0 +1,285 @@
+"""The shim: a pod of the API server is an ask or an allocation of the scheduler. Pure.
+
+    shim.pod_changed(pod)        what a reflector reports
+    shim.allocation(response)    what a callback reports
+    shim.bound(uid, node)        what a call of the API has achieved
+    shim.take() -> [Effect]      what is to be done, in order
+
+Before `report()`, only the books are kept. `report()` tells the scheduler everything; after it, changes are told.
+"""
+
+from __future__ import annotations
+
+from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
+from remuda_kubernetes.shim import messages, pod_reading
+from remuda_kubernetes.shim.applications import Applications
+from remuda_kubernetes.shim.books import Books, PodEntry, ShimPolicy
+from remuda_kubernetes.shim.effects import (
+    Bind,
+    DeletePod,
+    Effect,
+    Message,
+    RecordEvent,
+    Release,
+    ReportAllocation,
+    SetCondition,
+    name_of,
+)
+from remuda_kubernetes.shim.namespaces import tags_of
+from remuda_kubernetes.shim.nodes import Nodes
+from remuda_kubernetes.shim.quantities import PODS, request_of
+from remuda_proto.si.v1 import si_pb2 as si
+
+STATES = si.UpdateContainerSchedulingStateRequest
+# State, as reported: reason of the condition. An autoscaler acts on Unschedulable and on no other reason.
+CONDITIONS = {STATES.SKIPPED: "SchedulingSkipped", STATES.FAILED: "Unschedulable", STATES.RESERVED: "Unschedulable"}
+
+
+class Shim:
+    def __init__(self, policy: ShimPolicy) -> None:
+        self.books = Books(policy)
+        self.nodes = Nodes(self.books)
+        self.applications = Applications(self.books)
+
+    def take(self) -> list[Effect]:
+        """The effects since the last call."""
+        if self.books.is_live:
+            self.nodes.flush()
+        effects, self.books.effects = self.books.effects, []
+        return effects
+
+    def report(self) -> None:
+        """Tell the scheduler everything: applications, nodes with the pods that run there, asks. It knows nothing."""
+        books = self.books
+        books.is_live = True
+        books.effects = [effect for effect in books.effects if not isinstance(effect, Message | Bind)]
+        books.dirty_nodes = dict.fromkeys(books.nodes)
+        for entry in books.pods.values():
+            entry.uuid = ""
+            entry.is_asked = False
+            entry.release = None
+            if entry.application and not entry.is_bound:
+                books.put_on(entry, "")
+        for node in books.nodes.values():
+            node.is_reported = False
+        applications = sorted(books.applications.values(), key=lambda one: self._created(one.originator))
+        for application in applications:
+            application.is_submitted = application.is_accepted = False
+            if any(entry.is_bound for entry in books.pods_of(application)):
+                application.is_forced = True
+                self.applications.submit(application)
+        self.nodes.flush()
+        for application in applications:
+            self.applications.advance(application)
+
+    def _created(self, uid: str) -> tuple[str, str]:
+        metadata = self.books.pods[uid].pod.metadata
+        return metadata.creation_timestamp or "", metadata.uid
+
+    # What the API server reports
+
+    def pod_changed(self, pod: Pod) -> None:
+        entry = self.books.pods.get(pod.uid)
+        is_over = pod.has_ended or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
+        if is_over:
+            if entry is not None:
+                self._end(entry, pod)
+            return
+        if entry is None:
+            entry = self.books.pods[pod.uid] = PodEntry(pod, {})
+            self._measure(entry)
+            if pod_reading.is_managed(pod, self.books.policy.scheduler_names):
+                self.applications.join(entry)
+        else:
+            entry.pod = pod
+            self._measure(entry)
+        if not entry.application:
+            self.books.put_on(entry, pod.spec.node_name)
+        elif pod.spec.node_name:
+            self._seen_bound(entry)
+        else:
+            self._seen_waiting(entry)
+
+    def pod_gone(self, pod: Pod) -> None:
+        entry = self.books.pods.get(pod.uid)
+        if entry is not None:
+            self._end(entry, pod)
+
+    def _measure(self, entry: PodEntry) -> None:
+        before = entry.size
+        try:
+            entry.size = request_of(entry.pod)
+        except ValueError as error:
+            entry.size = before or {PODS: 1}
+            self.books.record(entry, "TaskRejected", str(error), warn=True)
+        if before and before != entry.size:
+            if not entry.application and entry.node:
+                self.books.dirty_nodes[entry.node] = None
+            entry.is_asked = False  # a known key replaces the size of an ask
+
+    def _seen_waiting(self, entry: PodEntry) -> None:
+        gates = entry.pod.spec.scheduling_gates
+        if gates:
+            names = ", ".join(gate.name for gate in gates)
+            self.books.record(entry, "Scheduling", f"waiting for scheduling gates: {names}")
+        elif not entry.is_asked and self.books.is_live:
+            self.applications.pod_waits(entry)
+
+    def _seen_bound(self, entry: PodEntry) -> None:
+        node = entry.pod.spec.node_name
+        if entry.is_bound:
+            return
+        entry.is_bound = True
+        if entry.uuid and entry.node == node:
+            self._continue(entry)
+            return
+        if entry.uuid or entry.is_asked:
+            self.books.emit(Release(messages.release(entry, f"{entry.pod.key} was bound to {node} by another process")))
+        entry.uuid = ""
+        entry.is_asked = False
+        self.books.put_on(entry, node)
+        if not self.books.is_live:
+            return
+        application = self.books.applications[entry.application]
+        self.applications.submit(application)
+        known = self.books.nodes.get(node)
+        if known is not None and known.is_reported:
+            entry.uuid = entry.pod.uid
+            self.books.emit(ReportAllocation(messages.allocation(entry)))
+        self._continue(entry)
+
+    def _continue(self, entry: PodEntry) -> None:
+        """A bound placeholder may have been the last one that its gang waits for."""
+        application = self.books.applications[entry.application]
+        if application.is_reserving:
+            self.applications.advance(application)
+
+    def _end(self, entry: PodEntry, pod: Pod) -> None:
+        """A pod has ended or is gone: what it holds is released, once."""
+        entry.pod = pod
+        if entry.application:
+            if entry.release is not None:
+                self.books.emit(Release(entry.release))
+            elif entry.uuid or entry.is_asked:
+                self.books.emit(Release(messages.release(entry, "the pod has ended")))
+            self.applications.leave(entry)
+        self.books.put_on(entry, "")
+        del self.books.pods[pod.uid]
+
+    def node_changed(self, node: Node) -> None:
+        self.nodes.changed(node)
+
+    def node_gone(self, node: Node) -> None:
+        self.nodes.gone(node)
+
+    def namespace_changed(self, namespace: Namespace) -> None:
+        """Its tags go with the next application."""
+        self.books.namespaces[namespace.metadata.name] = namespace
+        for wrong in tags_of(namespace)[1]:
+            self.books.emit(
+                RecordEvent("Namespace", name_of(namespace.metadata), "InvalidQuota", "Scheduling", wrong, True)
+            )
+
+    def namespace_gone(self, namespace: Namespace) -> None:
+        self.books.namespaces.pop(namespace.metadata.name, None)
+
+    def priority_class_changed(self, priority_class: PriorityClass) -> None:
+        self.books.priority_classes[priority_class.metadata.name] = priority_class
+
+    def priority_class_gone(self, priority_class: PriorityClass) -> None:
+        self.books.priority_classes.pop(priority_class.metadata.name, None)
+
+    # What the scheduler reports
+
+    def allocation(self, response: si.AllocationResponse) -> None:
+        for new in response.new:
+            self._allocated(new)
+        for released in response.released:
+            self._released(released)
+        for withdrawn in response.releasedAsks:
+            self.applications.ask_withdrawn(withdrawn)
+        for rejected in response.rejected:
+            self.applications.ask_rejected(rejected)
+        for refused in response.rejectedAllocations:
+            entry = self.books.pods.get(refused.allocationKey)
+            if entry is not None:
+                entry.uuid = ""
+                self.books.record(entry, "TaskRejected", refused.reason, warn=True)
+
+    def _allocated(self, new: si.Allocation) -> None:
+        entry = self.books.pods.get(new.allocationKey)
+        if entry is None or entry.is_bound or (entry.uuid and entry.uuid != new.UUID):
+            self.books.emit(Release(messages.release_of(new, "the pod has ended, or is bound already")))
+            return
+        if entry.uuid == new.UUID:
+            return
+        entry.uuid = new.UUID
+        self.books.put_on(entry, new.nodeID)
+        self.books.emit(Bind(entry.name, new.nodeID))
+        self.books.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {new.nodeID}")
+
+    def _released(self, release: si.AllocationRelease) -> None:
+        entry = self.books.pods.get(release.allocationKey)
+        if release.terminationType == si.STOPPED_BY_RM:
+            if entry is not None and entry.uuid == release.UUID:
+                self._lost(entry)
+        elif entry is None or entry.uuid != release.UUID:
+            self.books.emit(Release(release))  # there is no such pod any more
+        elif entry.release is None:
+            entry.release = release
+            self.books.emit(DeletePod(entry.name))
+            kind = si.TerminationType.Name(release.terminationType)
+            self.books.record(entry, _REASONS.get(release.terminationType, kind), release.message or kind, warn=True)
+
+    def _lost(self, entry: PodEntry) -> None:
+        """The scheduler has dropped an allocation of its own accord, with its node. A pod that was not bound yet is
+        asked for again."""
+        entry.uuid = ""
+        if not entry.is_bound:
+            self.books.put_on(entry, "")
+            entry.is_asked = False
+            self.applications.pod_waits(entry)
+
+    def application(self, response: si.ApplicationResponse) -> None:
+        self.applications.answered(response)
+
+    def node(self, response: si.NodeResponse) -> None:
+        self.nodes.answered(response)
+
+    def scheduling_state(self, update: si.UpdateContainerSchedulingStateRequest) -> None:
+        """Why a pod waits, as a condition of the pod, if it has changed."""
+        entry = self.books.pods.get(update.allocationKey)
+        reason = CONDITIONS.get(update.state)
+        if entry is None or reason is None or not entry.is_waiting or entry.condition == (reason, update.reason):
+            return
+        entry.condition = (reason, update.reason)
+        self.books.emit(SetCondition(entry.name, reason, update.reason))
+        self.books.record(entry, "PodUnschedulable", update.reason, warn=True)
+
+    # What calls of the API have achieved
+
+    def bound(self, uid: str, node: str) -> None:
+        self.nodes.binding_succeeded(node)
+        entry = self.books.pods.get(uid)
+        if entry is not None:
+            self.books.record(entry, "PodBindSuccessful", f"{entry.pod.key} is bound to node {node}", action="Binding")
+
+    def binding_failed(self, uid: str, node: str, reason: str) -> None:
+        """The pod is asked for again."""
+        self.nodes.binding_failed(node)
+        entry = self.books.pods.get(uid)
+        if entry is None or entry.is_bound or entry.node != node or not entry.uuid:
+            return
+        self.books.record(entry, "PodBindFailure", reason, action="Binding", warn=True)
+        self.books.emit(Release(messages.release(entry, f"binding failed: {reason}")))
+        self._lost(entry)
+
+    def placeholder_failed(self, application_id: str, reason: str) -> None:
+        self.applications.placeholder_failed(application_id, reason)
+
+
+_REASONS = {
+    si.PREEMPTED_BY_SCHEDULER: "Preempted",
+    si.PLACEHOLDER_REPLACED: "PlaceholderReplaced",
+    si.TIMEOUT: "Timeout",
+}

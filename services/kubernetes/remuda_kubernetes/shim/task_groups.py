@@ -1,0 +1,194 @@
+"""Task groups of a gang: their definition in an annotation, and the placeholder pods that stand for their members."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.quantities import PODS, Amounts, add, amounts
+from remuda_proto.constants import CPU, GANG_STYLE_HARD, GANG_STYLE_SOFT
+
+Json = dict[str, Any]
+INT64_MAX: Final = 2**63 - 1
+
+
+class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """As users write it. `size`: `min_resource`, as the scheduler counts, with one pod."""
+
+    name: str
+    min_member: int
+    min_resource: dict[str, str | int | float]
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: list[Json] = []
+    affinity: Json | None = None
+    topology_spread_constraints: list[Json] = []
+
+    @property
+    def quantities(self) -> dict[str, str]:
+        return {name: str(amount) for name, amount in self.min_resource.items()}
+
+    @property
+    def size(self) -> Amounts:
+        return {**amounts(self.quantities), PODS: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class GangPolicy:
+    """`timeout_ms`: 0 is the scheduler's own. `style`: Hard or Soft."""
+
+    timeout_ms: int
+    style: str
+
+
+_DECODER: Final = msgspec.json.Decoder(list[TaskGroup])
+
+
+def task_groups_of(pod: Pod) -> tuple[TaskGroup, ...]:
+    """The groups that a pod defines. Raises ValueError that names what is wrong."""
+    text = pod.metadata.annotation(names.TASK_GROUPS)
+    if not text:
+        return ()
+    try:
+        groups = _DECODER.decode(text)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"{names.TASK_GROUPS}: {error}") from None
+    if len(groups) > limits.TASK_GROUPS:
+        raise ValueError(f"{names.TASK_GROUPS}: {len(groups)} groups: expected at most {limits.TASK_GROUPS}")
+    seen: set[str] = set()
+    for group in groups:
+        if not group.name or group.name in seen:
+            raise ValueError(f"{names.TASK_GROUPS}: name={group.name!r}: expected a name of its own")
+        seen.add(group.name)
+        _check(group)
+    _check_sum(placeholder_sum(tuple(groups)))
+    return tuple(groups)
+
+
+def _check(group: TaskGroup) -> None:
+    where = f"{names.TASK_GROUPS}: group {group.name!r}"
+    if not 1 <= group.min_member <= limits.TASK_GROUP_MEMBERS:
+        raise ValueError(f"{where}: minMember={group.min_member}: expected 1 to {limits.TASK_GROUP_MEMBERS}")
+    if not group.min_resource:
+        raise ValueError(f"{where}: minResource: expected at least one amount")
+    if "cpu" in group.min_resource and CPU in group.min_resource:
+        raise ValueError(f"{where}: minResource: expected cpu or {CPU}, not both")
+    if PODS in group.min_resource:
+        raise ValueError(f"{where}: minResource: expected no {PODS}: each member is one")
+    try:
+        size = group.size
+    except ValueError as error:
+        raise ValueError(f"{where}: minResource: {error}") from None
+    negative = [name for name, amount in size.items() if amount < 0]
+    if negative:
+        raise ValueError(f"{where}: minResource: {negative[0]}={size[negative[0]]}: expected 0 or more")
+
+
+def _check_sum(total: Amounts) -> None:
+    for name, amount in total.items():
+        if amount > INT64_MAX:
+            raise ValueError(f"{names.TASK_GROUPS}: {name}={amount} in all: expected less than 2**63")
+
+
+def placeholder_sum(groups: tuple[TaskGroup, ...]) -> Amounts:
+    """What all placeholders of a gang ask for together."""
+    total: Amounts = {}
+    for group in groups:
+        add(total, group.size, group.min_member)
+    return total
+
+
+def policy_of(pod: Pod) -> GangPolicy:
+    """Parts that are not understood count as absent."""
+    timeout_ms, style = 0, GANG_STYLE_SOFT
+    for part in pod.metadata.annotation(names.POLICY_PARAMETERS).split():
+        name, _, value = part.partition("=")
+        if name == "placeholderTimeoutInSeconds" and value.isascii() and value.isdigit():
+            timeout_ms = min(int(value) * 1_000, INT64_MAX)
+        elif name == "gangSchedulingStyle" and value == GANG_STYLE_HARD:
+            style = GANG_STYLE_HARD
+    return GangPolicy(timeout_ms, style)
+
+
+def placeholder_suffix(originator: Pod, group: TaskGroup, number: int) -> str:
+    """Makes the name of a placeholder its own, and the same in each attempt to create it."""
+    digest = hashlib.sha256(f"{originator.uid}/{group.name}/{number}".encode()).hexdigest()
+    return digest[: limits.PLACEHOLDER_SUFFIX_CHARACTERS]
+
+
+def placeholder_pod(
+    application_id: str, queue: str, group: TaskGroup, originator: Pod, suffix: str, image: str
+) -> Json:
+    """The manifest of one placeholder. `suffix`: makes its name its own."""
+    name = "-".join(
+        (
+            "tg",
+            application_id[: limits.PLACEHOLDER_APPLICATION_CHARACTERS],
+            group.name[: limits.PLACEHOLDER_GROUP_CHARACTERS],
+            suffix,
+        )
+    ).lower()
+    metadata, spec = originator.metadata, originator.spec
+    kept = {key: metadata.annotation(key) for key in (names.TASK_GROUPS, names.POLICY_PARAMETERS, names.USER_INFO)}
+    requests = {("cpu" if key == CPU else key): value for key, value in group.quantities.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": metadata.namespace,
+            "labels": {**group.labels, names.APPLICATION: application_id, **({names.QUEUE: queue} if queue else {})},
+            "annotations": {
+                **group.annotations,
+                **{key: value for key, value in kept.items() if value},
+                names.PLACEHOLDER: "true",
+                names.TASK_GROUP: group.name,
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": metadata.name,
+                    "uid": metadata.uid,
+                    "controller": False,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "schedulerName": spec.scheduler_name,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "nodeSelector": group.node_selector,
+            "tolerations": group.tolerations,
+            "topologySpreadConstraints": group.topology_spread_constraints,
+            **({"affinity": group.affinity} if group.affinity else {}),
+            **({"priorityClassName": spec.priority_class_name} if spec.priority_class_name else {}),
+            "imagePullSecrets": [{"name": secret.name} for secret in spec.image_pull_secrets],
+            "securityContext": {
+                "runAsNonRoot": True, "runAsUser": 65_535, "runAsGroup": 65_535,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "pause",
+                    "image": image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "resources": {"requests": requests, "limits": requests},
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }  # fmt: skip

@@ -1,0 +1,165 @@
+"""A Kubernetes cluster under test, with remuda as its scheduler: a real control plane, fake kubelets, real services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from remuda_bus.nats import NatsBus, connect
+from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.errors import NotFound
+from remuda_kubernetes.api.objects import Node, Pod
+from remuda_kubernetes.api.resources import NODES, PODS
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell import main as kubernetes_main
+from tests.integration.running import around_the_core, running
+from tests.kubernetes.control_plane.kubelet import Kubelet
+from tests.kubernetes.control_plane.processes import ControlPlane
+from tests.kubernetes.manifests import node
+
+WITHIN_S = 30.0
+
+
+class Cluster:
+    """What a user and a test do with the cluster."""
+
+    def __init__(self, client: Client, plane: ControlPlane, url: str) -> None:
+        self.client = client
+        self.plane = plane
+        self.url = url
+        self.namespace = "default"
+        self._front: AsyncExitStack | None = None
+
+    # As a user
+
+    async def add_nodes(self, *names: str, **of: str) -> None:
+        for name in names:
+            await self.client.create("/api/v1/nodes", node(name, **of))
+
+    async def create(self, manifest: dict[str, Any], kind: str = "pods", group: str = "/api/v1") -> None:
+        await self.client.create(f"{group}/namespaces/{self.namespace}/{kind}", manifest)
+
+    async def create_namespace(self, name: str, **annotations: str) -> None:
+        keyed = {f"yunikorn.apache.org/{key.replace('_', '.')}": value for key, value in annotations.items()}
+        await self.client.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": keyed}})
+
+    async def delete(self, name: str) -> None:
+        pod = await self.pod(name)
+        await self.client.delete_pod(self.namespace, name, pod.uid)
+
+    async def end(self, name: str, phase: str = "Succeeded") -> None:
+        await self.client.patch(f"/api/v1/namespaces/{self.namespace}/pods/{name}/status", {"status": {"phase": phase}})
+
+    async def patch_node(self, name: str, patch: dict[str, Any], part: str = "") -> None:
+        await self.client.patch(f"/api/v1/nodes/{name}{part}", patch)
+
+    # As an observer
+
+    async def pod(self, name: str) -> Pod:
+        content = await self.client.call("GET", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
+        return msgspec.json.decode(content, type=Pod)
+
+    async def pods(self) -> dict[str, Pod]:
+        found, _ = await self.client.list(PODS)
+        return {one.metadata.name: one for one in found}
+
+    async def nodes(self) -> dict[str, Node]:
+        found, _ = await self.client.list(NODES)
+        return {one.metadata.name: one for one in found}
+
+    async def until(self, holds: Callable[[dict[str, Pod]], bool], within_s: float = WITHIN_S) -> dict[str, Pod]:
+        """The pods, once they are as they should be."""
+        found: dict[str, Pod] = {}
+        try:
+            async with asyncio.timeout(within_s):
+                while True:
+                    found = await self.pods()
+                    if holds(found):
+                        return found
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            told = [
+                f"{name}: {pod.status.phase} {pod.spec.node_name or '-'} {condition(pod)}"
+                for name, pod in found.items()
+            ]
+            raise TimeoutError("\n".join(told)) from None
+
+    async def bound(self, *names: str) -> dict[str, str]:
+        """The nodes of these pods, once each has one."""
+        found = await self.until(lambda pods: all(name in pods and pods[name].spec.node_name for name in names))
+        return {name: found[name].spec.node_name for name in names}
+
+    async def waits(self, name: str, reason: str) -> str:
+        """The message of the pod's condition, once the condition gives this reason."""
+        found = await self.until(lambda pods: condition(pods[name]).startswith(f"{reason}:"))
+        assert not found[name].spec.node_name
+        return condition(found[name]).partition(": ")[2]
+
+    async def events(self) -> list[tuple[str, str]]:
+        """(name of the object, reason) of all events."""
+        content = await self.client.call("GET", "/apis/events.k8s.io/v1/events")
+        items = msgspec.json.decode(content)["items"]
+        return [(one["regarding"]["name"], one["reason"]) for one in items]
+
+    # The front end
+
+    async def start_front(self, **settings: Any) -> None:
+        stack = self._front = AsyncExitStack()
+        kubeconfig = self.plane.kubeconfig()
+
+        async def main(bus: NatsBus, _: object) -> None:
+            await kubernetes_main(bus, KubernetesSettings(nats_url=self.url, kubeconfig=kubeconfig, **settings))
+
+        await stack.enter_async_context(running(self.url, "kubernetes", main))  # type: ignore[arg-type]
+
+    async def stop_front(self) -> None:
+        stack, self._front = self._front, None
+        if stack is not None:
+            await stack.aclose()
+
+
+def condition(pod: Pod) -> str:
+    """`reason: message` of the condition PodScheduled, while it is false."""
+    for one in pod.status.conditions:
+        if one.type == "PodScheduled" and one.status == "False":
+            return f"{one.reason}: {one.message}"
+    return ""
+
+
+@asynccontextmanager
+async def cluster(plane: ControlPlane, url: str, queues: Path | None = None, **settings: Any) -> AsyncIterator[Cluster]:
+    """An empty cluster whose scheduler is remuda. It is empty again in the end."""
+    async with (
+        around_the_core(url, queues),
+        running(url, "core", core_main, CoreSettings),
+        Client(plane.credentials()) as client,
+    ):
+        kubelet = asyncio.create_task(Kubelet(client).run())
+        under_test = Cluster(client, plane, url)
+        try:
+            await under_test.start_front(**settings)
+            yield under_test
+        finally:
+            await under_test.stop_front()
+            await _clean(client)
+            kubelet.cancel()
+            await asyncio.wait([kubelet])
+
+
+async def _clean(client: Client) -> None:
+    for kind in ("batch/v1/namespaces/default/jobs", "events.k8s.io/v1/namespaces/default/events"):
+        await client.call("DELETE", f"/apis/{kind}", {"propagationPolicy": "Background"})
+    for pod in (await client.list(PODS))[0]:
+        with suppress(NotFound):
+            await client.delete_pod(pod.metadata.namespace, pod.metadata.name, pod.uid, grace_s=0)
+    for one in (await client.list(NODES))[0]:
+        await client.call("DELETE", f"/api/v1/nodes/{one.metadata.name}")
+
+

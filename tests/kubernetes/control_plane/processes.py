@@ -1,0 +1,183 @@
+"""A real control plane for tests: etcd, API server, controller manager and default scheduler, without nodes.
+
+    with ControlPlane(folder) as plane: ...
+
+The programs come from `build.sh`, or from the directory in REMUDA_CONTROL_PLANE. Tests that need them are skipped
+without.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from remuda_kubernetes.api.credentials import Credentials, FixedToken, tls_context
+
+VERSION = "1.20.2"
+CACHE = Path(os.environ.get("REMUDA_CONTROL_PLANES", Path.home() / ".cache/remuda/kubernetes"))
+START_WITHIN_S = 60.0
+STOP_WITHIN_S = 30.0
+# Name, user and groups of each token.
+TOKENS = {
+    "admin": ("admin", "system:masters"),
+    "scheduler": ("system:kube-scheduler", ""),
+    "remuda": ("system:serviceaccount:remuda:remuda", "system:serviceaccounts,system:authenticated"),
+    "alice": ("alice", "dev,system:authenticated"),
+}
+
+
+def programs() -> Path | None:
+    """The folder of the programs; None: they are not built."""
+    chosen = os.environ.get("REMUDA_CONTROL_PLANE")
+    if chosen:
+        return Path(chosen)
+    built = CACHE / VERSION
+    return built / "bin" if (built / "complete").exists() else None
+
+
+class ControlPlane:
+    """`folder`: for data and logs. `scheduler`: whether the default scheduler runs. `controllers`: those that run."""
+
+    def __init__(
+        self, folder: Path, *, scheduler: bool = False, controllers: str = "job,namespace,garbagecollector,replicaset"
+    ) -> None:
+        found = programs()
+        if found is None:
+            raise FileNotFoundError("no control plane: run `make kubernetes`")
+        self._programs = found
+        self._folder = folder
+        self._with_scheduler = scheduler
+        self._controllers = controllers
+        self._processes: list[subprocess.Popen[bytes]] = []
+        etcd, peer, self.port = _free_ports(3)
+        self._etcd, self._peer = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
+        self.server = f"https://127.0.0.1:{self.port}"
+
+    def credentials(self, name: str = "admin") -> Credentials:
+        return Credentials(self.server, tls_context(None, verify=False), FixedToken(f"{name}-token"))
+
+    def kubeconfig(self, name: str = "admin") -> Path:
+        file = self._folder / f"{name}.conf"
+        file.write_text(
+            f"apiVersion: v1\nkind: Config\ncurrent-context: it\n"
+            f"clusters: [{{name: it, cluster: {{server: '{self.server}', insecure-skip-tls-verify: true}}}}]\n"
+            f"users: [{{name: it, user: {{token: {name}-token}}}}]\n"
+            f"contexts: [{{name: it, context: {{cluster: it, user: it}}}}]\n"
+        )
+        return file
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def compact(self) -> None:
+        """Drop old versions of all objects. Watches of config maps, which the API server does not cache, notice it."""
+        self._etcd_call("compaction", {"revision": self._etcd_call("range", {"key": "AA=="})["header"]["revision"]})
+
+    def _etcd_call(self, verb: str, body: dict[str, Any]) -> Any:
+        call = urllib.request.Request(f"{self._etcd}/v3/kv/{verb}", data=json.dumps(body).encode())
+        with urllib.request.urlopen(call, timeout=5) as answer:
+            return json.load(answer)
+
+    def _start(self) -> None:
+        folder, address = self._folder, "127.0.0.1"
+        tokens = [f'{name}-token,{user},{name},"{groups}"' for name, (user, groups) in TOKENS.items()]
+        (folder / "tokens.csv").write_text("\n".join(tokens) + "\n")
+        for command in ("genrsa -out sa.key 2048", "rsa -in sa.key -pubout -out sa.pub"):
+            subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
+        self._run(
+            "etcd", f"--data-dir=etcd --listen-client-urls={self._etcd} --advertise-client-urls={self._etcd} "
+            f"--listen-peer-urls={self._peer} --initial-advertise-peer-urls={self._peer} "
+            f"--initial-cluster=default={self._peer} --log-level=warn --unsafe-no-fsync",
+        )  # fmt: skip
+        # Service accounts need secrets and taints by condition a node controller: neither runs here.
+        self._run(
+            "kube-apiserver", f"--etcd-servers={self._etcd} --bind-address={address} --secure-port={self.port} "
+            "--cert-dir=certs --service-cluster-ip-range=10.0.0.0/24 --token-auth-file=tokens.csv "
+            "--watch-cache-sizes=configmaps#0 --authorization-mode=RBAC --service-account-issuer=https://api "
+            "--service-account-key-file=sa.pub "
+            "--service-account-signing-key-file=sa.key --allow-privileged=true --max-requests-inflight=2000 "
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition --max-mutating-requests-inflight=1000",
+        )  # fmt: skip
+        self._ready()
+        (manager, scheduler), admin = _free_ports(2), self.kubeconfig()
+        secure = f"--bind-address={address} --authentication-skip-lookup=true"
+        self._run(
+            "kube-controller-manager", f"--kubeconfig={admin} --service-account-private-key-file=sa.key "
+            f"--leader-elect=false --secure-port={manager} --port=0 --controllers={self._controllers} {secure}",
+        )  # fmt: skip
+        if self._with_scheduler:
+            (folder / "scheduler.yaml").write_text(
+                "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n"
+                "leaderElection: {leaderElect: false}\npercentageOfNodesToScore: 100\n"
+                f"clientConnection: {{kubeconfig: {self.kubeconfig('scheduler')}, qps: 5000, burst: 5000}}\n"
+            )
+            self._run(
+                "kube-scheduler", f"--config=scheduler.yaml --secure-port={scheduler} --port=0 {secure} "
+                f"--authentication-kubeconfig={admin} --authorization-kubeconfig={admin}",
+            )  # fmt: skip
+
+    def _run(self, program: str, arguments: str) -> None:
+        with (self._folder / f"{program}.log").open("wb") as log:
+            command = [str(self._programs / program), *arguments.split()]
+            self._processes.append(subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log))
+
+    def _ready(self) -> None:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        deadline = time.monotonic() + START_WITHIN_S
+        for path in ("/readyz", "/api/v1/namespaces/default"):
+            call = urllib.request.Request(self.server + path, headers={"Authorization": "Bearer admin-token"})
+            while True:
+                try:
+                    urllib.request.urlopen(call, context=context, timeout=5).close()
+                    break
+                except OSError:
+                    self._check_processes(deadline)
+                    time.sleep(0.1)
+
+    def _check_processes(self, deadline: float) -> None:
+        ended = [process.args for process in self._processes if process.poll() is not None]
+        if ended or time.monotonic() > deadline:
+            raise RuntimeError(f"the control plane did not start; ended: {ended}; see the logs in {self._folder}")
+
+    def _stop(self) -> None:
+        """In the reverse order: an API server without its etcd takes 20 s to end, and keeps the port."""
+        while self._processes:
+            process = self._processes.pop()
+            process.terminate()
+            try:
+                process.wait(STOP_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that are free together."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
