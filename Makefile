@@ -33,7 +33,7 @@ SEED  ?=
 sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 
-.PHONY: demo test chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config proto fmt lock clean
+.PHONY: demo test kubernetes chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -47,10 +47,14 @@ demo: $(READY)          ## the scheduler at work on an embedded NATS server, abo
 test: $(READY)          ## unit, golden, property and integration tests; what .ci/run does besides takes longer
 	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	  --deselect tests/sim/test_mutants.py \
-	  --deselect tests/attacks --deselect tests/fuzz/test_fuzz.py --deselect release/tests/test_install.py $(ARGS)
+	  --deselect tests/kubernetes/suite --deselect tests/attacks --deselect tests/fuzz/test_fuzz.py --deselect release/tests/test_install.py $(ARGS)
 
 chaos: $(READY)         ## kill -9 of everything, again and again, then compare all books: SECONDS= KILLS= ASKS= SEED=
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) --kills $(KILLS) --asks $(ASKS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 minutes; ARGS="-k gang"
+	@nice tests/kubernetes/control_plane/build.sh
+	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest tests/kubernetes services/kubernetes/tests $(ARGS)
 
 sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
 	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)

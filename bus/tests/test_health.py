@@ -51,7 +51,7 @@ async def test_a_service_is_ready_when_it_works_and_the_bus_answers(tmp_path: Pa
 
 
 async def test_without_a_port_no_pages_are_served() -> None:
-    async with served(None, 0):  # type: ignore[arg-type]
+    async with served(None, 0):
         with pytest.raises(OSError):
             await get("/livez")
 

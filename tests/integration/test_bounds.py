@@ -19,6 +19,7 @@ ROOMS = {
     "config": ROOT / "services/config/remuda_config",
     "events": ROOT / "services/events/remuda_events",
     "grpc": ROOT / "services/grpc/remuda_grpc",
+    "kubernetes": ROOT / "services/kubernetes/remuda_kubernetes",
     "cli": ROOT / "cli/remuda",
 }
 # Streams and buckets stand with their bounds; what workloads and screens do by themselves stands there.
@@ -53,6 +54,7 @@ NUMBERS = {
     "core/wire/snapshot_format.py": {"FORMAT"},
     "core/state/state.py": {"FIRST_UUID"},
     "core/state/timers.py": {"NEVER_MS"},
+    "kubernetes/shim/quantities.py": {"INT64_MAX"},
     "config/file_writer.py": {"DEFAULT_MODE"},
     "config/rules/quantity.py": {"INT64_MAX"},
     "config/shell/access.py": {"FORBIDDEN"},
@@ -78,6 +80,10 @@ BOUNDED_BY = {
     "bus/nats/shared_consumer.py": {"self._live": "BUFFERED_BYTES, with what all others have not taken"},
     "bus/nats/message_buffer.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},
     "bus/resource_manager/callback_consumer.py": {"self._waiting": "one batch: the next is fetched when it is empty"},
+    "kubernetes/shell/calls.py": {
+        "self._bindings": "the pods of the cluster, each once",
+        "self._changes": "the pods of the cluster, each once, and the members of gangs",
+    },
     "core/index/lazy_ranking.py": {"self._line": "cut where it is some times longer than members are many"},
     "core/index/asks_by_turn.py": {"self.best": "the asks of an application"},
     "core/shell/leader.py": {

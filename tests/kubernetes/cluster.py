@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from remuda_bus.nats import NatsBus, connect
+from remuda_bus.nats import NatsBus
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_kubernetes.api.client import Client
@@ -112,7 +112,7 @@ class Cluster:
 
     async def start_front(self, **settings: Any) -> None:
         stack = self._front = AsyncExitStack()
-        kubeconfig = self.plane.kubeconfig()
+        kubeconfig = self.plane.kubeconfig("remuda")  # with the rights of its service account
 
         async def main(bus: NatsBus, _: object) -> None:
             await kubernetes_main(bus, KubernetesSettings(nats_url=self.url, kubeconfig=kubeconfig, **settings))
@@ -161,5 +161,3 @@ async def _clean(client: Client) -> None:
             await client.delete_pod(pod.metadata.namespace, pod.metadata.name, pod.uid, grace_s=0)
     for one in (await client.list(NODES))[0]:
         await client.call("DELETE", f"/api/v1/nodes/{one.metadata.name}")
-
-

@@ -108,7 +108,11 @@ async def test_version_that_is_too_old_is_listed_again(client: Client, plane: Co
         await client.create(maps.path, {"metadata": {"name": name}})
     items, version = await client.list(maps)
     known = {one.metadata.name: one for one in items}
-    reflector = Reflector(client, maps, lambda one: None, lambda one: known.pop(one.metadata.name) and None)
+
+    def gone(one: Object) -> None:
+        del known[one.metadata.name]
+
+    reflector = Reflector(client, maps, lambda one: None, gone)
     await reflector._list()
     await client.call("DELETE", f"{maps.path}/lost")
     await client.create(maps.path, {"metadata": {"name": "later"}})

@@ -88,6 +88,19 @@ class ControlPlane:
     ) -> None:
         self._stop()
 
+    def apply(self, manifest: dict[str, Any]) -> None:
+        """Create an object of RBAC. Others are skipped: service accounts do not run here."""
+        if manifest["apiVersion"].startswith("rbac."):
+            path = f"/apis/{manifest['apiVersion']}/{manifest['kind'].lower()}s"
+            self._call(path, json.dumps(manifest).encode())
+
+    def _call(self, path: str, data: bytes | None = None) -> None:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        headers = {"Authorization": "Bearer admin-token", "Content-Type": "application/json"}
+        call = urllib.request.Request(self.server + path, data=data, headers=headers)
+        urllib.request.urlopen(call, context=context, timeout=5).close()
+
     def compact(self) -> None:
         """Drop old versions of all objects. Watches of config maps, which the API server does not cache, notice it."""
         self._etcd_call("compaction", {"revision": self._etcd_call("range", {"key": "AA=="})["header"]["revision"]})
@@ -141,14 +154,11 @@ class ControlPlane:
             self._processes.append(subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log))
 
     def _ready(self) -> None:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         deadline = time.monotonic() + START_WITHIN_S
         for path in ("/readyz", "/api/v1/namespaces/default"):
-            call = urllib.request.Request(self.server + path, headers={"Authorization": "Bearer admin-token"})
             while True:
                 try:
-                    urllib.request.urlopen(call, context=context, timeout=5).close()
+                    self._call(path)
                     break
                 except OSError:
                     self._check_processes(deadline)

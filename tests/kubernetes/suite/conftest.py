@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.kubernetes.control_plane.processes import ControlPlane, programs
+
+RIGHTS = YAML(typ="safe")
+RIGHTS_FILE = Path(__file__).parents[3] / "deploy/kubernetes/scheduler/rights.yaml"
 
 
 @pytest.fixture(scope="session")
@@ -14,4 +19,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     if programs() is None:
         pytest.skip("no control plane: run `make kubernetes`")
     with ControlPlane(tmp_path_factory.mktemp("plane")) as running:
+        for manifest in RIGHTS.load_all(RIGHTS_FILE):
+            running.apply(manifest)
         yield running

@@ -11,11 +11,10 @@ import msgspec
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.quantities import PODS, Amounts, add, amounts
+from remuda_kubernetes.shim.quantities import INT64_MAX, PODS, Amounts, add, amounts
 from remuda_proto.constants import CPU, GANG_STYLE_HARD, GANG_STYLE_SOFT
 
 Json = dict[str, Any]
-INT64_MAX: Final = 2**63 - 1
 
 
 class TaskGroup(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
