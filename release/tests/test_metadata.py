@@ -29,8 +29,8 @@ def dependencies(file: Path) -> list[str]:
     ]
 
 
-def test_there_are_nine() -> None:
-    assert len(NAMES) == 9
+def test_there_are_ten() -> None:
+    assert len(NAMES) == 10
 
 
 @pytest.mark.parametrize("name", NAMES)
