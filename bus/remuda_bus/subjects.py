@@ -89,6 +89,16 @@ def preemption_predicates(rm_id: str) -> str:
     return f"si.v1.rm.{rm_id}.preemption_predicates"
 
 
+def batch_predicates(rm_id: str) -> str:
+    """Requests to the RM: on which of many nodes the asks of a class may start."""
+    return f"si.v1.rm.{rm_id}.batch_predicates"
+
+
+def state_dump(rm_id: str) -> str:
+    """Requests to the RM, empty: its state as JSON (000, GetStateDump)."""
+    return f"si.v1.rm.{rm_id}.state_dump"
+
+
 def rm_of(subject: str) -> str:
     """The rmID in a subject: si.v1.rm.<rm>..., remuda.{inbox,log,dead}.<rm>."""
     parts = subject.split(".")

@@ -31,6 +31,7 @@ from remuda_core.state import Partition
 from remuda_core.wire.configuration import read_configuration
 from remuda_proto.durations import EXPECTED, milliseconds
 from tests.golden.operators import operator
+from tests.golden.predicate_classes import verdicts
 from tests.property.world import RM, World
 
 SUFFIXES: Final = {"M": 10**6, "G": 10**9}
@@ -285,7 +286,7 @@ class Notes:
             self.settings.add(line)
             return []
         if line.word == "declare" and not self.registered:
-            self._extra_config |= dict.fromkeys(line.names, "true")
+            self._extra_config |= {**dict.fromkeys(line.names, "true"), **line.values}
             return []
         if line.word not in WORDS:
             raise line.wrong(f"expected one of {', '.join((*Settings.WORDS, *WORDS))}")
@@ -489,7 +490,7 @@ class Notes:
 WORDS: Final[Mapping[str, Callable[[Notes, Line], Iterator[commands.Command]]]] = {
     "register": Notes.register, "configure": Notes.configure, "cycle": Notes.cycle, "tick": Notes.tick,
     "lost": Notes.connection, "back": Notes.connection, "gone": Notes.connection, "deregistered": Notes.connection,
-    "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update, "operator": operator,
+    "node": Notes.nodes, "nodes": Notes.nodes, "update": Notes.update, "operator": operator, "verdicts": verdicts,
     "drain": Notes.act, "undrain": Notes.act, "decommission": Notes.act, "act": Notes.act,
     "submit": Notes.submit, "remove": Notes.remove, "ask": Notes.ask, "withdraw": Notes.withdraw,
     "release": Notes.release, "confirm": Notes.confirm, "recover": Notes.recover, "answer": Notes.answer,

@@ -11,6 +11,7 @@ from remuda_core import facts
 from remuda_core.decide.names import plain
 from remuda_core.explain.explanations import Explanations
 from remuda_core.explain.queue_position import Positions
+from remuda_core.rules.predicate_class import CLASS_TAG
 from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
 from remuda_core.wire.facts import WRITERS
@@ -50,6 +51,12 @@ def queue_changed(fact: facts.QueueChanged) -> str:
 
 def resources(queue: QueueSettings) -> str:
     return "".join(f" {what}={show(r)}" for what, r in (("guaranteed", queue.guaranteed), ("max", queue.max)) if r)
+
+
+def verdicts(fact: facts.PredicatesAnswered) -> str:
+    given = zip(fact.node_ids, fact.until_ms, fact.reasons, strict=True)
+    told = (f"{node}{f' no: {why}' if why else ' yes'}{' for a time' if until else ''}" for node, until, why in given)
+    return f"Verdicts {', '.join(told)}"
 
 
 def action_taken(fact: facts.ActionTaken) -> str:
@@ -138,6 +145,12 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
     facts.PredicateAsked: (ALWAYS, lambda f: f"Asked {f.kind} {key(f)} {f.node_id}"),
     facts.PredicateRefused: (ALWAYS, lambda f: f"Refused {key(f)} {f.node_id}: {f.reason}"),
     facts.PredicateWithdrawn: (ALWAYS, lambda f: f"Not asked any more {key(f)} {f.node_id}: {f.reason}"),
+    facts.PredicatesAsked: (
+        ALWAYS,
+        lambda f: f"Asked about {f.tags.get(CLASS_TAG, key(f))} on {','.join(f.node_ids)}",
+    ),
+    facts.PredicatesAnswered: (ALWAYS, verdicts),
+    facts.VerdictsExpired: (ALWAYS, lambda f: f"Expired refusals of {','.join(f.node_ids)}"),
     facts.ReplacementAsked: (ALWAYS, lambda f: f"Asked replace {key(f)} {f.node_id}"),
     facts.PreemptionAsked: (
         ALWAYS,

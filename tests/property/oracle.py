@@ -99,7 +99,7 @@ def places(partition: Partition, pending: PendingAsk) -> set[str]:
     ]
     bound_to = ask.tags.get("si/requiredNode") or ask.tags.get("yunikorn.apache.org/requiredNode", "")
     same = {a.node.id for a in free if takes(a.node, pending) and bound_to in ("", a.node.id)}
-    same -= pending.refused
+    same = {node_id for node_id in same if node_id not in pending.refused}
     return same or (best_nodes(partition, pending) if free else set())
 
 

@@ -19,6 +19,7 @@ from remuda_core.rules import connection
 from remuda_core.settings import ChildTemplate, Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
 from remuda_core.state import Partition
 
+from .answers import answer
 from .operators import Operators
 from .world import RM, World
 
@@ -59,6 +60,7 @@ class Storm(Operators):
         if self.contended and random.random() < 0.3:
             declared = ("preemption_predicates",)
         self.declared = dict.fromkeys(declared, "true")
+        self.declared |= {"predicates": "batch"} if seed % 5 == 0 and "predicates" in declared else {}
         self.silent = random.choice((0.0, 0.0, 0.01))  # how often the RM is not heard of
         self.pack = "application" if seed % 3 == 0 else ""  # not drawn: older seeds mean what they meant
         self.last: Configuration | None = None
@@ -153,14 +155,7 @@ class Storm(Operators):
         return commands.Schedule(self.random.choice((1, 1, 1, 2, 5, 1_000)))
 
     def answer(self) -> Command:
-        partition = self.partition()
-        open_ones = [
-            *partition.questions,
-            *partition.replacements_asked,
-            *(p.question for p in partition.preemptions.values()),
-        ]
-        question = self.random.choice(open_ones or [self.random.randint(0, 99)])
-        return commands.AnswerPredicate(partition.name, question, self.random.random() < 0.6, "no")
+        return answer(self.random, self.partition())
 
     def release(self) -> Command:
         partition = self.partition()

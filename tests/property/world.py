@@ -15,6 +15,7 @@ from remuda_core.facts import (
     Fact,
     NodeReserved,
     PredicateAsked,
+    PredicatesAsked,
     PreemptionStarted,
     ReplacementStarted,
 )
@@ -88,7 +89,7 @@ class World:
         ]
         facts = self._handle(Schedule(1))
         for partition, step in expected:
-            made = steps(partition, facts)
+            made = steps(partition, facts, questions=True)
             if before := preempted_before(partition, facts):
                 step = self._next_after(before, partition.name)
             assert (step is None) == (not made), f"expected {step}, got {made}"
@@ -159,7 +160,7 @@ def decisions(facts: list[Fact]) -> list[Fact]:
 Done = Allocated | PredicateAsked | NodeReserved
 
 
-def steps(partition: Partition, facts: list[Fact]) -> list[tuple[type[Fact], Done]]:
+def steps(partition: Partition, facts: list[Fact], questions: bool = False) -> list[tuple[type[Fact], Done]]:
     """An action, and its ask or application. A question is asked for an allocation. A node that is reserved because
     others are preempted is no step."""
     made: list[tuple[type[Fact], Done]] = []
@@ -175,7 +176,17 @@ def steps(partition: Partition, facts: list[Fact]) -> list[tuple[type[Fact], Don
             preempts = None
         elif isinstance(fact, Allocated | PredicateAsked):
             made.append((Allocated, fact))
+        elif isinstance(fact, PredicatesAsked) and questions:
+            made.append((Allocated, about_the_first(fact)))
     return [(kind, fact) for kind, fact in made if fact.partition == partition.name]
+
+
+def about_the_first(fact: PredicatesAsked) -> PredicateAsked:
+    """The question about the first of the nodes, on which the named ask would be placed."""
+    return PredicateAsked(
+        fact.partition, fact.application_id, fact.allocation_key, fact.node_ids[0], fact.resource, "place",
+        fact.question, fact.answer_by_ms,
+    )  # fmt: skip
 
 
 def whose(fact: PreemptionStarted | NodeReserved) -> tuple[str, str, str]:

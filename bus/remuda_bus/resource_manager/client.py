@@ -18,7 +18,7 @@ from remuda_bus.resource_manager.callbacks import Callback, parse_callback
 from remuda_bus.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
 from remuda_bus.resource_manager.handlers import HandlersOfRm, call_handler
 from remuda_bus.resource_manager.heartbeat import Heartbeat
-from remuda_bus.resource_manager.predicate_answers import answer_predicates, answer_preemption_predicates
+from remuda_bus.resource_manager.predicate_answers import serve_predicates
 from remuda_bus.resource_manager.request_encoding import RequestEncoder
 from remuda_bus.resource_manager.request_publisher import RequestPublisher
 from remuda_bus.resource_manager.requests import RequestsOfRm
@@ -29,9 +29,7 @@ from remuda_bus.untrusted import number_in
 from remuda_proto.si.v1 import si_pb2 as si
 
 # Keys of extraConfig at the registration (000, extraConfig).
-PREDICATES = "predicates"  # the scheduler asks the RM before it places an ask
 EVENTS = "events"  # the RM reads events: a consumer is created for it
-PREEMPTION_PREDICATES = "preemption_predicates"  # the scheduler asks the RM before it preempts
 RESYNC = "resync"  # how an RM that registers again is synchronised
 HEARTBEAT_INTERVAL = "heartbeat.interval"
 
@@ -326,24 +324,13 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         return self._callback_consumer
 
     async def _answer_questions(self, bus: Bus) -> None:
-        """Declare events and predicates, and answer questions. A declared predicate without a handler is always
-        true."""
+        """Declare events and predicates, and answer questions."""
         declared = self._registration.extraConfig
         if self._events or self._handlers.has(si.EventRecord):
             declared[EVENTS] = "true"
-        for name, handler, subject, answer in (
-            (PREDICATES, self._predicates, subjects.predicates, answer_predicates),
-            (
-                PREEMPTION_PREDICATES,
-                self._preemption_predicates,
-                subjects.preemption_predicates,
-                answer_preemption_predicates,
-            ),
-        ):
-            if handler is not None:
-                declared[name] = "true"
-            if declared.get(name, "").lower() == "true":
-                await bus.serve(subject(self.rm_id), partial(answer, handler), name)
+        await serve_predicates(
+            bus, self.rm_id, declared, self._predicates, self._batch_predicates, self._preemption_predicates
+        )
 
     def _check_undeclared(self) -> None:
         if self._bus is not None:

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from remuda_bus.resource_manager.callbacks import Callback, DeadLetter
+from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 Handler = TypeVar("Handler", bound=Callable[[Any], Any])
 Report = TypeVar("Report", bound=Callable[[], Any])
+BatchPredicates = TypeVar("BatchPredicates", bound=Callable[[predicates_pb2.BatchPredicatesRequest], Any])
 Predicates = TypeVar("Predicates", bound=Callable[[Any], Awaitable[str | None] | str | None])
 
 
@@ -54,6 +56,7 @@ class HandlersOfRm:
     def __init__(self) -> None:
         self._handlers = Handlers()
         self._report_handler: Callable[[], Any] | None = None
+        self._batch_predicates: Callable[[Any], Any] | None = None
         self._predicates: Callable[[Any], Any] | None = None
         self._preemption_predicates: Callable[[Any], Any] | None = None
 
@@ -100,6 +103,16 @@ class HandlersOfRm:
             raise ValueError(f"predicates have a handler already: {self._predicates!r}")
         self._check_undeclared()
         self._predicates = handler
+        return handler
+
+    def on_batch_predicates(self, handler: BatchPredicates) -> BatchPredicates:
+        """Set `handler(predicates_pb2.BatchPredicatesRequest)`: on which of the nodes asks of the class may start. It
+        returns an iterable of `predicates_pb2.NodeVerdict`; nodes without one are refused for a while. It takes the
+        place of `on_predicates`. Otherwise as `on_predicates`."""
+        if self._batch_predicates is not None:
+            raise ValueError(f"batch predicates have a handler already: {self._batch_predicates!r}")
+        self._check_undeclared()
+        self._batch_predicates = handler
         return handler
 
     def on_preemption_predicates(self, handler: Predicates) -> Predicates:

@@ -3,14 +3,58 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from functools import partial
 from typing import Any
 
-from remuda_bus.bus import Message, Refused
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Message, Refused
 from remuda_bus.resource_manager.status_codes import REFUSED
+from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 Handler = Callable[[Any], Any]
+
+
+# Keys of extraConfig at the registration (000, extraConfig).
+PREDICATES = "predicates"  # the scheduler asks the RM before it places an ask: "true", or "batch"
+PREEMPTION_PREDICATES = "preemption_predicates"  # the scheduler asks the RM before it preempts
+BATCH = "batch"
+
+
+async def serve_predicates(
+    bus: Bus, rm_id: str, declared: MutableMapping[str, str], may: Handler | None, may_many: Handler | None,
+    may_preempting: Handler | None,
+) -> None:  # fmt: skip
+    """Declare the predicates that have handlers, and answer questions about those that are declared. A declared
+    predicate without a handler is always true."""
+    if may_many is not None:
+        declared[PREDICATES] = BATCH
+    elif may is not None:
+        declared[PREDICATES] = "true"
+    if may_preempting is not None:
+        declared[PREEMPTION_PREDICATES] = "true"
+    kind = declared.get(PREDICATES, "").lower()
+    if kind == "true":
+        await bus.serve(subjects.predicates(rm_id), partial(answer_predicates, may), "predicates")
+    elif kind == BATCH:
+        await bus.serve(subjects.batch_predicates(rm_id), partial(answer_batch, may_many), "batch_predicates")
+    if declared.get(PREEMPTION_PREDICATES, "").lower() == "true":
+        answer = partial(answer_preemption_predicates, may_preempting)
+        await bus.serve(subjects.preemption_predicates(rm_id), answer, "preemption_predicates")
+
+
+async def answer_batch(handler: Handler | None, message: Message) -> bytes:
+    """Answer a BatchPredicatesRequest with the verdicts that the handler returns. Without a handler, every node is
+    accepted."""
+    request = predicates_pb2.BatchPredicatesRequest.FromString(message.payload)
+    if handler is None:
+        verdicts: Any = [predicates_pb2.NodeVerdict(node_id=node_id, accepted=True) for node_id in request.node_ids]
+    else:
+        verdicts = handler(request)
+        if inspect.isawaitable(verdicts):
+            verdicts = await verdicts
+    return predicates_pb2.BatchPredicatesResponse(verdicts=verdicts).SerializeToString()
 
 
 async def answer_predicates(handler: Handler | None, message: Message) -> bytes:

@@ -113,6 +113,24 @@ class AnswerPredicate(Command):
     reason: str = ""
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """About one node. `reason`: why the RM refuses it; "": it does not. `holds_ms`: 0: until the node changes."""
+
+    node_id: str
+    reason: str = ""
+    holds_ms: int = 0
+
+
+class AnswerPredicates(Command):
+    """The RM's verdicts on the nodes of a question about a predicate class. Nodes without a verdict are refused for a
+    while, because of `reason` if there is one."""
+
+    partition: str
+    question: int
+    verdicts: tuple[Verdict, ...]
+    reason: str = ""
+
+
 class Administer(Command):
     """An operator acts. The sender has verified `operator`, `groups` and `scheduler_administrator` (the scheduler's ACL
     allows the operator). `reason`: in the operator's words. `action_id`: a repeated one changes nothing. `force`: act

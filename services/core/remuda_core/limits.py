@@ -82,6 +82,19 @@ ANSWER_WITHIN_MS: Final = 5_000
 # An ask may use refused nodes again this long after the last refusal: the RM does not report why its answer changes.
 REFUSALS_LAST_MS: Final = 30_000
 
+# Nodes of a question about a predicate class: an RM answers for some hundred in milliseconds, and asks of one class
+# seldom need more in one pass.
+NODES_PER_QUESTION: Final = 500
+# Open questions about predicate classes. Each waits for one RM, which answers some hundred a second.
+CLASS_QUESTIONS_OPEN: Final = 256
+# A verdict holds at least so long, or the RM would be asked the same question for ever; and at most a day by time.
+VERDICT_LASTS_LEAST_MS: Final = 1_000
+VERDICT_LASTS_MOST_MS: Final = 86_400_000
+# Predicate classes without asks that keep their verdicts, and verdicts of all classes of a partition (100 MB): 200
+# classes on 5,000 nodes.
+PREDICATE_CLASSES_KEPT: Final = 1_000
+VERDICTS_KEPT: Final = 1_000_000
+
 # Preemption attempts of a pass, and allocations that they check together (30 ms).
 PREEMPTIONS_PER_PASS: Final = 10
 PREEMPTION_WORK_PER_PASS: Final = 50_000

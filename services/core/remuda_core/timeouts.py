@@ -9,7 +9,20 @@ from __future__ import annotations
 from .limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, RELEASE_OVERDUE_MS
 from .rules import lifecycle
 from .settings import Timing
-from .state import Allocation, Application, PendingAsk, Preemption, Question, Queue, Replacement, State, Timer, after
+from .state import (
+    NEVER_MS,
+    Allocation,
+    Application,
+    PendingAsk,
+    PredicateClass,
+    Preemption,
+    Question,
+    Queue,
+    Replacement,
+    State,
+    Timer,
+    after,
+)
 
 
 def of_state(partition: str, application: Application, timing: Timing) -> Timer | None:
@@ -71,6 +84,17 @@ def of_question(question: Question) -> Timer:
     return Timer(fact.answer_by_ms, "predicate", fact.partition, fact.application_id, str(fact.question))
 
 
+def of_class_question(partition: str, found: PredicateClass) -> Timer | None:
+    """Ends the question to the RM about a predicate class."""
+    return Timer(found.answer_by_ms, "class_question", partition, "", found.name) if found.question else None
+
+
+def of_class_refusals(partition: str, found: PredicateClass) -> Timer | None:
+    """Ends refusals of nodes for a predicate class."""
+    at_ms = found.refused_until_ms
+    return Timer(at_ms, "class_refusals", partition, "", found.name) if at_ms < NEVER_MS else None
+
+
 def of_replacement(replacement: Replacement) -> Timer:
     """Ends the question to the RM about the replacement."""
     fact, key = replacement.fact, str(replacement.question)
@@ -92,6 +116,10 @@ def still_applies(state: State, timer: Timer) -> bool:
     if timer.kind == "draining":
         queue = partition.queues.get(timer.key) if partition is not None else None
         return queue is not None and timer == of_draining(timer.partition, queue)
+    if timer.kind in ("class_question", "class_refusals"):
+        found = partition.predicate_classes.get(timer.key) if partition is not None else None
+        of_class = of_class_question if timer.kind == "class_question" else of_class_refusals
+        return found is not None and timer == of_class(timer.partition, found)
     application = partition.applications.get(timer.application_id) if partition is not None else None
     if partition is None or application is None:
         return False

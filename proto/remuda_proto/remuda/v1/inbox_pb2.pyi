@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from remuda_proto.remuda.v1 import config_pb2 as _config_pb2
+from remuda_proto.remuda.v1 import predicates_pb2 as _predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as _si_pb2
 import builtins as _builtins
 import sys
@@ -257,12 +258,18 @@ class PredicateAnswer(_message.Message):
     QUESTION_FIELD_NUMBER: _builtins.int
     SUCCESS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    OF_CLASS_FIELD_NUMBER: _builtins.int
+    VERDICTS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The scheduler's name of the partition: "[rm-1]default"."""
     question: _builtins.int
     success: _builtins.bool
     reason: _builtins.str
     """Of a refusal."""
+    of_class: _builtins.bool
+    """The answer to a question about a predicate class (PredicatesAsked). Nodes without a verdict are refused."""
+    @_builtins.property
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[_predicates_pb2.NodeVerdict]: ...
     def __init__(
         self,
         *,
@@ -270,10 +277,12 @@ class PredicateAnswer(_message.Message):
         question: _builtins.int = ...,
         success: _builtins.bool = ...,
         reason: _builtins.str = ...,
+        of_class: _builtins.bool = ...,
+        verdicts: _abc.Iterable[_predicates_pb2.NodeVerdict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "question", b"question", "reason", b"reason", "success", b"success"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["of_class", b"of_class", "partition", b"partition", "question", b"question", "reason", b"reason", "success", b"success", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

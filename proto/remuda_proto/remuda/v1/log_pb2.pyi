@@ -181,6 +181,9 @@ class Fact(_message.Message):
     PREEMPTION_ASKED_FIELD_NUMBER: _builtins.int
     PREEMPTION_ANSWERED_FIELD_NUMBER: _builtins.int
     REPLACEMENT_ASKED_FIELD_NUMBER: _builtins.int
+    PREDICATES_ASKED_FIELD_NUMBER: _builtins.int
+    PREDICATES_ANSWERED_FIELD_NUMBER: _builtins.int
+    VERDICTS_EXPIRED_FIELD_NUMBER: _builtins.int
     ACTION_TAKEN_FIELD_NUMBER: _builtins.int
     ACTION_REFUSED_FIELD_NUMBER: _builtins.int
     APPLICATION_MOVED_FIELD_NUMBER: _builtins.int
@@ -301,6 +304,12 @@ class Fact(_message.Message):
     @_builtins.property
     def replacement_asked(self) -> Global___ReplacementAsked: ...
     @_builtins.property
+    def predicates_asked(self) -> Global___PredicatesAsked: ...
+    @_builtins.property
+    def predicates_answered(self) -> Global___PredicatesAnswered: ...
+    @_builtins.property
+    def verdicts_expired(self) -> Global___VerdictsExpired: ...
+    @_builtins.property
     def action_taken(self) -> Global___ActionTaken: ...
     @_builtins.property
     def action_refused(self) -> Global___ActionRefused: ...
@@ -370,17 +379,20 @@ class Fact(_message.Message):
         preemption_asked: Global___PreemptionAsked | None = ...,
         preemption_answered: Global___PreemptionAnswered | None = ...,
         replacement_asked: Global___ReplacementAsked | None = ...,
+        predicates_asked: Global___PredicatesAsked | None = ...,
+        predicates_answered: Global___PredicatesAnswered | None = ...,
+        verdicts_expired: Global___VerdictsExpired | None = ...,
         action_taken: Global___ActionTaken | None = ...,
         action_refused: Global___ActionRefused | None = ...,
         application_moved: Global___ApplicationMoved | None = ...,
         queue_held: Global___QueueHeld | None = ...,
         queue_resumed: Global___QueueResumed | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_refused", b"action_refused", "action_taken", b"action_taken", "allocated", b"allocated", "allocation_recovered", b"allocation_recovered", "allocation_rejected", b"allocation_rejected", "allocation_released", b"allocation_released", "application_accepted", b"application_accepted", "application_moved", b"application_moved", "application_rejected", b"application_rejected", "application_removed", b"application_removed", "application_state_changed", b"application_state_changed", "ask_accepted", b"ask_accepted", "ask_changed", b"ask_changed", "ask_outstanding", b"ask_outstanding", "ask_rejected", b"ask_rejected", "ask_released", b"ask_released", "ask_waiting", b"ask_waiting", "configuration_applied", b"configuration_applied", "configuration_refused", b"configuration_refused", "fact", b"fact", "node_added", b"node_added", "node_changed", b"node_changed", "node_draining", b"node_draining", "node_rejected", b"node_rejected", "node_removed", b"node_removed", "node_reserved", b"node_reserved", "node_schedulable", b"node_schedulable", "node_unreserved", b"node_unreserved", "partition_added", b"partition_added", "partition_changed", b"partition_changed", "partition_draining", b"partition_draining", "partition_removed", b"partition_removed", "placeholder_replaced", b"placeholder_replaced", "predicate_asked", b"predicate_asked", "predicate_refused", b"predicate_refused", "predicate_withdrawn", b"predicate_withdrawn", "predicates_answered", b"predicates_answered", "predicates_asked", b"predicates_asked", "preemption_answered", b"preemption_answered", "preemption_asked", b"preemption_asked", "preemption_ended", b"preemption_ended", "preemption_refused", b"preemption_refused", "preemption_started", b"preemption_started", "queue_added", b"queue_added", "queue_changed", b"queue_changed", "queue_drain_overdue", b"queue_drain_overdue", "queue_draining", b"queue_draining", "queue_held", b"queue_held", "queue_removed", b"queue_removed", "queue_restored", b"queue_restored", "queue_resumed", b"queue_resumed", "refusals_forgotten", b"refusals_forgotten", "registration_refused", b"registration_refused", "rejection_forgotten", b"rejection_forgotten", "release_ignored", b"release_ignored", "release_overdue", b"release_overdue", "release_requested", b"release_requested", "replacement_asked", b"replacement_asked", "replacement_cancelled", b"replacement_cancelled", "replacement_started", b"replacement_started", "rm_paused", b"rm_paused", "rm_registered", b"rm_registered", "rm_resumed", b"rm_resumed", "rm_stopped", b"rm_stopped", "time_passed", b"time_passed", "verdicts_expired", b"verdicts_expired"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["rm_registered", "registration_refused", "configuration_applied", "configuration_refused", "rm_paused", "rm_resumed", "rm_stopped", "queue_added", "queue_changed", "queue_draining", "queue_restored", "queue_removed", "partition_added", "partition_changed", "partition_draining", "partition_removed", "queue_drain_overdue", "node_added", "node_rejected", "node_changed", "node_draining", "node_schedulable", "node_removed", "node_reserved", "node_unreserved", "application_accepted", "application_rejected", "application_state_changed", "application_removed", "ask_accepted", "ask_changed", "ask_rejected", "ask_released", "ask_waiting", "rejection_forgotten", "ask_outstanding", "time_passed", "allocated", "allocation_released", "release_requested", "release_ignored", "allocation_recovered", "allocation_rejected", "preemption_started", "preemption_ended", "preemption_refused", "release_overdue", "replacement_started", "placeholder_replaced", "replacement_cancelled", "predicate_asked", "predicate_refused", "predicate_withdrawn", "refusals_forgotten", "preemption_asked", "preemption_answered", "replacement_asked", "predicates_asked", "predicates_answered", "verdicts_expired", "action_taken", "action_refused", "application_moved", "queue_held", "queue_resumed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -2030,6 +2042,26 @@ class PredicateAsked(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class TagsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     APPLICATION_ID_FIELD_NUMBER: _builtins.int
     ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
@@ -2038,6 +2070,8 @@ class PredicateAsked(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
     ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
+    PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -2048,10 +2082,14 @@ class PredicateAsked(_message.Message):
     """The number of the question, from 1. It is never used again for this RM."""
     answer_by_ms: _builtins.int
     """The deadline. No answer counts as a refusal."""
+    predicate_class: _builtins.str
+    """Of an RM that answers in batches: the class of the ask, and its tags."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource:
         """The resource of one allocation."""
 
+    @_builtins.property
+    def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
         self,
         *,
@@ -2063,10 +2101,12 @@ class PredicateAsked(_message.Message):
         kind: _builtins.str = ...,
         question: _builtins.int = ...,
         answer_by_ms: _builtins.int = ...,
+        predicate_class: _builtins.str = ...,
+        tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "kind", b"kind", "node_id", b"node_id", "partition", b"partition", "question", b"question", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "kind", b"kind", "node_id", b"node_id", "partition", b"partition", "predicate_class", b"predicate_class", "question", b"question", "resource", b"resource", "tags", b"tags"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2143,6 +2183,148 @@ class PredicateWithdrawn(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PredicateWithdrawn: _TypeAlias = PredicateWithdrawn  # noqa: Y015
+
+@_typing.final
+class PredicatesAsked(_message.Message):
+    """The RM is asked about many nodes for all asks of a predicate class. Until it answers, they are not scheduled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class TagsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    NODE_IDS_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    predicate_class: _builtins.str
+    application_id: _builtins.str
+    """An ask of the class, with its resources and tags."""
+    allocation_key: _builtins.str
+    question: _builtins.int
+    """Numbered together with PredicateAsked.question."""
+    answer_by_ms: _builtins.int
+    """The deadline. No answer counts as a refusal of all nodes."""
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        predicate_class: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        node_ids: _abc.Iterable[_builtins.str] | None = ...,
+        question: _builtins.int = ...,
+        answer_by_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "node_ids", b"node_ids", "partition", b"partition", "predicate_class", b"predicate_class", "question", b"question", "resource", b"resource", "tags", b"tags"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicatesAsked: _TypeAlias = PredicatesAsked  # noqa: Y015
+
+@_typing.final
+class PredicatesAnswered(_message.Message):
+    """The RM's verdicts about nodes for a predicate class."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    NODE_IDS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    predicate_class: _builtins.str
+    question: _builtins.int
+    @_builtins.property
+    def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def until_ms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """For each node: until when the verdict holds; 0: until the node changes."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """For each node: why the RM refuses it; empty: it does not."""
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        predicate_class: _builtins.str = ...,
+        question: _builtins.int = ...,
+        node_ids: _abc.Iterable[_builtins.str] | None = ...,
+        until_ms: _abc.Iterable[_builtins.int] | None = ...,
+        reasons: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_ids", b"node_ids", "partition", b"partition", "predicate_class", b"predicate_class", "question", b"question", "reasons", b"reasons", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicatesAnswered: _TypeAlias = PredicatesAnswered  # noqa: Y015
+
+@_typing.final
+class VerdictsExpired(_message.Message):
+    """The time of these refusals is over. The RM may be asked about the nodes again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
+    NODE_IDS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    predicate_class: _builtins.str
+    @_builtins.property
+    def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        predicate_class: _builtins.str = ...,
+        node_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_ids", b"node_ids", "partition", b"partition", "predicate_class", b"predicate_class"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerdictsExpired: _TypeAlias = VerdictsExpired  # noqa: Y015
 
 @_typing.final
 class RefusalsForgotten(_message.Message):
@@ -2372,6 +2554,26 @@ class ReplacementAsked(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class TagsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PARTITION_FIELD_NUMBER: _builtins.int
     APPLICATION_ID_FIELD_NUMBER: _builtins.int
     ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
@@ -2379,6 +2581,9 @@ class ReplacementAsked(_message.Message):
     UUID_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
     ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
+    PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -2389,6 +2594,12 @@ class ReplacementAsked(_message.Message):
     """Numbered together with PredicateAsked.question."""
     answer_by_ms: _builtins.int
     """The deadline. No answer counts as a refusal."""
+    predicate_class: _builtins.str
+    """Of an RM that answers in batches: the class of the ask, its resources and tags."""
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
         self,
         *,
@@ -2399,10 +2610,13 @@ class ReplacementAsked(_message.Message):
         uuid: _builtins.str = ...,
         question: _builtins.int = ...,
         answer_by_ms: _builtins.int = ...,
+        predicate_class: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "question", b"question", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "answer_by_ms", b"answer_by_ms", "application_id", b"application_id", "node_id", b"node_id", "partition", b"partition", "predicate_class", b"predicate_class", "question", b"question", "resource", b"resource", "tags", b"tags", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -83,6 +83,7 @@ class SnapshotRecord(_message.Message):
     HOLD_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     ACTION_FIELD_NUMBER: _builtins.int
+    PREDICATE_CLASS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rm(self) -> Global___RmRecord: ...
     @_builtins.property
@@ -115,6 +116,8 @@ class SnapshotRecord(_message.Message):
     def drain(self) -> Global___DrainRecord: ...
     @_builtins.property
     def action(self) -> Global___ActionRecord: ...
+    @_builtins.property
+    def predicate_class(self) -> Global___PredicateClassRecord: ...
     def __init__(
         self,
         *,
@@ -134,12 +137,13 @@ class SnapshotRecord(_message.Message):
         hold: Global___HoldRecord | None = ...,
         drain: Global___DrainRecord | None = ...,
         action: Global___ActionRecord | None = ...,
+        predicate_class: Global___PredicateClassRecord | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "allocation", b"allocation", "application", b"application", "ask", b"ask", "drain", b"drain", "hold", b"hold", "node", b"node", "partition", b"partition", "predicate_class", b"predicate_class", "preemption", b"preemption", "question", b"question", "queue", b"queue", "record", b"record", "rejection", b"rejection", "replacement", b"replacement", "rm", b"rm", "task_group", b"task_group", "timer", b"timer"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["rm", "partition", "queue", "node", "application", "ask", "allocation", "task_group", "question", "replacement", "preemption", "rejection", "timer", "hold", "drain", "action", "predicate_class"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -595,6 +599,83 @@ class QuestionRecord(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___QuestionRecord: _TypeAlias = QuestionRecord  # noqa: Y015
+
+@_typing.final
+class PredicateClassRecord(_message.Message):
+    """The predicate classes of a partition, in their order: those without asks last."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERDICTS_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    REFUSED_UNTIL_MS_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    ASKED_FIELD_NUMBER: _builtins.int
+    ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
+    IDLE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    name: _builtins.str
+    refusal: _builtins.str
+    """The last node that was refused, and why."""
+    refused_until_ms: _builtins.int
+    """When a refusal ends by time; 0: none does."""
+    question: _builtins.int
+    """The open question, the nodes in it that have not changed since, and its deadline; 0: none."""
+    answer_by_ms: _builtins.int
+    idle: _builtins.bool
+    """No ask of the class is pending."""
+    @_builtins.property
+    def verdicts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PredicateVerdict]: ...
+    @_builtins.property
+    def asked(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        name: _builtins.str = ...,
+        verdicts: _abc.Iterable[Global___PredicateVerdict] | None = ...,
+        refusal: _builtins.str = ...,
+        refused_until_ms: _builtins.int = ...,
+        question: _builtins.int = ...,
+        asked: _abc.Iterable[_builtins.str] | None = ...,
+        answer_by_ms: _builtins.int = ...,
+        idle: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_by_ms", b"answer_by_ms", "asked", b"asked", "idle", b"idle", "name", b"name", "partition", b"partition", "question", b"question", "refusal", b"refusal", "refused_until_ms", b"refused_until_ms", "verdicts", b"verdicts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateClassRecord: _TypeAlias = PredicateClassRecord  # noqa: Y015
+
+@_typing.final
+class PredicateVerdict(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    accepted: _builtins.bool
+    until_ms: _builtins.int
+    """0: until the node changes."""
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+        accepted: _builtins.bool = ...,
+        until_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "node_id", b"node_id", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateVerdict: _TypeAlias = PredicateVerdict  # noqa: Y015
 
 @_typing.final
 class ReplacementRecord(_message.Message):

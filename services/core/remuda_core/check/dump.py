@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..rules.resource import Items, Resource, items_of
-from ..state import Application, Node, Partition, PendingAsk, Queue, State, TaskGroup
+from ..state import Application, Node, Partition, PendingAsk, PredicateClass, Queue, State, TaskGroup
 
 
 def dump(state: State) -> dict[str, Any]:
@@ -63,6 +63,10 @@ def _partition(partition: Partition) -> dict[str, Any]:
             (app_id, key, p.node.id, p.uuids, p.at_ms, p.question) for (app_id, key), p in partition.preemptions.items()
         ),
         "preemption_refused_ms": partition.preemption_refused_ms,
+        "predicate_classes": {name: _predicate_class(found) for name, found in partition.predicate_classes.items()},
+        "idle_classes": tuple(partition.idle_classes),
+        "class_questions": {str(number): found.name for number, found in partition.class_questions.items()},
+        "verdicts": partition.verdicts,
     }
 
 
@@ -149,6 +153,19 @@ def _application(application: Application) -> dict[str, Any]:
         "priority": application.priority,
         "counts_as_running": application.counts_as_running,
         "open_claims": application.open_claims,
+    }
+
+
+def _predicate_class(found: PredicateClass) -> dict[str, Any]:
+    return {
+        "asks": found.asks,
+        "accepted": found.accepted,
+        "refused": found.refused,
+        "refusal": found.refusal,
+        "refused_until_ms": found.refused_until_ms,
+        "question": found.question,
+        "asked": tuple(found.asked),
+        "answer_by_ms": found.answer_by_ms,
     }
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ..limits import REFUSALS_LAST_MS
 from ..rules.resource import Resource
-from ..state import Application, Node, Partition, State, Timer
+from ..state import NEVER_MS, Application, Node, Partition, PredicateClass, State, Timer
+from ..timeouts import of_class_question, of_class_refusals
 
 
 def check_questions(state: State, partition: Partition) -> None:
@@ -36,6 +37,31 @@ def check_questions(state: State, partition: Partition) -> None:
         due_ms = pending.refused_at_ms + REFUSALS_LAST_MS
         timer = Timer(due_ms, "refusals", partition.name, pending.application.id, key)
         assert due_ms <= state.now_ms or timer in timers, f"ask {key}: its refusals last for ever"
+
+
+def check_predicate_classes(state: State, partition: Partition) -> None:
+    asks: Counter[PredicateClass] = Counter()
+    for application in partition.applications.values():
+        for pending in application.asks.values():
+            found = pending.refused
+            assert isinstance(found, PredicateClass) == partition.batch_predicates, f"{pending.ask}: {found}"
+            if isinstance(found, PredicateClass):
+                assert partition.predicate_classes.get(found.name) is found, f"class {found.name} is gone"
+                asks[found] += 1
+    timers = frozenset(state.timers) if partition.predicate_classes else frozenset()
+    for name, found in partition.predicate_classes.items():
+        assert found.asks == asks[found], f"class {name}: {found.asks} asks, counted anew {asks[found]}"
+        assert (name in partition.idle_classes) == (not found.asks), f"class {name}: {found.asks} asks, idle or not"
+        assert not found.accepted.keys() & found.refused.keys(), f"class {name}: a node has two verdicts"
+        named = {*found.accepted, *found.refused, *found.asked}
+        assert named <= partition.nodes.keys(), f"class {name}: verdicts about nodes that are gone"
+        earliest = min(found.refused.values(), default=NEVER_MS)
+        assert found.refused_until_ms <= earliest, f"class {name}: refusals last for ever"
+        for timer in (of_class_question(partition.name, found), of_class_refusals(partition.name, found)):
+            assert timer is None or timer.at_ms <= state.now_ms or timer in timers, f"class {name}: no {timer}"
+    open_questions = {found.question: found for found in partition.predicate_classes.values() if found.question}
+    assert open_questions == partition.class_questions, "questions about classes"
+    assert partition.verdicts == sum(found.verdicts for found in partition.predicate_classes.values()), "verdicts"
 
 
 def held_by_questions(partition: Partition, on: Node | Application) -> Iterator[Resource]:

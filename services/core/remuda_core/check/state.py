@@ -13,7 +13,7 @@ from .gangs import check_gangs
 from .index import check_index
 from .limits import check_limits
 from .preemption import check_held, check_preemption
-from .questions import check_questions
+from .questions import check_predicate_classes, check_questions
 from .records import check_allocations, check_applications, check_holds, check_queues
 from .sizes import check_sizes
 from .sums import check_priorities, check_sums
@@ -33,6 +33,7 @@ def check(state: State, index: Index | None = None, *, grown: bool = True) -> No
         check_applications(partition)
         check_allocations(partition)
         check_questions(state, partition)
+        check_predicate_classes(state, partition)
         check_gangs(partition)
         check_sums(partition)
         check_priorities(partition)

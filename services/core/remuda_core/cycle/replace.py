@@ -12,7 +12,7 @@ from ..rules.lifecycle import RESUMING
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show
 from ..state import Allocation, Node, PendingAsk, State
-from .place import allocate
+from .place import accepted, allocate, class_of
 from .release import release_requested
 
 
@@ -69,7 +69,7 @@ def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node,
     release. Where the RM declares predicates, it is asked about the node first."""
     allocation = allocate(state, pending, node.id)
     yield ReplacementStarted(allocation, placeholder.fact.uuid, placeholder.fact.allocation_key)
-    if state.predicates:
+    if state.predicates and not accepted(pending, node, now_ms):
         yield ReplacementAsked(
             allocation.partition,
             allocation.application_id,
@@ -78,6 +78,9 @@ def take(state: State, pending: PendingAsk, placeholder: Allocation, node: Node,
             allocation.uuid,
             state.next_question,
             now_ms + ANSWER_WITHIN_MS,
+            class_of(pending),
+            allocation.resource if class_of(pending) else {},
+            allocation.tags if class_of(pending) else {},
         )
     else:
         yield asked_for(placeholder, allocation)

@@ -25,12 +25,12 @@ from ..commands import Schedule
 from ..facts import Fact
 from ..index.index import Index
 from ..index.partition import PartitionIndex
-from ..limits import QUESTIONS_OPEN, STEPS_PER_PASS, STEPS_PER_PLACEMENT
+from ..limits import CLASS_QUESTIONS_OPEN, QUESTIONS_OPEN, STEPS_PER_PASS, STEPS_PER_PLACEMENT
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
-from ..state import Partition, State
-from .place import allocate, place
+from ..state import Partition, PredicateClass, State
+from .place import accepted, allocate, ask_about_class, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
 from .replace import replace
 from .reserve import reserve, unreserved
@@ -115,6 +115,12 @@ def place_pending(
         if node is None:
             node = index.nodes.best(demand) if demand.open else index.best_freed_node(demand)
         if node is not None:
+            if asks_first and isinstance(pending.refused, PredicateClass) and not accepted(pending, node, now_ms):
+                if len(partition.class_questions) >= CLASS_QUESTIONS_OPEN:
+                    break
+                node_ids = index.nodes.without_verdict(demand, node, now_ms)
+                yield ask_about_class(state, pending, pending.refused, node_ids, now_ms)
+                continue
             if asks_first or pending.application.state != lifecycle.RUNNING:
                 yield from place(state, partition, pending, node, now_ms)
             else:  # nearly always. Through `place` a placement takes 2 % more instructions (callgrind, "5000 nodes")

@@ -21,6 +21,7 @@ from .connection import rm_connection
 from .expire import tick
 from .node import update_node
 from .predicate import answer_predicate
+from .predicate_classes import answer_predicates
 from .release import release_allocation
 from .submit import remove_application, submit_application
 
@@ -36,6 +37,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Any, int], Itera
     commands.RecoverAllocation: recover_allocation,
     commands.ReleaseAllocation: release_allocation,
     commands.AnswerPredicate: answer_predicate,
+    commands.AnswerPredicates: answer_predicates,
     commands.CleanQueues: clean_queues,
     commands.Administer: administer,
 }

@@ -13,7 +13,7 @@ from ..index.index import Index
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..state import Application, Partition, State, Timer, after
-from . import predicate
+from . import predicate, predicate_classes
 from .allocation import idle
 from .ask import withdraw
 from .explain import explanations
@@ -26,8 +26,9 @@ def tick(state: State, index: Index, command: Tick, now_ms: int) -> Iterator[Fac
     for timer in state.timers.due(now_ms):
         any_due = True
         partition = state.partitions.get(timer.partition)
-        if partition is not None and timer.kind == "draining":
-            yield from queue_drain_overdue(partition, timer, now_ms)
+        if timer.kind in OF_PARTITION:
+            if partition is not None:
+                yield from OF_PARTITION[timer.kind](partition, timer, now_ms)
             continue
         application = partition.applications.get(timer.application_id) if partition is not None else None
         if partition is not None and application is not None:
@@ -92,6 +93,12 @@ def seconds(duration_ms: int) -> str:
     return f"{duration_ms / 1_000:.10g} s"
 
 
+# The same for timers that are not about an application.
+OF_PARTITION: Final[dict[str, Callable[[Partition, Timer, int], Iterator[Fact]]]] = {
+    "draining": queue_drain_overdue,
+    "class_question": predicate_classes.unanswered,
+    "class_refusals": predicate_classes.refusals_over,
+}
 Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
 # The function that handles a due timer, by its kind. Each checks first whether the timer still applies.
 BY_TIMER_KIND: Final[dict[str, Expire]] = {

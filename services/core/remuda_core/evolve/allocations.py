@@ -11,6 +11,7 @@ from ..state import (
 )
 from .booking import allocation_comes, book_allocated, book_pending_as_allocated, book_preempting
 from .pending import prioritise
+from .predicate_classes import leave_class
 from .preemption import allocated_by_preemption
 from .questions import replacement_question_over
 from .refusals import forget_if_served, refusals_over
@@ -37,8 +38,9 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
     if not pending.pending:
         if not pending.asked:
             del application.asks[fact.allocation_key]
-            if partition.refused:
+            if partition.refused or partition.batch_predicates:
                 refusals_over(state, partition, pending)
+                leave_class(state, partition, pending)
         prioritise(application, fact.priority, -1)
     if pending.preemption is not None:
         allocated_by_preemption(state, partition, pending, allocation)

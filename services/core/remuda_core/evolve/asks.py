@@ -14,6 +14,7 @@ from ..state import (
 )
 from .lookups import list_by_key
 from .pending import book_pending, prioritise
+from .predicate_classes import join_class, leave_class
 from .preemption import preemption_over
 from .questions import questions_dropped
 from .refusals import refusals_over
@@ -79,6 +80,8 @@ def ask_waiting(state: State, fact: facts.AskWaiting) -> int:
 
 def ask_comes(state: State, partition: Partition, application: Application, pending: PendingAsk) -> None:
     ask = pending.ask
+    if partition.batch_predicates:
+        join_class(partition, pending)
     application.asks[ask.allocation_key] = pending
     partition.holders.add_holder(ask.allocation_key, application.id)
     book_pending(application, ask.resource, pending.pending)
@@ -91,6 +94,7 @@ def _ask_goes(state: State, partition: Partition, application: Application, pend
     """Remove an ask: its pending allocations, and the open questions about it."""
     del application.asks[pending.ask.allocation_key]
     refusals_over(state, partition, pending)
+    leave_class(state, partition, pending)
     if pending.ask.placeholder:
         application.task_groups[pending.ask.task_group].coming -= pending.pending + pending.asked
     dropped = questions_dropped(state, partition, application, pending) if pending.asked else ()

@@ -18,6 +18,7 @@ def partition_added(state: State, fact: facts.PartitionAdded) -> None:
     root = Queue("root", None, leaf=False, managed=True, settings=fact.config.root)
     root.hold = state.holds.get((fact.partition, "root"))
     partition = state.partitions[fact.partition] = Partition(fact.partition, fact.config, root, {"root": root})
+    partition.batch_predicates = state.batch_predicates
     partition.names.add_names(fact.config.root.max, fact.config.resource_weights)
 
 

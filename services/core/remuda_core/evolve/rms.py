@@ -9,15 +9,18 @@ from ..state import (
     State,
     Timers,
 )
+from .predicate_classes import declaration_changed
 
 
 def rm_registered(state: State, fact: facts.RmRegistered) -> None:
     if fact.resync != connection.REPLAY:
         _forget_everything(state)
-    state.registered = fact
+    was, state.registered = state.batch_predicates, fact
     state.registration = fact.registration
     state.begin_life(fact.life)
     state.rm_state = connection.RUNNING
+    if state.batch_predicates != was:
+        declaration_changed(state)
 
 
 def _forget_everything(state: State) -> None:

@@ -35,7 +35,7 @@ from ..rules import lifecycle
 from ..rules.properties import is_state_aware
 from ..rules.required_node import required_node
 from ..rules.resource import Resource, show, total_of
-from ..state import Application, Hold, Node, Partition, PendingAsk, Queue, State, Tracker
+from ..state import Application, Hold, Node, Partition, PendingAsk, PredicateClass, Queue, State, Tracker
 
 # Those that looking at the nodes finds.
 OF_NODES: Final = frozenset({"node", "unknown_node", "unschedulable_node", "full_node", "predicate", "reserved"})
@@ -245,13 +245,19 @@ def full_nodes(nodes: Sequence[Node]) -> list[Constraint]:
 
 def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     """The constraint by nodes that have room, but that the RM has refused."""
-    if not pending.refused:
-        return []
-    nodes = [partition.nodes[node_id] for node_id in pending.refused if node_id in partition.nodes]
+    found = pending.refused
+    if isinstance(found, PredicateClass):
+        if found.question:
+            count = len(found.asked)
+            return [Constraint("predicate", "", f"the RM is asked about {count} node{'s' if count > 1 else ''}")]
+        last = found.refusal
+    else:
+        last = pending.refusal
+    nodes = [partition.nodes[node_id] for node_id in found if node_id in partition.nodes]
     refused = sum(node.schedulable and not missing(pending.ask.resource, node) for node in nodes)
     if not refused:
         return []
-    where, _, why = pending.refusal.partition(": ")
+    where, _, why = last.partition(": ")
     others = f"{refused} nodes, the last of them " if refused > 1 else ""
     return [Constraint("predicate", where, f"the RM refuses {others}{where}: {why}")]
 

@@ -66,7 +66,15 @@ from .nodes import (
     NodeSchedulable,
     NodeUnreserved,
 )
-from .predicates import PredicateAsked, PredicateRefused, PredicateWithdrawn, RefusalsForgotten
+from .predicates import (
+    PredicateAsked,
+    PredicateRefused,
+    PredicatesAnswered,
+    PredicatesAsked,
+    PredicateWithdrawn,
+    RefusalsForgotten,
+    VerdictsExpired,
+)
 from .preemption import PreemptionAnswered, PreemptionAsked, PreemptionEnded, PreemptionRefused, PreemptionStarted
 from .rms import RegistrationRefused, RmPaused, RmRegistered, RmResumed, RmStopped
 
@@ -115,6 +123,8 @@ __all__ = [
     "PredicateAsked",
     "PredicateRefused",
     "PredicateWithdrawn",
+    "PredicatesAnswered",
+    "PredicatesAsked",
     "PreemptionAnswered",
     "PreemptionAsked",
     "PreemptionEnded",
@@ -143,6 +153,7 @@ __all__ = [
     "RmStopped",
     "Tags",
     "TimePassed",
+    "VerdictsExpired",
     "kinds",
     "termination_type",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..rules.resource import Resource
 from .allocations import Allocated
-from .fact import Fact
+from .fact import Fact, Tags
 
 
 class ReplacementStarted(Fact):
@@ -56,3 +56,7 @@ class ReplacementAsked(Fact):
     uuid: str
     question: int
     answer_by_ms: int
+    # Of an RM that answers in batches: the class of the ask, its resources and tags.
+    predicate_class: str = ""
+    resource: Resource = {}
+    tags: Tags = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..rules.resource import Resource
-from .fact import Fact
+from .fact import Fact, Tags
 
 
 class PredicateAsked(Fact):
@@ -18,6 +18,9 @@ class PredicateAsked(Fact):
     kind: str
     question: int
     answer_by_ms: int
+    # Of an RM that answers in batches: the class of the ask, and its tags.
+    predicate_class: str = ""
+    tags: Tags = {}
 
 
 class PredicateRefused(Fact):
@@ -49,3 +52,38 @@ class RefusalsForgotten(Fact):
     partition: str
     application_id: str
     allocation_key: str
+
+
+class PredicatesAsked(Fact):
+    """The RM is asked about many nodes for all asks of a predicate class, of which the named ask is one. Until it
+    answers, no ask of the class is placed. Nothing is booked."""
+
+    partition: str
+    predicate_class: str
+    application_id: str
+    allocation_key: str
+    resource: Resource
+    tags: Tags
+    node_ids: tuple[str, ...]
+    question: int
+    answer_by_ms: int
+
+
+class PredicatesAnswered(Fact):
+    """The verdicts about nodes for a predicate class. For each node until when it holds (0: until the node changes),
+    and why the RM refuses it ("": it does not)."""
+
+    partition: str
+    predicate_class: str
+    question: int
+    node_ids: tuple[str, ...]
+    until_ms: tuple[int, ...]
+    reasons: tuple[str, ...]
+
+
+class VerdictsExpired(Fact):
+    """The time of these refusals is over: the RM may be asked again."""
+
+    partition: str
+    predicate_class: str
+    node_ids: tuple[str, ...]

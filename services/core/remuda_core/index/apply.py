@@ -15,13 +15,13 @@ from ..evolve.administration import Moved
 from ..evolve.asks import AskGone
 from ..evolve.nodes import NodeGone
 from ..rules import lifecycle
-from ..state import Allocation, Application, Node, PendingAsk, Question, Queue, Replacement
+from ..state import Allocation, Application, Node, PendingAsk, PredicateClass, Question, Queue, Replacement
 from .ask_classes import ApplicationAsks
 from .asks import add_ask, asks_less, left_queue, move_ask, priority_fell, priority_rose, remove_ask, state_changed
 from .gang_changes import change_task_group, start_replacement
 from .limit_changes import settle_slots
 from .moves import move_application
-from .node_changes import booked, change_node, released
+from .node_changes import booked, change_node, released, unblock
 from .partition import PartitionIndex
 from .placements import place_ask
 from .preemption_changes import settle_preemption
@@ -325,6 +325,28 @@ def refusals_forgotten(index: PartitionIndex, fact: facts.RefusalsForgotten, _: 
     _refused_no_more(index, (_ask(index, fact),))
 
 
+def predicates_asked(index: PartitionIndex, fact: facts.PredicatesAsked, asked: PredicateClass) -> None:
+    """The asks of the class wait for the answer."""
+    for demand in index.demands.by_class.get(asked, ()):
+        if demand.open:
+            index.demands.close(demand)
+
+
+def predicates_answered(
+    index: PartitionIndex, fact: facts.PredicatesAnswered, classes: tuple[PredicateClass, ...]
+) -> None:
+    for one in classes:
+        for demand in index.demands.by_class.get(one, ()):
+            if demand.possible and not demand.open:
+                index.open(demand)
+    unblock(index)
+
+
+def verdicts_expired(index: PartitionIndex, fact: facts.VerdictsExpired, _: None) -> None:
+    for node_id in fact.node_ids:
+        change_node(index, index.partition.nodes[node_id])
+
+
 BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool | None]]] = {
     facts.PartitionChanged: partition_changed,
     facts.QueueAdded: queue_added,
@@ -362,4 +384,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[PartitionIndex, Any, Any], bool 
     facts.PredicateRefused: predicate_refused,
     facts.PredicateWithdrawn: predicate_withdrawn,
     facts.RefusalsForgotten: refusals_forgotten,
+    facts.PredicatesAsked: predicates_asked,
+    facts.PredicatesAnswered: predicates_answered,
+    facts.VerdictsExpired: verdicts_expired,
 }

@@ -17,14 +17,14 @@ from ..limits import SPELLINGS
 from ..rules.required_node import required_node
 from ..rules.resource import Items, Resource, items_of
 from ..rules.share import scales_of, weight
-from ..state import PendingAsk
+from ..state import PendingAsk, PredicateClass, Refusals
 from .demand_bits import FREED, RESERVING, DemandBits, bit_of
 from .fit_list import FitList, Rank, Vector
 from .node_groups import Demand
 from .nodes import NodeIndex
 
-# The key of a demand: amounts, a required node ("": any), nodes that the RM has refused.
-DemandKey = tuple[Items, str, frozenset[str]]
+# The key of a demand: amounts, a required node ("": any), nodes that the RM has refused, or the class of its asks.
+DemandKey = tuple[Items, str, Refusals]
 
 
 class BitCounts:
@@ -59,6 +59,7 @@ class Demands:
         self.by_key: dict[DemandKey, Demand] = {}
         # The same by the items in the order in which the RM wrote them: a key that needs no sorting.
         self._by_spelling: dict[tuple[Any, ...], Demand] = {}
+        self.by_class: dict[PredicateClass, dict[Demand, None]] = {}
         self._number = 0
         # Closed demands, found by the room that a node has.
         self.closed: FitList[Demand] = FitList(nodes.width)
@@ -94,6 +95,8 @@ class Demands:
         demand = self.by_key[key] = Demand(resource, items, node_id, refused, need, heavy, self._number)
         if any(name not in self._names for name, _ in items):
             demand.possible = demand.open = demand.schedulable = False
+        if demand.predicate_class is not None:
+            self.by_class.setdefault(demand.predicate_class, {})[demand] = None
         demand.numbered = self.bits.give(need)
         demand.bit = bit_of(demand.numbered)
         if demand.open:
@@ -110,6 +113,11 @@ class Demands:
         self._changed()
         self.bits.take(demand.numbered)
         self._nodes.forget(demand)
+        if demand.predicate_class is not None:
+            of_class = self.by_class[demand.predicate_class]
+            del of_class[demand]
+            if not of_class:
+                del self.by_class[demand.predicate_class]
         del self.by_key[key_of(demand)]
         for spelling in demand.spellings:
             del self._by_spelling[spelling]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..rules.required_node import required_node
 from ..rules.resource import Items, items_of
-from ..state import Application, PendingAsk, TaskGroup
+from ..state import Application, PendingAsk, Refusals, TaskGroup
 from .asks_by_turn import AsksByTurn
 from .fit_list import Rank
 from .lazy_ranking import Entry
@@ -28,8 +28,8 @@ class Awaiting(AsksByTurn):
         self.group = group
 
 
-# The key of equal real asks of a gang: amounts, a required node ("": any), nodes that the RM has refused.
-Want = tuple[Items, str, frozenset[str]]
+# The key of equal real asks of a gang: amounts, a required node ("": any), nodes that the RM has refused, or the class.
+Want = tuple[Items, str, Refusals]
 
 
 class Gang:

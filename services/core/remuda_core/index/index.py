@@ -76,4 +76,5 @@ def _holds(index: PartitionIndex, state: State, partition: Partition | None) -> 
         index.partition is partition
         and index.timing == state.timing
         and index.raw_shares == partition.yunikorn_1_4
+        and index.batch_predicates == partition.batch_predicates
     )  # fmt: skip

@@ -12,8 +12,7 @@ from .partition import PartitionIndex
 def change_node(index: PartitionIndex, node: Node) -> None:
     """The capacity, available amounts or state of the node changed. Closed demands that fit it now open, and the ask it
     is reserved for may fit. O(log n) for each demand that fits."""
-    if index.blocked:
-        _unblock(index)
+    unblock(index)
     group = index.nodes.place(node)
     if node.reservation is not None:
         index.reservations.node_changed(node)
@@ -43,8 +42,10 @@ def _wake_bound(index: PartitionIndex, node: Node) -> None:
             index.reserving.start_reserving(demand)
 
 
-def _unblock(index: PartitionIndex) -> None:
+def unblock(index: PartitionIndex) -> None:
     """Gangs that found no place may find one now."""
+    if not index.blocked:
+        return
     blocked, index.blocked = index.blocked, {}
     for gang in blocked:
         if gang.ready:

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from collections.abc import Container, Iterator
+from heapq import heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
 from typing import Protocol
 
 from ..limits import LEFTOVERS
 from ..rules.resource import Items, Resource
-from ..state import Node
+from ..state import Node, PredicateClass, Refusals
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
 
 
@@ -45,7 +46,9 @@ class Demand:
         "number",
         "numbered",
         "open",
+        "passed",
         "possible",
+        "predicate_class",
         "rank",
         "refused",
         "remembering_groups",
@@ -63,16 +66,21 @@ class Demand:
     )
 
     def __init__(
-        self, resource: Resource, items: Items, required_node: str, refused: frozenset[str], need: Vector, weight: int,
+        self, resource: Resource, items: Items, required_node: str, refused: Refusals, need: Vector, weight: int,
         number: int = 0,
     ) -> None:  # fmt: skip
         """`need`: the resource as a vector. `required_node`: ID, empty for any node. `refused`: IDs of the nodes that
-        the RM refuses for it. `number`: grows with each demand."""
+        the RM refuses for it, or the class of its asks. `number`: grows with each demand."""
         self.resource = resource
         self.items = items
         self.required_node = required_node
         self.refused = refused
-        self.node_specific = bool(required_node or refused)  # nodes of one group may differ for it
+        self.predicate_class = refused if isinstance(refused, PredicateClass) else None
+        # Nodes of one group may differ for it.
+        self.node_specific = bool(required_node or refused) or self.predicate_class is not None
+        # For each group how often it was tidied and refusals of the class had ended, and up to where in its line the
+        # class is refused every node.
+        self.passed: dict[NodeGroup, tuple[int, int, int]] = {}
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)
@@ -160,6 +168,7 @@ class NodeGroup:
         "room",
         "score",
         "size",
+        "tidied",
     )
 
     def __init__(self, number: int, capacity: Vector, available: Vector, score: float) -> None:
@@ -171,6 +180,7 @@ class NodeGroup:
         self.line: list[NodeEntry] = []
         self.front = 0
         self.others: list[NodeEntry] = []
+        self.tidied = 0  # how often places in `line` have changed
         self.next_groups: dict[Demand, NodeGroup] = {}  # where an allocation of a demand takes a node of this group
         # One node began it and is in it, and no other was; no way leads here.
         self.lone = True
@@ -201,11 +211,13 @@ class NodeGroup:
         """Its last node has left."""
         self.room = HIDDEN
         self.lone = False
+        self.tidied += 1
         self.line.clear()
         self.others.clear()
         self.front = 0
 
     def _tidy(self) -> None:
+        self.tidied += 1
         there = {node for node in (*self.line[self.front :], *self.others) if node.group is self}
         self.line, self.front, self.others = sorted(there, key=_BY_ID), 0, []
 
@@ -216,6 +228,7 @@ class NodeGroup:
         while front < end and line[front].group is not self:
             front += 1
         if front > 64 and 2 * front > end:
+            self.tidied += 1
             del line[:front]
             end -= front
             front = 0
@@ -227,7 +240,36 @@ class NodeGroup:
                 return others[0]
         return line[front]
 
-    def first_but(self, refused: frozenset[str]) -> NodeEntry | None:
+    def first_for(self, demand: Demand) -> NodeEntry | None:
+        """The node with the smallest ID that is offered to the demand. Nodes at the front that the demand's class is
+        refused are passed over once, not at every search."""
+        found = demand.predicate_class
+        if found is None:
+            return self.first_but(demand.refused)
+        tidied, lifted, place = demand.passed.get(self, (self.tidied, found.lifted, 0))
+        place = max(self.front, place if (tidied, lifted) == (self.tidied, found.lifted) else 0)
+        line, refused = self.line, found.refused
+        while place < len(line) and (line[place].group is not self or line[place].id in refused):
+            place += 1
+        if len(demand.passed) > LEFTOVERS:
+            demand.passed.clear()
+        demand.passed[self] = (self.tidied, found.lifted, place)
+        of_line = line[place] if place < len(line) else None
+        if not self.others:
+            return of_line
+        if len(self.others) > LEFTOVERS + len(line) // 4:
+            self._tidy()
+            return self.first_for(demand)
+        self.others.sort(key=_BY_ID)  # mostly it is in order, and what is in order is a heap
+        of_others = next((n for n in self.others if n.group is self and n.id not in refused), None)
+        return of_others if of_line is None or (of_others is not None and of_others < of_line) else of_line
+
+    def nodes_in(self) -> Iterator[NodeEntry]:
+        """Its nodes by ID. A node that has left and returned may come twice."""
+        self.others.sort(key=_BY_ID)
+        return (n for n in merge(islice(self.line, self.front, None), self.others, key=_BY_ID) if n.group is self)
+
+    def first_but(self, refused: Container[str]) -> NodeEntry | None:
         """The node with the smallest ID that is not among the refused. Nodes that have left are cleared away where they
         have become many: they may stand behind refused ones that stay."""
         gone = len(self.line) - self.front + len(self.others) - self.size

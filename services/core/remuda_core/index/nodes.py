@@ -15,9 +15,9 @@ from math import fsum
 from operator import itemgetter, sub
 from typing import Protocol
 
-from ..limits import NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT
+from ..limits import NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
 from ..rules.resource import Resource
-from ..state import Node, Partition
+from ..state import NO_NODES, Node, Partition, Refusals
 from .fit_list import Rank, Vector, covers
 from .fit_tree import FitTree
 from .node_groups import Demand, NodeEntry, NodeGroup
@@ -203,6 +203,8 @@ class NodeIndex:
 
     def _best_but_refused(self, demand: Demand) -> Node | None:
         """As `best`, for a demand that requires one node or refuses some."""
+        if demand.predicate_class is not None and demand.predicate_class.question:
+            return None  # its asks wait for the answer
         if demand.required_node:
             node = self._nodes.get(demand.required_node)
             if node is None or node.reservation is not None or node.full or not node.takes(node.id):
@@ -224,11 +226,27 @@ class NodeIndex:
                 order.remove(group)
                 order.put(group, (group.score, first.id, group.number))
                 continue
-            fine = group.first_but(demand.refused)
+            fine = group.first_for(demand)
             if fine is not None and (best is None or fine.id < best.id):
                 best, best_score = fine, group.score
             start = (*rank, 0)  # right behind it
         return best.node if best is not None else None
+
+    def without_verdict(self, demand: Demand, first: Node, now_ms: int) -> tuple[str, ...]:
+        """`first`, and the next best nodes for the demand about which the RM has given no verdict for its class, at
+        most NODES_PER_QUESTION. O(nodes)."""
+        found, predicate_class = {first.id: None}, demand.predicate_class
+        assert predicate_class is not None, "only such demands are asked about"
+        start: Rank = ()
+        while not demand.required_node and (group := self._order.first(demand.need, start)) is not None:
+            assert group.rank is not None, "what was found is listed"
+            for entry in group.nodes_in():
+                if len(found) >= NODES_PER_QUESTION:
+                    return tuple(found)
+                if not predicate_class.has_verdict(entry.id, now_ms):
+                    found[entry.id] = None
+            start = (*group.rank, 0)  # right behind it
+        return tuple(found)
 
     def closest(self, demand: Demand) -> tuple[Node | None, int]:
         """The candidate that lacks least of what the demand wants, of those large enough for it; among equals the one
@@ -242,7 +260,7 @@ class NodeIndex:
             elif covers(group.capacity, demand.need):
                 lacking = _lacking(group.available, demand.need)
                 if best is None or (lacking, group.score) <= best[:2]:
-                    node = group.first_but(demand.refused) if demand.refused else group.first()
+                    node = group.first_but(demand.refused) if demand.node_specific else group.first()
                     if node is not None and (best is None or (lacking, group.score, node.id) < best):
                         best, found = (lacking, group.score, node.id), node.node
         looked_at = len(self._groups)
@@ -250,12 +268,12 @@ class NodeIndex:
             self._trim()
         return found, looked_at
 
-    def one_of_each(self, refused: frozenset[str]) -> Iterator[Node]:
+    def one_of_each(self, refused: Refusals) -> Iterator[Node]:
         """Of nodes that are the same to the rules, the one with the smallest ID that is not refused; none that takes
         nothing new."""
         for group in self._groups.values():
             if group.size:
-                node = group.first_but(refused) if refused else group.first()
+                node = group.first() if refused == NO_NODES else group.first_but(refused)
                 if node is not None:
                     yield node.node
 

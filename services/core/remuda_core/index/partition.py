@@ -45,6 +45,7 @@ class PartitionIndex:
         self.partition = partition
         # The settings that the index was built for. It is built anew when these change.
         self.timing, self.settings, self.raw_shares = timing, partition.settings, partition.yunikorn_1_4
+        self.batch_predicates = partition.batch_predicates
         # The order of each queue; the line of each ask with free repeats; the demand of each ask with reservations; the
         # gang of each application whose real asks wait for placeholders.
         self.orders: dict[Queue, ParentOrder | LeafOrder] = {}

@@ -116,6 +116,8 @@ class ReservingDemands:
         not possible, or if none of its asks is old enough."""
         if demand.open or demand.reserving or not demand.possible or not demand.aged:
             return
+        if demand.predicate_class is not None and demand.predicate_class.question:
+            return  # the answer opens it
         self.wait_no_more(demand)
         self._demands.begin_reserving(demand)
 

@@ -127,6 +127,28 @@ class TaskGroupRecord(Record):
     free: tuple[str, ...] = ()
 
 
+class PredicateVerdict(Record):
+    """`until_ms`: 0: until the node changes."""
+
+    node_id: str
+    accepted: bool
+    until_ms: int
+
+
+class PredicateClassRecord(Record):
+    """An entry of `Partition.predicate_classes`. `idle`: no ask of it is pending."""
+
+    partition: str
+    name: str
+    verdicts: tuple[PredicateVerdict, ...] = ()
+    refusal: str = ""
+    refused_until_ms: int = 0
+    question: int = 0
+    asked: tuple[str, ...] = ()
+    answer_by_ms: int = 0
+    idle: bool = False
+
+
 class QuestionRecord(Record):
     fact: facts.PredicateAsked
 

@@ -14,12 +14,15 @@ from ..evolve import BY_FACT
 from ..evolve.booking import allocation_comes, book_allocated, book_arriving, book_preempting
 from ..evolve.gangs import replacement_begins
 from ..evolve.pending import book_pending, prioritise
+from ..evolve.predicate_classes import class_named
 from ..evolve.preemption import keep_place
 from ..evolve.tracking import count_running, track
 from ..limits import DRAIN_REPORTED_MS
+from ..rules.predicate_class import predicate_class
 from ..rules.resource import items_of
 from ..settings import QueueSettings
 from ..state import (
+    NEVER_MS,
     NO_NODES,
     NO_RESERVATIONS,
     Allocation,
@@ -108,6 +111,25 @@ def _node(state: State, record: records.NodeRecord) -> None:
     BY_FACT[facts.NodeAdded](state, record.added)
 
 
+def _predicate_class(state: State, record: records.PredicateClassRecord) -> None:
+    partition = state.partitions[record.partition]
+    found = class_named(partition, record.name)
+    for verdict in record.verdicts:
+        kept = found.accepted if verdict.accepted else found.refused
+        kept[verdict.node_id] = verdict.until_ms or NEVER_MS
+    partition.verdicts += found.verdicts
+    found.refusal, found.refused_until_ms = record.refusal, record.refused_until_ms or NEVER_MS
+    if record.question:
+        found.question, found.asked, found.answer_by_ms = (
+            record.question,
+            dict.fromkeys(record.asked),
+            record.answer_by_ms,
+        )
+        partition.class_questions[found.question] = found
+    if record.idle:
+        partition.idle_classes[found.name] = found
+
+
 def _application(state: State, record: records.ApplicationRecord) -> None:
     fact = record.accepted
     partition = state.partitions[fact.partition]
@@ -139,6 +161,10 @@ def _ask(state: State, record: records.AskRecord) -> None:
     application = partition.applications[record.ask.application_id]
     pending = _pending(application, record)
     application.asks[record.ask.allocation_key] = pending
+    if partition.batch_predicates:
+        found = partition.predicate_classes[predicate_class(record.ask.resource, record.ask.tags)]
+        found.asks += 1
+        pending.refused = found
     application.open_claims += len(pending.reservations) + pending.asked
     for node in (partition.nodes[node_id] for node_id in pending.reservations):
         node.reservation, node.kept_by_preemption = pending, node.id in record.kept_by_preemption
@@ -252,6 +278,7 @@ RESTORERS: Final[dict[type[Record], Callable[[State, Any], None]]] = {
     records.AskRecord: _ask,
     records.AllocationRecord: _allocation,
     records.TaskGroupRecord: _task_group,
+    records.PredicateClassRecord: _predicate_class,
     records.QuestionRecord: _question,
     records.ReplacementRecord: _replacement,
     records.PreemptionRecord: _preemption,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from .. import facts
 from ..state import (
+    NEVER_MS,
     Application,
     Partition,
     PendingAsk,
@@ -51,6 +52,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         yield records.NodeRecord(
             facts.NodeAdded(partition.name, node.id, node.attributes, node.capacity, node.occupied, node.drained_by_rm)
         )
+    yield from _save_predicate_classes(partition)
     for application in partition.applications.values():
         yield _saved_application(partition.name, application)
     for application in partition.applications.values():
@@ -89,6 +91,22 @@ def _save_what_is_under_way(partition: Partition) -> Iterator[Record]:
         yield records.ReplacementRecord(r.fact, r.placeholder.fact.uuid, r.question, was, r.answer_by_ms)
     for (application_id, key), p in partition.preemptions.items():
         yield records.PreemptionRecord(partition.name, application_id, key, p.node.id, p.uuids, p.at_ms, p.question)
+
+
+def _save_predicate_classes(partition: Partition) -> Iterator[Record]:
+    """Those without asks in the order in which they will be forgotten, then the others."""
+    others = (c for c in partition.predicate_classes.values() if c.name not in partition.idle_classes)
+    for found in (*partition.idle_classes.values(), *others):
+        verdicts = [records.PredicateVerdict(n, True, _saved_time(at)) for n, at in found.accepted.items()]
+        verdicts += (records.PredicateVerdict(n, False, _saved_time(at)) for n, at in found.refused.items())
+        yield records.PredicateClassRecord(
+            partition.name, found.name, tuple(verdicts), found.refusal, _saved_time(found.refused_until_ms),
+            found.question, tuple(found.asked), found.answer_by_ms, found.name in partition.idle_classes,
+        )  # fmt: skip
+
+
+def _saved_time(at_ms: int) -> int:
+    return at_ms if at_ms < NEVER_MS else 0
 
 
 def _saved_queue(partition: str, queue: Queue) -> records.QueueRecord:

@@ -19,6 +19,7 @@ from .application import (
     PendingAsk,
     Preemption,
     Queue,
+    Refusals,
     Replacement,
     TaskGroup,
     Tracker,
@@ -26,6 +27,7 @@ from .application import (
 from .hold import Hold
 from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
 from .pending_sum import PendingSum
+from .predicate_class import PredicateClass
 from .question import Question
 from .state import FIRST_UUID, State
 from .timers import NEVER_MS, Timer, Timers, after
@@ -44,9 +46,11 @@ __all__ = [
     "Partition",
     "PendingAsk",
     "PendingSum",
+    "PredicateClass",
     "Preemption",
     "Question",
     "Queue",
+    "Refusals",
     "RejectedApplication",
     "Replacement",
     "ResourceNames",

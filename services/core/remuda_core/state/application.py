@@ -17,6 +17,7 @@ from ..settings import Limit, QueueSettings
 from .hold import Hold
 from .pending_sum import PendingSum
 from .placeholders import FreePlaceholders
+from .predicate_class import PredicateClass
 
 # (resource, required node, priority): asks of a queue that preemption treats alike.
 Like = tuple[Items, str, int]
@@ -148,6 +149,8 @@ class TaskGroup:
 
 
 NO_NODES: frozenset[str] = frozenset()
+# Nodes that are not offered to an ask: those that the RM has refused for it, or for its class.
+Refusals = frozenset[str] | PredicateClass
 NO_RESERVATIONS: dict[str, None] = {}  # shared, never written to
 
 
@@ -164,8 +167,9 @@ class PendingAsk(msgspec.Struct, eq=False):
     reservations: dict[str, None] = NO_RESERVATIONS
     # Further allocations, held by open questions to the RM; not counted in `pending`.
     asked: int = 0
-    # IDs of nodes that the RM's predicates have refused; the reason and the time of the last refusal.
-    refused: frozenset[str] = NO_NODES
+    # IDs of nodes that the RM's predicates have refused, or the class of the ask where the RM answers in batches; the
+    # reason and the time of the last refusal for the ask alone.
+    refused: Refusals = NO_NODES
     refusal: str = ""
     refused_at_ms: int = 0
     # Since when each constraint (Constraint.key) has been in its way, in ms; None: no AskWaiting yet.

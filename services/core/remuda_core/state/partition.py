@@ -15,6 +15,7 @@ from ..rules.resource import Resource
 from ..settings import PartitionSettings
 from .application import Allocation, Application, Node, PendingAsk, Preemption, Queue, Replacement
 from .ended import Ended
+from .predicate_class import PredicateClass
 from .question import Question
 
 
@@ -128,6 +129,13 @@ class Partition:
     replacements_asked: dict[int, Replacement] = field(default_factory=dict)
     # Asks for which the RM has refused nodes.
     refused: dict[PendingAsk, None] = field(default_factory=dict)
+    # Of an RM that answers in batches: the classes of asks by name, those of them without asks, the open questions by
+    # number, and how many verdicts the classes hold.
+    batch_predicates: bool = False
+    predicate_classes: dict[str, PredicateClass] = field(default_factory=dict)
+    idle_classes: dict[str, PredicateClass] = field(default_factory=dict)
+    class_questions: dict[int, PredicateClass] = field(default_factory=dict)
+    verdicts: int = 0
     # Sum of the nodes' capacities.
     total: dict[str, int] = field(default_factory=dict)
     draining: bool = False

@@ -8,6 +8,7 @@ from hashlib import sha256
 from .. import facts
 from ..limits import ALLOCATIONS_PER_RM
 from ..rules import connection
+from ..rules.predicate_class import BATCH
 from ..settings import Timing
 from .hold import Hold
 from .partition import Partition
@@ -78,7 +79,12 @@ class State:
     @property
     def predicates(self) -> bool:
         """The RM declares predicates: it is asked before an ask is placed."""
-        return self._declares("predicates")
+        return self._declares("predicates") or self.batch_predicates
+
+    @property
+    def batch_predicates(self) -> bool:
+        """The RM declares that it answers about many nodes at once."""
+        return self.registered is not None and self.registered.extra_config.get("predicates", "").lower() == BATCH
 
     @property
     def preemption_predicates(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from remuda_proto.constants import NODE_PARTITION
-from remuda_proto.remuda.v1 import inbox_pb2
+from remuda_proto.remuda.v1 import inbox_pb2, predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import actions, commands
@@ -92,8 +92,17 @@ def read_allocation_request(message: si.AllocationRequest) -> Iterable[commands.
         )
 
 
+def read_verdict(message: predicates_pb2.NodeVerdict) -> commands.Verdict:
+    reason = "" if message.accepted else message.reason or "the RM gave no reason"
+    return commands.Verdict(message.node_id, reason, message.holds_ms)
+
+
 def read_predicate_answers(message: inbox_pb2.PredicateAnswers) -> Iterable[commands.Command]:
     for answer in message.answers:
+        if answer.of_class:
+            verdicts = tuple(map(read_verdict, answer.verdicts))
+            yield commands.AnswerPredicates(answer.partition, answer.question, verdicts, answer.reason)
+            continue
         yield commands.AnswerPredicate(answer.partition, answer.question, answer.success, answer.reason)
 
 

@@ -109,6 +109,7 @@ CONVERSIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]]
     "Resource": (write_resource, RESOURCES.__getitem__),
     "Tags": (lambda tags: tags, lambda entries: TAGS[tuple(entries[:])]),
     "tuple[str, ...]": (lambda names: names, tuple),
+    "tuple[int, ...]": (lambda numbers: numbers, tuple),
     "PartitionSettings": (write_partition, read_partition),
     "Timing": (write_timing, read_timing),
     "tuple[Constraint, ...]": (write_constraints, read_constraints),

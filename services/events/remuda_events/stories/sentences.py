@@ -146,6 +146,11 @@ def preemption_started(fact: log_pb2.PreemptionStarted) -> str:
     return f"for {name(fact)} in {fact.queue}, node {fact.node_id} is to lose {victims}"
 
 
+def predicates_asked(fact: Any) -> str:
+    count = len(fact.node_ids)
+    return f"the RM is asked about {count} node{'s' if count > 1 else ''} for {name(fact)} and asks like it"
+
+
 def preemption_asked(fact: log_pb2.PreemptionAsked) -> str:
     victims = plural(len(fact.uuids), "allocation")
     return f"the RM is asked whether {name(fact)} would start on {fact.node_id} without {victims} there"
@@ -248,6 +253,7 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "predicate_asked": lambda fact: f"the RM is asked whether {name(fact)} may start on {fact.node_id}",
     "predicate_refused": lambda fact: f"the RM does not want {name(fact)} on {fact.node_id}{because(fact.reason)}",
     "predicate_withdrawn": lambda fact: f"{name(fact)} does not start on {fact.node_id}{because(fact.reason)}",
+    "predicates_asked": predicates_asked,
     "refusals_forgotten": lambda fact: f"the RM may be asked about {name(fact)} again",
 }
 
@@ -256,6 +262,8 @@ FACTS_ABOUT_THE_RM: Final = frozenset({"rm_registered", "rm_paused", "rm_resumed
 
 # Why a fact is in no story.
 FACTS_WITHOUT_SENTENCE: Final[Mapping[str, str]] = {
+    "predicates_answered": "it is about a class of asks; each ask has a sentence for what follows",
+    "verdicts_expired": "it is about a class of asks",
     "registration_refused": "nothing changed",
     "configuration_applied": "it names no application, ask, allocation or node",
     "configuration_refused": "nothing changed",

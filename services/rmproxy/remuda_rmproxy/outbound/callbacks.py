@@ -19,12 +19,12 @@ from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_mapping import CALLBACK_MAPPINGS, RESPONSES, CallbackMapping
 from remuda_rmproxy.records.partitions import PlainNames
 
-QUESTIONS = ("predicate_asked", "replacement_asked", "preemption_asked")
+QUESTIONS = ("predicate_asked", "predicates_asked", "replacement_asked", "preemption_asked")
 # Callbacks before such a fact may be for another registration than those after it.
 SESSION_BOUNDARIES = ("rm_registered", "rm_stopped")
 APPLICATION_KIND = "application"  # the kind whose order matters only within an application
 
-Question = log_pb2.PredicateAsked | log_pb2.ReplacementAsked | log_pb2.PreemptionAsked
+Question = log_pb2.PredicateAsked | log_pb2.PredicatesAsked | log_pb2.ReplacementAsked | log_pb2.PreemptionAsked
 Item = tuple[CallbackMapping, Any]
 
 

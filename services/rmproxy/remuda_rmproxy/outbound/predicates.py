@@ -20,6 +20,7 @@ from remuda_bus.rms.faults import QUESTIONS, Faults
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy import limits
+from remuda_rmproxy.outbound.batch_predicates import batch_answer, batch_request, is_batch
 from remuda_rmproxy.outbound.callbacks import Question
 from remuda_rmproxy.records.partitions import PlainNames
 
@@ -79,20 +80,15 @@ class PredicateClient:
 
     async def _ask(self, question: Question, headers: Headers, timeout_s: float) -> None:
         async with self._slots:
-            refusal = await self._answer_to(question, headers, timeout_s)
-        if refusal is not None:
-            self._answers.append(
-                inbox_pb2.PredicateAnswer(
-                    partition=question.partition,
-                    question=question.question,
-                    success=not refusal,
-                    reason=refusal[: limits.PREDICATE_REASON_CHARACTERS],
-                )
-            )
+            answer = await self._answer_to(question, headers, timeout_s)
+        if answer is not None:
+            self._answers.append(answer)
             self._answered.set()
 
-    async def _answer_to(self, question: Question, headers: Headers, timeout_s: float) -> str | None:
-        """Why the RM refuses; "": the RM agrees; None: the RM does not answer in time."""
+    async def _answer_to(
+        self, question: Question, headers: Headers, timeout_s: float
+    ) -> inbox_pb2.PredicateAnswer | None:
+        """None: the RM does not answer in time."""
         subject, payload = request_for(question, self._rm_id)
         request_headers = {**question_headers(question, self._rm_id), **trace_headers(headers)}
         now = asyncio.get_running_loop().time
@@ -101,19 +97,35 @@ class PredicateClient:
             try:
                 reply = await self._bus.request(subject, payload, request_headers, left_s)
             except Refused as refusal:
-                return header_text(refusal.reason) or "the RM gave no reason"
+                return answer_of(question, header_text(refusal.reason) or "the RM gave no reason")
             except BusError:  # the RM may be about to connect
                 await asyncio.sleep(min(limits.QUESTION_RETRY.first_pause_s, left_s))
             else:
-                return refusal_in(reply, question)
+                if is_batch(question):
+                    return batch_answer(question, reply.payload)
+                return answer_of(question, refusal_in(reply, question))
         return None
+
+
+def answer_of(question: Question, refusal: str) -> inbox_pb2.PredicateAnswer:
+    """`refusal`: why the RM refuses; "": the RM agrees."""
+    return inbox_pb2.PredicateAnswer(
+        partition=question.partition,
+        question=question.question,
+        success=not refusal,
+        reason=refusal[: limits.PREDICATE_REASON_CHARACTERS],
+        of_class=isinstance(question, log_pb2.PredicatesAsked),
+    )
 
 
 def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
     """The subject and the payload."""
-    if not isinstance(question, log_pb2.PreemptionAsked):
+    if is_batch(question):
+        return subjects.batch_predicates(rm_id), batch_request(question, rm_id).SerializeToString()
+    if isinstance(question, log_pb2.PredicateAsked | log_pb2.ReplacementAsked):
         may = si.PredicatesArgs(allocationKey=question.allocation_key, nodeID=question.node_id, allocate=True)
         return subjects.predicates(rm_id), may.SerializeToString()
+    assert isinstance(question, log_pb2.PreemptionAsked), "a question about a class has one"
     would = si.PreemptionPredicatesArgs(
         allocationKey=question.allocation_key,
         nodeID=question.node_id,

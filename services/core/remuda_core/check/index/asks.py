@@ -13,10 +13,10 @@ from ...rules import lifecycle
 from ...rules.properties import is_state_aware
 from ...rules.required_node import required_node
 from ...rules.resource import Items, items_of
-from ...state import Application, PendingAsk, Queue
+from ...state import Application, PendingAsk, Queue, Refusals
 
 # (resource, required node, refused nodes, admission): asks with equal values belong to one ask class.
-Want = tuple[Items, str, frozenset[str], Admission]
+Want = tuple[Items, str, Refusals, Admission]
 
 
 def check_leaf(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:

@@ -10,11 +10,11 @@ from ...index.partition import PartitionIndex
 from ...index.queue_order import ParentOrder
 from ...rules.required_node import required_node
 from ...rules.resource import Items, items_of
-from ...state import PendingAsk, Queue
+from ...state import PendingAsk, Queue, Refusals
 from .asks import asks_of, waits_for_place
 
 # (task group, (resource, required node, refused nodes)).
-Place = tuple[str, tuple[Items, str, frozenset[str]]]
+Place = tuple[str, tuple[Items, str, Refusals]]
 
 
 def check_gangs(queue: Queue, leaf: LeafOrder, index: PartitionIndex) -> None:

@@ -1,0 +1,71 @@
+"""Questions to an RM that answers in batches, and its answers (remuda.v1, predicates.proto). Pure.
+
+The core asks such an RM about many nodes for a class of asks; or about the one node of a placement that cannot wait, as
+that of a reservation. Both are the same message to the RM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from google.protobuf.message import DecodeError
+
+from remuda_proto.remuda.v1 import inbox_pb2, log_pb2, predicates_pb2
+from remuda_rmproxy import limits
+from remuda_rmproxy.outbound.callbacks import Question
+from remuda_rmproxy.records.partitions import PlainNames
+
+NO_VERDICT = "the RM gave no verdict"
+
+
+def is_batch(question: Question) -> bool:
+    """The RM of this question answers in batches."""
+    return not isinstance(question, log_pb2.PreemptionAsked) and bool(question.predicate_class)
+
+
+def batch_request(question: Question, rm_id: str) -> predicates_pb2.BatchPredicatesRequest:
+    assert not isinstance(question, log_pb2.PreemptionAsked), "there is no batch of preemptions"
+    return predicates_pb2.BatchPredicatesRequest(
+        rm_id=rm_id,
+        partition=PlainNames(rm_id)[question.partition],
+        predicate_class=question.predicate_class,
+        application_id=question.application_id,
+        allocation_key=question.allocation_key,
+        resource=question.resource,
+        tags=question.tags,
+        node_ids=_nodes_of(question),
+    )
+
+
+def batch_answer(question: Question, payload: bytes) -> inbox_pb2.PredicateAnswer:
+    """The answer for the core. A reply that cannot be read refuses all nodes."""
+    answer = inbox_pb2.PredicateAnswer(partition=question.partition, question=question.question)
+    verdicts, problem = list[predicates_pb2.NodeVerdict](), ""
+    try:
+        verdicts = list(_verdicts(question, predicates_pb2.BatchPredicatesResponse.FromString(payload)))
+    except DecodeError as error:
+        problem = f"the answer is not a BatchPredicatesResponse: {error}"
+    if isinstance(question, log_pb2.PredicatesAsked):
+        answer.of_class = True
+        answer.verdicts.extend(verdicts)
+        answer.reason = problem
+    else:
+        answer.success = bool(verdicts) and verdicts[0].accepted
+        answer.reason = "" if answer.success else verdicts[0].reason if verdicts else problem or NO_VERDICT
+    return answer
+
+
+def _verdicts(
+    question: Question, response: predicates_pb2.BatchPredicatesResponse
+) -> Iterator[predicates_pb2.NodeVerdict]:
+    """Those about the nodes in question, one for each, with reasons that fit into a message."""
+    open_nodes = set(_nodes_of(question))
+    for verdict in response.verdicts:
+        if verdict.node_id in open_nodes:
+            open_nodes.remove(verdict.node_id)
+            verdict.reason = "" if verdict.accepted else verdict.reason[: limits.VERDICT_REASON_CHARACTERS]
+            yield verdict
+
+
+def _nodes_of(question: Question) -> list[str]:
+    return list(question.node_ids) if isinstance(question, log_pb2.PredicatesAsked) else [question.node_id]
