@@ -10,9 +10,10 @@ thousands of asks. The groups stand in a FitTree by score; the best for a demand
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import repeat
+from heapq import merge
+from itertools import groupby, repeat
 from math import fsum
-from operator import itemgetter, sub
+from operator import attrgetter, itemgetter, sub
 from typing import Protocol
 
 from ..limits import NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
@@ -237,16 +238,21 @@ class NodeIndex:
         most NODES_PER_QUESTION. O(nodes)."""
         found, predicate_class = {first.id: None}, demand.predicate_class
         assert predicate_class is not None, "only such demands are asked about"
-        start: Rank = ()
-        while not demand.required_node and (group := self._order.first(demand.need, start)) is not None:
-            assert group.rank is not None, "what was found is listed"
-            for entry in group.nodes_in():
+        for _, equal in groupby(self._with_room(demand), key=attrgetter("score")):
+            for entry in merge(*(group.nodes_in() for group in equal), key=attrgetter("id")):
                 if len(found) >= NODES_PER_QUESTION:
                     return tuple(found)
                 if not predicate_class.has_verdict(entry.id, now_ms):
                     found[entry.id] = None
-            start = (*group.rank, 0)  # right behind it
         return tuple(found)
+
+    def _with_room(self, demand: Demand) -> Iterator[NodeGroup]:
+        """The groups with room for the demand, the best score first; none if it requires a node."""
+        start: Rank = ()
+        while not demand.required_node and (group := self._order.first(demand.need, start)) is not None:
+            assert group.rank is not None, "what was found is listed"
+            start = (*group.rank, 0)  # right behind it
+            yield group
 
     def closest(self, demand: Demand) -> tuple[Node | None, int]:
         """The candidate that lacks least of what the demand wants, of those large enough for it; among equals the one
