@@ -455,13 +455,8 @@ class Notes:
         for partition in self.world.state.partitions.values():
             asked = [
                 number
-                for number, q in partition.questions.items()
+                for number, q in (*partition.questions.items(), *partition.replacements_asked.items())
                 if name in ("*", f"{q.fact.application_id}/{q.fact.allocation_key}")
-            ]
-            asked += [
-                number
-                for number, r in partition.replacements_asked.items()
-                if name in ("*", f"{r.fact.application_id}/{r.fact.allocation_key}")
             ]
             asked += [
                 p.question for ids, p in partition.preemptions.items() if p.question and name in ("*", "/".join(ids))

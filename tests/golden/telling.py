@@ -150,7 +150,7 @@ TABLE: Final[dict[type[facts.Fact], tuple[str, Tell]]] = {
         lambda f: f"Asked about {f.tags.get(CLASS_TAG, key(f))} on {','.join(f.node_ids)}",
     ),
     facts.PredicatesAnswered: (ALWAYS, verdicts),
-    facts.VerdictsExpired: (ALWAYS, lambda f: f"Expired refusals of {','.join(f.node_ids)}"),
+    facts.VerdictsExpired: (ALWAYS, lambda f: f"Expired verdicts on {','.join(f.node_ids)}"),
     facts.ReplacementAsked: (ALWAYS, lambda f: f"Asked replace {key(f)} {f.node_id}"),
     facts.PreemptionAsked: (
         ALWAYS,

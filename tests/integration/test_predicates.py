@@ -14,6 +14,7 @@ import pytest
 from remuda.local.system import Layout, System
 from remuda_bus import subjects
 from remuda_bus.nats import connect
+from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.integration.running import QUEUES, TWO_QUEUES
@@ -146,3 +147,31 @@ async def test_core_and_rmproxy_may_die_while_the_rm_thinks(system: System) -> N
         # The question of the killed rmproxy is given up after five seconds, and asked anew.
         await asyncio.wait_for(placed.enough.wait(), 90)
     assert len(placed.on) == 300
+
+
+async def test_one_question_serves_many_asks_and_nodes(system: System) -> None:
+    rm = ResourceManager.connect(system.url, "rm-1", config=QUEUES)
+    asked: list[predicates_pb2.BatchPredicatesRequest] = []
+
+    @rm.on_batch_predicates
+    async def verdicts(request: predicates_pb2.BatchPredicatesRequest) -> list[predicates_pb2.NodeVerdict]:
+        asked.append(request)
+        odd = request.predicate_class == "odd"
+        return [
+            predicates_pb2.NodeVerdict(node_id=name, accepted=int(name[1:]) % 2 == odd, reason="not for it")
+            for name in request.node_ids
+        ]
+
+    async with rm:
+        placed = Placed(rm, 200)
+        await rm.report_nodes(node(f"n{i}", vcore=1_000) for i in range(100))
+        await rm.submit(application("app-1", queue="root.a", user="alice"))
+        tags = [{"remuda/predicateClass": "odd"}, {"zone": "even"}]
+        await rm.ask(ask("app-1", str(i), vcore=10, tags=tags[(i + 1) % 2]) for i in range(200))
+        await asyncio.wait_for(placed.enough.wait(), 30)
+    assert all(int(key) % 2 == int(node_id[1:]) % 2 for key, node_id in placed.on.items())
+    assert len(asked) == 2, "one question for each class"
+    for request in asked:
+        assert (request.rm_id, request.partition, len(request.node_ids)) == ("rm-1", "default", 100)
+        assert request.application_id == "app-1" and request.resource.resources["vcore"].value == 10
+        assert request.predicate_class == "odd" or request.tags == {"zone": "even"}

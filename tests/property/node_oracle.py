@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from remuda_core.rules.resource import Resource
-from remuda_core.state import Node, Partition, PendingAsk
+from remuda_core.state import Node, Partition, PendingAsk, PredicateClass
 
 from . import bounds
 
@@ -32,12 +32,23 @@ def score(partition: Partition, node: Node) -> float:
     return -mean if partition.settings.node_sort == "binpacking" else mean
 
 
+def refuses(ask: PendingAsk, node_id: str) -> bool:
+    """The RM refuses the node, or answers in batches and has not accepted it."""
+    found = ask.refused
+    return node_id not in found.accepted if isinstance(found, PredicateClass) else node_id in found
+
+
+def is_asked_about(ask: PendingAsk) -> bool:
+    """The RM is asked about the class of the ask."""
+    return isinstance(ask.refused, PredicateClass) and ask.refused.question > 0
+
+
 def packed(partition: Partition, ask: PendingAsk, candidates: list[Node]) -> set[str]:
     """Where applications are packed: of the nodes on which its application is and that it fits, the one with the
     smallest ID."""
     if partition.settings.pack != "application":
         return set()
     own = {allocation.node.id for allocation in ask.application.allocations.values()}
-    allowed = [node for node in candidates if node.id in own and node.id not in ask.refused]
+    allowed = [node for node in candidates if node.id in own and not refuses(ask, node.id)]
     fitting = [node.id for node in allowed if has_room(node, ask.ask.resource)]
     return {min(fitting)} if fitting else set()

@@ -5,7 +5,7 @@ Looks at the state only, never at the index, and shares no code with the cycle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,9 +14,9 @@ from remuda_core.facts import Allocated, Fact, NodeReserved, ReplacementStarted
 from remuda_core.rules.resource import Resource, items_of
 from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
-from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, Queue
+from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
-from .node_oracle import has_room, is_full, packed, score
+from .node_oracle import has_room, is_asked_about, is_full, packed, refuses, score
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -39,7 +39,7 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
     asks = [ask for ask in everyone if may_run(ask) and fits_limits(ask) and fits_maxima(ask)]
     for own in (True, False):
         for ask in asks:
-            nodes = reserved_nodes(partition, ask) if own else best_nodes(partition, ask)
+            nodes = reserved_nodes(partition, ask) if own else best_nodes(partition, ask) or untried(partition, ask)
             if ask.reservations and nodes:
                 return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
     for ask in everyone:
@@ -49,16 +49,14 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
     for ask in asks:
         if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
             continue
-        if nodes := packed_node(partition, ask) or best_nodes(partition, ask):
+        if nodes := packed_node(partition, ask) or best_nodes(partition, ask) or to_ask_about(partition, ask):
             return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
+        if is_asked_about(ask):
+            continue
         bound = bound_to(ask)
-        kind = (
-            ask.application.queue.path,
-            items_of(ask.ask.resource),
-            bound,
-            ask.refused,
-            *what_limits(ask.application),
-        )  # asks that are the same to the rules
+        # Asks that are the same to the rules.
+        path = ask.application.queue.path
+        kind = (path, items_of(ask.ask.resource), bound, ask.refused, *what_limits(ask.application))
         if not bound and now_ms - ask.at_ms < reservation_delay_ms:
             too_young.add(kind)
         if (
@@ -100,7 +98,7 @@ def places(partition: Partition, pending: PendingAsk) -> set[str]:
     bound_to = ask.tags.get("si/requiredNode") or ask.tags.get("yunikorn.apache.org/requiredNode", "")
     same = {a.node.id for a in free if takes(a.node, pending) and bound_to in ("", a.node.id)}
     same = {node_id for node_id in same if node_id not in pending.refused}
-    return same or (best_nodes(partition, pending) if free else set())
+    return same or (untried(partition, pending) if free else set())
 
 
 def smaller(placeholder: Allocation, pending: PendingAsk) -> bool:
@@ -309,16 +307,31 @@ def held_for(application: Application, name: str) -> int:
 # Where is best
 
 
-def best_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
+def best_nodes(partition: Partition, ask: PendingAsk, refuses: Callable[[PendingAsk, str], bool] = refuses) -> set[str]:
     """IDs of the nodes with the best score; of nodes that are the same only the one with the smallest ID."""
     alike: dict[object, tuple[float, str]] = {}
     for node in candidates(partition, ask):
-        wanted = bound_to(ask) in ("", node.id) and node.id not in ask.refused
+        wanted = bound_to(ask) in ("", node.id) and not refuses(ask, node.id)
         if wanted and has_room(node, ask.ask.resource):
             shape = (sorted(node.capacity.items()), sorted((n, a) for n, a in node.available().items() if a))
             alike.setdefault(repr(shape), (score(partition, node), node.id))
     best = min((score for score, _ in alike.values()), default=0.0)
     return {node_id for score, node_id in alike.values() if score <= best + CLOSE}
+
+
+def untried(partition: Partition, ask: PendingAsk) -> set[str]:
+    """The best nodes that the RM has not refused."""
+    return best_nodes(partition, ask, lambda ask, name: name in ask.refused)
+
+
+def to_ask_about(partition: Partition, ask: PendingAsk) -> set[str]:
+    """The nodes about which the RM may be asked first: those without a verdict that have the best score."""
+    if not isinstance(ask.refused, PredicateClass) or is_asked_about(ask):
+        return set()
+    unknown = [node for node in candidates(partition, ask) if not ask.refused.has_verdict(node.id)]
+    unknown = [node for node in unknown if bound_to(ask) in ("", node.id) and has_room(node, ask.ask.resource)]
+    best = min((score(partition, node) for node in unknown), default=0.0)
+    return {node.id for node in unknown if score(partition, node) <= best + CLOSE}
 
 
 def packed_node(partition: Partition, ask: PendingAsk) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import msgspec
 
 from remuda_bus.log import Position
@@ -195,6 +197,7 @@ def whose(fact: PreemptionStarted | NodeReserved) -> tuple[str, str, str]:
 
 def preempted_before(partition: Partition, facts: list[Fact]) -> list[Fact]:
     """All that happened before the first step of a partition, if others were preempted in it by then."""
+    facts = list(takewhile(lambda f: not isinstance(f, PredicatesAsked) or f.partition != partition.name, facts))
     first = next((fact for _, fact in steps(partition, facts)), None)
     before = facts if first is None else facts[: next(n for n, fact in enumerate(facts) if step_of(fact) is first)]
     return before if any(isinstance(f, PreemptionStarted) and f.partition == partition.name for f in before) else []

@@ -89,10 +89,10 @@ def of_class_question(partition: str, found: PredicateClass) -> Timer | None:
     return Timer(found.answer_by_ms, "class_question", partition, "", found.name) if found.question else None
 
 
-def of_class_refusals(partition: str, found: PredicateClass) -> Timer | None:
-    """Ends refusals of nodes for a predicate class."""
-    at_ms = found.refused_until_ms
-    return Timer(at_ms, "class_refusals", partition, "", found.name) if at_ms < NEVER_MS else None
+def of_verdicts(partition: str, found: PredicateClass) -> Timer | None:
+    """Ends verdicts about nodes for a predicate class."""
+    at_ms = found.until_ms
+    return Timer(at_ms, "verdicts", partition, "", found.name) if at_ms < NEVER_MS else None
 
 
 def of_replacement(replacement: Replacement) -> Timer:
@@ -116,9 +116,9 @@ def still_applies(state: State, timer: Timer) -> bool:
     if timer.kind == "draining":
         queue = partition.queues.get(timer.key) if partition is not None else None
         return queue is not None and timer == of_draining(timer.partition, queue)
-    if timer.kind in ("class_question", "class_refusals"):
+    if timer.kind in ("class_question", "verdicts"):
         found = partition.predicate_classes.get(timer.key) if partition is not None else None
-        of_class = of_class_question if timer.kind == "class_question" else of_class_refusals
+        of_class = of_class_question if timer.kind == "class_question" else of_verdicts
         return found is not None and timer == of_class(timer.partition, found)
     application = partition.applications.get(timer.application_id) if partition is not None else None
     if partition is None or application is None:

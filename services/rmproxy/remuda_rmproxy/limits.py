@@ -116,8 +116,8 @@ QUESTIONS_AT_ONCE: Final = 256
 ANSWERS_PER_MESSAGE: Final = 500
 # Reason of a refused placement: it is stored in the log and shown to people.
 PREDICATE_REASON_CHARACTERS: Final = 500
-# The same in an answer about some hundred nodes, which has to fit into a message.
-VERDICT_REASON_CHARACTERS: Final = 200
+# An answer about some hundred nodes: a kilobyte for each, and it fits into a message of the inbox.
+BATCH_ANSWER_BYTES: Final = 512_000
 # While the RM does not listen for questions: it may be about to connect. The deadline of the question ends the retries.
 QUESTION_RETRY: Final = RetryPolicy(0.2)
 

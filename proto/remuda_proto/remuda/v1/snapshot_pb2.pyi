@@ -216,8 +216,11 @@ class PartitionRecord(_message.Message):
     ADDED_FIELD_NUMBER: _builtins.int
     DRAINING_FIELD_NUMBER: _builtins.int
     PREEMPTION_REFUSED_MS_FIELD_NUMBER: _builtins.int
+    LAST_ASKED_FIELD_NUMBER: _builtins.int
     draining: _builtins.bool
     preemption_refused_ms: _builtins.int
+    last_asked: _builtins.str
+    """The last node of the last question about a predicate class."""
     @_builtins.property
     def added(self) -> _log_pb2.Fact:
         """PartitionAdded"""
@@ -228,10 +231,11 @@ class PartitionRecord(_message.Message):
         added: _log_pb2.Fact | None = ...,
         draining: _builtins.bool = ...,
         preemption_refused_ms: _builtins.int = ...,
+        last_asked: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "draining", b"draining", "preemption_refused_ms", b"preemption_refused_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "draining", b"draining", "last_asked", b"last_asked", "preemption_refused_ms", b"preemption_refused_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -610,7 +614,7 @@ class PredicateClassRecord(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VERDICTS_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
-    REFUSED_UNTIL_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
     QUESTION_FIELD_NUMBER: _builtins.int
     ASKED_FIELD_NUMBER: _builtins.int
     ANSWER_BY_MS_FIELD_NUMBER: _builtins.int
@@ -619,8 +623,8 @@ class PredicateClassRecord(_message.Message):
     name: _builtins.str
     refusal: _builtins.str
     """The last node that was refused, and why."""
-    refused_until_ms: _builtins.int
-    """When a refusal ends by time; 0: none does."""
+    until_ms: _builtins.int
+    """When a verdict ends by time; 0: none does."""
     question: _builtins.int
     """The open question, the nodes in it that have not changed since, and its deadline; 0: none."""
     answer_by_ms: _builtins.int
@@ -637,7 +641,7 @@ class PredicateClassRecord(_message.Message):
         name: _builtins.str = ...,
         verdicts: _abc.Iterable[Global___PredicateVerdict] | None = ...,
         refusal: _builtins.str = ...,
-        refused_until_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
         question: _builtins.int = ...,
         asked: _abc.Iterable[_builtins.str] | None = ...,
         answer_by_ms: _builtins.int = ...,
@@ -645,7 +649,7 @@ class PredicateClassRecord(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_by_ms", b"answer_by_ms", "asked", b"asked", "idle", b"idle", "name", b"name", "partition", b"partition", "question", b"question", "refusal", b"refusal", "refused_until_ms", b"refused_until_ms", "verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer_by_ms", b"answer_by_ms", "asked", b"asked", "idle", b"idle", "name", b"name", "partition", b"partition", "question", b"question", "refusal", b"refusal", "until_ms", b"until_ms", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -67,6 +67,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "idle_classes": tuple(partition.idle_classes),
         "class_questions": {str(number): found.name for number, found in partition.class_questions.items()},
         "verdicts": partition.verdicts,
+        "last_asked": partition.last_asked,
     }
 
 
@@ -162,7 +163,7 @@ def _predicate_class(found: PredicateClass) -> dict[str, Any]:
         "accepted": found.accepted,
         "refused": found.refused,
         "refusal": found.refusal,
-        "refused_until_ms": found.refused_until_ms,
+        "until_ms": found.until_ms,
         "question": found.question,
         "asked": tuple(found.asked),
         "answer_by_ms": found.answer_by_ms,

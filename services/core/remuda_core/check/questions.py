@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..limits import REFUSALS_LAST_MS
 from ..rules.resource import Resource
 from ..state import NEVER_MS, Application, Node, Partition, PredicateClass, State, Timer
-from ..timeouts import of_class_question, of_class_refusals
+from ..timeouts import of_class_question, of_verdicts
 
 
 def check_questions(state: State, partition: Partition) -> None:
@@ -55,9 +55,9 @@ def check_predicate_classes(state: State, partition: Partition) -> None:
         assert not found.accepted.keys() & found.refused.keys(), f"class {name}: a node has two verdicts"
         named = {*found.accepted, *found.refused, *found.asked}
         assert named <= partition.nodes.keys(), f"class {name}: verdicts about nodes that are gone"
-        earliest = min(found.refused.values(), default=NEVER_MS)
-        assert found.refused_until_ms <= earliest, f"class {name}: refusals last for ever"
-        for timer in (of_class_question(partition.name, found), of_class_refusals(partition.name, found)):
+        earliest = min((*found.accepted.values(), *found.refused.values()), default=NEVER_MS)
+        assert found.until_ms <= earliest, f"class {name}: verdicts last for ever"
+        for timer in (of_class_question(partition.name, found), of_verdicts(partition.name, found)):
             assert timer is None or timer.at_ms <= state.now_ms or timer in timers, f"class {name}: no {timer}"
     open_questions = {found.question: found for found in partition.predicate_classes.values() if found.question}
     assert open_questions == partition.class_questions, "questions about classes"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import Allocated, Fact, PredicateAsked, PredicatesAsked
+from ..facts import Allocated, Fact, PredicateAsked
 from ..limits import ANSWER_WITHIN_MS
 from ..rules import lifecycle
-from ..state import Node, Partition, PendingAsk, PredicateClass, State
+from ..state import Node, Partition, PendingAsk, State
 from .transitions import start
+from .verdicts import accepted, class_of
 
 # `PredicateAsked.kind`: may the ask be placed on the node?
 PLACE = "place"
@@ -40,35 +41,6 @@ def ask_before_placing(state: State, pending: PendingAsk, node: Node, now_ms: in
         now_ms + ANSWER_WITHIN_MS,
         class_of(pending),
         ask.tags if class_of(pending) else {},
-    )
-
-
-def accepted(pending: PendingAsk, node: Node, now_ms: int) -> bool:
-    """A verdict in force allows the ask on the node."""
-    found = pending.refused
-    return isinstance(found, PredicateClass) and found.accepts(node.id, now_ms)
-
-
-def class_of(pending: PendingAsk) -> str:
-    """The name of the ask's predicate class; "" if the RM does not answer in batches."""
-    return pending.refused.name if isinstance(pending.refused, PredicateClass) else ""
-
-
-def ask_about_class(
-    state: State, pending: PendingAsk, found: PredicateClass, node_ids: tuple[str, ...], now_ms: int
-) -> PredicatesAsked:
-    """The question about the nodes for all asks of the class, of which `pending` is one."""
-    ask = pending.ask
-    return PredicatesAsked(
-        ask.partition,
-        found.name,
-        ask.application_id,
-        ask.allocation_key,
-        ask.resource,
-        ask.tags,
-        node_ids,
-        state.next_question,
-        now_ms + ANSWER_WITHIN_MS,
     )
 
 

@@ -25,15 +25,16 @@ from ..commands import Schedule
 from ..facts import Fact
 from ..index.index import Index
 from ..index.partition import PartitionIndex
-from ..limits import CLASS_QUESTIONS_OPEN, QUESTIONS_OPEN, STEPS_PER_PASS, STEPS_PER_PLACEMENT
+from ..limits import QUESTIONS_OPEN, STEPS_PER_PASS, STEPS_PER_PLACEMENT
 from ..rules import lifecycle
 from ..rules.connection import RUNNING
 from ..rules.resource import INT64_MAX
-from ..state import Partition, PredicateClass, State
-from .place import accepted, allocate, ask_about_class, place
+from ..state import Partition, State
+from .place import allocate, place
 from .preempt import preempt, preempt_in_turn, preempt_where_bound
 from .replace import replace
 from .reserve import reserve, unreserved
+from .verdicts import accepted, ask_for_more, expired
 
 
 def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iterator[Fact]:
@@ -115,11 +116,8 @@ def place_pending(
         if node is None:
             node = index.nodes.best(demand) if demand.open else index.best_freed_node(demand)
         if node is not None:
-            if asks_first and isinstance(pending.refused, PredicateClass) and not accepted(pending, node, now_ms):
-                if len(partition.class_questions) >= CLASS_QUESTIONS_OPEN:
-                    break
-                node_ids = index.nodes.without_verdict(demand, node, now_ms)
-                yield ask_about_class(state, pending, pending.refused, node_ids, now_ms)
+            if demand.predicate_class is not None and not accepted(pending, node, now_ms):
+                yield expired(partition, demand.predicate_class, now_ms)
                 continue
             if asks_first or pending.application.state != lifecycle.RUNNING:
                 yield from place(state, partition, pending, node, now_ms)
@@ -130,6 +128,8 @@ def place_pending(
             placed += 1
             continue
         if demand.open:
+            if not (yield from ask_for_more(state, index, demand, pending, now_ms)):
+                break
             index.close(demand)
         if demand.reserving:
             placed += yield from reserve(state, partition, index, ask_class, pending, now_ms)

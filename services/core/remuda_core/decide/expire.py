@@ -97,7 +97,7 @@ def seconds(duration_ms: int) -> str:
 OF_PARTITION: Final[dict[str, Callable[[Partition, Timer, int], Iterator[Fact]]]] = {
     "draining": queue_drain_overdue,
     "class_question": predicate_classes.unanswered,
-    "class_refusals": predicate_classes.refusals_over,
+    "verdicts": predicate_classes.verdicts_over,
 }
 Expire = Callable[[State, Partition, Application, Timer, int], Iterator[Fact]]
 # The function that handles a due timer, by its kind. Each checks first whether the timer still applies.

@@ -11,6 +11,7 @@ from remuda_proto.bounds import MESSAGE_BYTES, shortened
 
 from .. import facts
 from ..commands import AnswerPredicates, Verdict
+from ..cycle.verdicts import expired
 from ..facts import Fact
 from ..limits import ANSWER_WITHIN_MS, REFUSALS_LAST_MS, VERDICT_LASTS_LEAST_MS, VERDICT_LASTS_MOST_MS
 from ..state import Partition, PredicateClass, State, Timer
@@ -35,14 +36,14 @@ def answered(
         found.name,
         found.question,
         tuple(found.asked),
-        tuple(until_ms(verdict.holds_ms, now_ms) for verdict in verdicts),
-        tuple(shortened(verdict.reason, MESSAGE_BYTES) for verdict in verdicts),
+        tuple(verdict.holds_ms and until_ms(verdict.holds_ms, now_ms) for verdict in verdicts),
+        tuple(verdict.reason and shortened(verdict.reason, MESSAGE_BYTES) for verdict in verdicts),
     )
 
 
 def until_ms(holds_ms: int, now_ms: int) -> int:
-    """When a verdict ends; 0: when the node changes."""
-    return now_ms + min(max(holds_ms, VERDICT_LASTS_LEAST_MS), VERDICT_LASTS_MOST_MS) if holds_ms else 0
+    """When a verdict ends that holds by time."""
+    return now_ms + min(max(holds_ms, VERDICT_LASTS_LEAST_MS), VERDICT_LASTS_MOST_MS)
 
 
 def unanswered(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
@@ -53,9 +54,8 @@ def unanswered(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact
         yield answered(partition, found, {}, reason, now_ms)
 
 
-def refusals_over(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
-    """The time of some refusals is over."""
+def verdicts_over(partition: Partition, timer: Timer, now_ms: int) -> Iterator[Fact]:
+    """The time of some verdicts is over."""
     found = partition.predicate_classes.get(timer.key)
-    if found is not None and found.refused_until_ms == timer.at_ms:
-        over = tuple(node_id for node_id, until in found.refused.items() if until <= now_ms)
-        yield facts.VerdictsExpired(partition.name, found.name, over)
+    if found is not None and found.until_ms == timer.at_ms:
+        yield expired(partition, found, now_ms)

@@ -16,6 +16,7 @@ def predicates_asked(state: State, fact: facts.PredicatesAsked) -> PredicateClas
     partition = state.partitions[fact.partition]
     found = partition.predicate_classes[fact.predicate_class]
     state.next_question = fact.question + 1
+    partition.last_asked = fact.node_ids[-1]
     partition.class_questions[fact.question] = found
     found.question, found.asked, found.answer_by_ms = fact.question, dict.fromkeys(fact.node_ids), fact.answer_by_ms
     state.timers.put(timeouts.of_class_question(partition.name, found))
@@ -35,17 +36,19 @@ def predicates_answered(state: State, fact: facts.PredicatesAnswered) -> tuple[P
             _forget(partition, found, node_id)
             found.accepted[node_id] = until_ms or NEVER_MS
             partition.verdicts += 1
+            _ends_by(state, partition, found, until_ms or NEVER_MS)
+    found.gained += 1
     return (found, *_bounded(state, partition, found))
 
 
 def verdicts_expired(state: State, fact: facts.VerdictsExpired) -> None:
     partition = state.partitions[fact.partition]
     found = partition.predicate_classes[fact.predicate_class]
-    state.timers.cancel(timeouts.of_class_refusals(partition.name, found))
+    state.timers.cancel(timeouts.of_verdicts(partition.name, found))
     for node_id in fact.node_ids:
         _forget(partition, found, node_id)
-    found.refused_until_ms = min(found.refused.values(), default=NEVER_MS)
-    state.timers.put(timeouts.of_class_refusals(partition.name, found))
+    found.until_ms = min((*found.accepted.values(), *found.refused.values()), default=NEVER_MS)
+    state.timers.put(timeouts.of_verdicts(partition.name, found))
 
 
 def refuse(state: State, partition: Partition, found: PredicateClass, node_id: str, until_ms: int, reason: str) -> None:
@@ -54,10 +57,15 @@ def refuse(state: State, partition: Partition, found: PredicateClass, node_id: s
     found.refused[node_id] = until_ms
     partition.verdicts += 1
     found.refusal = f"{node_id}: {reason}"
-    if until_ms < found.refused_until_ms:
-        state.timers.cancel(timeouts.of_class_refusals(partition.name, found))
-        found.refused_until_ms = until_ms
-        state.timers.put(timeouts.of_class_refusals(partition.name, found))
+    _ends_by(state, partition, found, until_ms)
+
+
+def _ends_by(state: State, partition: Partition, found: PredicateClass, until_ms: int) -> None:
+    """A verdict of the class ends at this time."""
+    if until_ms < found.until_ms:
+        state.timers.cancel(timeouts.of_verdicts(partition.name, found))
+        found.until_ms = until_ms
+        state.timers.put(timeouts.of_verdicts(partition.name, found))
 
 
 def verdicts_lifted(partition: Partition, node_id: str) -> None:
@@ -73,7 +81,6 @@ def _forget(partition: Partition, found: PredicateClass, node_id: str) -> None:
         partition.verdicts -= 1
     if found.refused.pop(node_id, None) is not None:
         partition.verdicts -= 1
-        found.lifted += 1
 
 
 def _question_over(state: State, partition: Partition, found: PredicateClass) -> None:
@@ -102,12 +109,11 @@ def _bounded(state: State, partition: Partition, spared: PredicateClass) -> list
 
 
 def _forget_all(state: State, partition: Partition, found: PredicateClass) -> None:
-    state.timers.cancel(timeouts.of_class_refusals(partition.name, found))
+    state.timers.cancel(timeouts.of_verdicts(partition.name, found))
     partition.verdicts -= found.verdicts
     found.accepted.clear()
     found.refused.clear()
-    found.refused_until_ms = NEVER_MS
-    found.lifted += 1
+    found.until_ms = NEVER_MS
 
 
 def drop_class(state: State, partition: Partition, found: PredicateClass) -> None:

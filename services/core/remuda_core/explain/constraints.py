@@ -171,6 +171,10 @@ def _short(
 
 def node_constraints(partition: Partition, pending: PendingAsk, index: PartitionIndex | None) -> list[Constraint]:
     """Constraints by nodes. Empty if some node fits."""
+    asked = pending.refused
+    if isinstance(asked, PredicateClass) and asked.question:
+        count = len(asked.asked)
+        return [Constraint("predicate", "", f"the RM is asked about {count} node{'s' if count > 1 else ''}")]
     bound_to = required_node(pending.ask.tags)
     if bound_to:
         node = partition.nodes.get(bound_to)
@@ -246,13 +250,7 @@ def full_nodes(nodes: Sequence[Node]) -> list[Constraint]:
 def refusals(partition: Partition, pending: PendingAsk) -> list[Constraint]:
     """The constraint by nodes that have room, but that the RM has refused."""
     found = pending.refused
-    if isinstance(found, PredicateClass):
-        if found.question:
-            count = len(found.asked)
-            return [Constraint("predicate", "", f"the RM is asked about {count} node{'s' if count > 1 else ''}")]
-        last = found.refusal
-    else:
-        last = pending.refusal
+    last = found.refusal if isinstance(found, PredicateClass) else pending.refusal
     nodes = [partition.nodes[node_id] for node_id in found if node_id in partition.nodes]
     refused = sum(node.schedulable and not missing(pending.ask.resource, node) for node in nodes)
     if not refused:

@@ -326,10 +326,9 @@ def refusals_forgotten(index: PartitionIndex, fact: facts.RefusalsForgotten, _: 
 
 
 def predicates_asked(index: PartitionIndex, fact: facts.PredicatesAsked, asked: PredicateClass) -> None:
-    """The asks of the class wait for the answer."""
+    """No node is reserved for asks of the class before the answer."""
     for demand in index.demands.by_class.get(asked, ()):
-        if demand.open:
-            index.demands.close(demand)
+        index.demands.end_reserving(demand)
 
 
 def predicates_answered(

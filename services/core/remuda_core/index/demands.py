@@ -92,7 +92,10 @@ class Demands:
         items, node_id, refused = key
         self._number += 1
         need, heavy = self._nodes.vector(resource), weight(resource, self.scales)
-        demand = self.by_key[key] = Demand(resource, items, node_id, refused, need, heavy, self._number)
+        demand = self.by_key[key] = Demand(
+            resource, items, node_id, refused, need, heavy, self._number,
+            refused if isinstance(refused, PredicateClass) else None,
+        )  # fmt: skip
         if any(name not in self._names for name, _ in items):
             demand.possible = demand.open = demand.schedulable = False
         if demand.predicate_class is not None:

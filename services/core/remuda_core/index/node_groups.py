@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from heapq import heappop, heappush, merge
-from itertools import islice
+from heapq import heappop, heappush
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Protocol
 
 from ..limits import LEFTOVERS
 from ..rules.resource import Items, Resource
-from ..state import Node, PredicateClass, Refusals
+from ..state import NO_NODES, Node, PredicateClass, Refusals
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
 
 
@@ -67,19 +67,20 @@ class Demand:
 
     def __init__(
         self, resource: Resource, items: Items, required_node: str, refused: Refusals, need: Vector, weight: int,
-        number: int = 0,
+        number: int = 0, predicate_class: PredicateClass | None = None,
     ) -> None:  # fmt: skip
         """`need`: the resource as a vector. `required_node`: ID, empty for any node. `refused`: IDs of the nodes that
-        the RM refuses for it, or the class of its asks. `number`: grows with each demand."""
+        the RM refuses for it. `number`: grows with each demand. `predicate_class`: only nodes that are accepted for it
+        are chosen."""
         self.resource = resource
         self.items = items
         self.required_node = required_node
         self.refused = refused
-        self.predicate_class = refused if isinstance(refused, PredicateClass) else None
+        self.predicate_class = predicate_class
         # Nodes of one group may differ for it.
-        self.node_specific = bool(required_node or refused) or self.predicate_class is not None
-        # For each group how often it was tidied and refusals of the class had ended, and up to where in its line the
-        # class is refused every node.
+        self.node_specific = bool(required_node) or refused != NO_NODES
+        # For each group how often it was tidied and the class had gained nodes, and up to where in its line no node is
+        # accepted.
         self.passed: dict[NodeGroup, tuple[int, int, int]] = {}
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
@@ -108,6 +109,11 @@ class Demand:
         self.runner_up: NodeGroup | None = None
         self.remembering_groups: list[NodeGroup] = []  # groups that remember where it leads
         self.spellings: list[tuple[object, ...]] = []  # keys under which the index finds it
+
+    def avoids(self, node_id: str) -> bool:
+        """The RM refuses the node, or has to accept it first."""
+        found = self.predicate_class
+        return node_id in self.refused if found is None else node_id not in found.accepted
 
     def next_best(self) -> NodeGroup | None:
         """The best group is used up: which is the best now. None if that takes a search."""
@@ -240,34 +246,27 @@ class NodeGroup:
                 return others[0]
         return line[front]
 
-    def first_for(self, demand: Demand) -> NodeEntry | None:
-        """The node with the smallest ID that is offered to the demand. Nodes at the front that the demand's class is
-        refused are passed over once, not at every search."""
-        found = demand.predicate_class
-        if found is None:
-            return self.first_but(demand.refused)
-        tidied, lifted, place = demand.passed.get(self, (self.tidied, found.lifted, 0))
-        place = max(self.front, place if (tidied, lifted) == (self.tidied, found.lifted) else 0)
-        line, refused = self.line, found.refused
-        while place < len(line) and (line[place].group is not self or line[place].id in refused):
+    def first_accepted(self, demand: Demand, accepted: Container[str], gained: int) -> NodeEntry | None:
+        """The node with the smallest ID that is accepted for the demand's class. Others at the front are passed over
+        once, not at every search. `gained`: changes when nodes are accepted."""
+        if len(self.others) > LEFTOVERS + len(self.line) // 4:
+            self._tidy()
+        tidied, seen, place = demand.passed.get(self, (self.tidied, gained, 0))
+        place = max(self.front, place if (tidied, seen) == (self.tidied, gained) else 0)
+        line, end = self.line, len(self.line)
+        while place < end and (line[place].group is not self or line[place].id not in accepted):
             place += 1
         if len(demand.passed) > LEFTOVERS:
             demand.passed.clear()
-        demand.passed[self] = (self.tidied, found.lifted, place)
-        of_line = line[place] if place < len(line) else None
-        if not self.others:
-            return of_line
-        if len(self.others) > LEFTOVERS + len(line) // 4:
-            self._tidy()
-            return self.first_for(demand)
-        self.others.sort(key=_BY_ID)  # mostly it is in order, and what is in order is a heap
-        of_others = next((n for n in self.others if n.group is self and n.id not in refused), None)
+        demand.passed[self] = (self.tidied, gained, place)
+        of_line = line[place] if place < end else None
+        others = (n for n in self.others if n.group is self and n.id in accepted)
+        of_others = min(others, default=None)
         return of_others if of_line is None or (of_others is not None and of_others < of_line) else of_line
 
-    def nodes_in(self) -> Iterator[NodeEntry]:
-        """Its nodes by ID. A node that has left and returned may come twice."""
-        self.others.sort(key=_BY_ID)
-        return (n for n in merge(islice(self.line, self.front, None), self.others, key=_BY_ID) if n.group is self)
+    def nodes(self) -> Iterator[NodeEntry]:
+        """Its nodes. One that has left and returned may come twice."""
+        return (n for n in chain(islice(self.line, self.front, None), self.others) if n.group is self)
 
     def first_but(self, refused: Container[str]) -> NodeEntry | None:
         """The node with the smallest ID that is not among the refused. Nodes that have left are cleared away where they

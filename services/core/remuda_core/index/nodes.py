@@ -9,16 +9,16 @@ thousands of asks. The groups stand in a FitTree by score; the best for a demand
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from heapq import merge
 from itertools import groupby, repeat
 from math import fsum
 from operator import attrgetter, itemgetter, sub
 from typing import Protocol
 
-from ..limits import NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
+from ..limits import GROUPS_WALKED, NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
 from ..rules.resource import Resource
-from ..state import NO_NODES, Node, Partition, Refusals
+from ..state import NO_NODES, Node, Partition, PredicateClass, Refusals
 from .fit_list import Rank, Vector, covers
 from .fit_tree import FitTree
 from .node_groups import Demand, NodeEntry, NodeGroup
@@ -204,19 +204,12 @@ class NodeIndex:
 
     def _best_but_refused(self, demand: Demand) -> Node | None:
         """As `best`, for a demand that requires one node or refuses some."""
-        if demand.predicate_class is not None and demand.predicate_class.question:
-            return None  # its asks wait for the answer
+        found = demand.predicate_class
         if demand.required_node:
-            node = self._nodes.get(demand.required_node)
-            if node is None or node.reservation is not None or node.full or not node.takes(node.id):
-                return None
-            if node.id in demand.refused:
-                return None
-            group = self.group_of(node)
-            available = group.available if group is not None else self.available(node)
-            return node if covers(available, demand.need) else None
+            node = self._required(demand)
+            return node if node is None or found is None or node.id in found.accepted else None
         best: NodeEntry | None = None
-        order, best_score = self._order, 0.0
+        order, best_score, looked_at = self._order, 0.0, 0
         start: Rank = ()
         while (group := order.first(demand.need, start)) is not None:
             rank = group.rank
@@ -227,29 +220,72 @@ class NodeIndex:
                 order.remove(group)
                 order.put(group, (group.score, first.id, group.number))
                 continue
-            fine = group.first_for(demand)
+            if found is None:
+                fine = group.first_but(demand.refused)
+            elif (looked_at := looked_at + 1) > GROUPS_WALKED:
+                return self._best_accepted(demand, found)
+            else:
+                fine = group.first_accepted(demand, found.accepted, found.gained)
             if fine is not None and (best is None or fine.id < best.id):
                 best, best_score = fine, group.score
             start = (*rank, 0)  # right behind it
         return best.node if best is not None else None
 
-    def without_verdict(self, demand: Demand, first: Node, now_ms: int) -> tuple[str, ...]:
-        """`first`, and the next best nodes for the demand about which the RM has given no verdict for its class, at
-        most NODES_PER_QUESTION. O(nodes)."""
-        found, predicate_class = {first.id: None}, demand.predicate_class
-        assert predicate_class is not None, "only such demands are asked about"
+    def _required(self, demand: Demand) -> Node | None:
+        """The node that the demand requires, if it has room and is not refused."""
+        node = self._nodes.get(demand.required_node)
+        if node is None or node.reservation is not None or node.full or not node.takes(node.id):
+            return None
+        if node.id in demand.refused:
+            return None
+        group = self.group_of(node)
+        available = group.available if group is not None else self.available(node)
+        return node if covers(available, demand.need) else None
+
+    def best_not_refused(self, demand: Demand) -> Node | None:
+        """The best node for a demand of a predicate class, whether it is accepted or the RM has given no verdict."""
+        if demand.predicate_class is None:
+            return None
+        return self.best(
+            Demand(demand.resource, demand.items, demand.required_node, demand.refused, demand.need, demand.weight)
+        )
+
+    def _best_accepted(self, demand: Demand, found: PredicateClass) -> Node | None:
+        """The best of the accepted nodes that the demand fits. O(accepted nodes): where nodes are all different, most
+        groups have none of them."""
+        best: tuple[float, str, NodeEntry] | None = None
+        for node_id in found.accepted:
+            entry = self._entries.get(node_id)
+            if entry is None or entry.group is None or not covers(entry.group.available, demand.need):
+                continue
+            if best is None or (entry.group.score, node_id) < best[:2]:
+                best = (entry.group.score, node_id, entry)
+        return best[2].node if best is not None else None
+
+    def without_verdict(self, demand: Demand, after: str) -> tuple[str, ...]:
+        """Nodes that the demand fits and about which the RM has given no verdict for its class, the best score first,
+        at most NODES_PER_QUESTION. Of equal score, those behind the ID `after` first: so classes are asked about
+        different nodes, and their asks do not meet on a few. O(nodes)."""
+        known = demand.predicate_class
+        assert known is not None, "only such demands are asked about"
+        if demand.required_node:
+            node = self._required(demand)
+            return (node.id,) if node is not None and not known.has_verdict(node.id) else ()
+        found: list[str] = []
         for _, equal in groupby(self._with_room(demand), key=attrgetter("score")):
-            for entry in merge(*(group.nodes_in() for group in equal), key=attrgetter("id")):
-                if len(found) >= NODES_PER_QUESTION:
-                    return tuple(found)
-                if not predicate_class.has_verdict(entry.id, now_ms):
-                    found[entry.id] = None
-        return tuple(found)
+            accepted, refused = known.accepted, known.refused
+            nodes = [n.id for group in equal for n in group.nodes() if n.id not in accepted and n.id not in refused]
+            names = sorted(dict.fromkeys(nodes))  # nearly in order
+            begin = bisect_right(names, after)
+            found += names[begin:] + names[:begin]
+            if len(found) >= NODES_PER_QUESTION:
+                break
+        return tuple(found[:NODES_PER_QUESTION])
 
     def _with_room(self, demand: Demand) -> Iterator[NodeGroup]:
-        """The groups with room for the demand, the best score first; none if it requires a node."""
+        """The groups with room for the demand, the best score first."""
         start: Rank = ()
-        while not demand.required_node and (group := self._order.first(demand.need, start)) is not None:
+        while (group := self._order.first(demand.need, start)) is not None:
             assert group.rank is not None, "what was found is listed"
             start = (*group.rank, 0)  # right behind it
             yield group

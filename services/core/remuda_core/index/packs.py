@@ -67,7 +67,7 @@ class Packs:
             if room is None or not covers(room, demand.need):
                 self._work.left -= 1
                 pack.list(packed, room)
-            elif packed.node.id in demand.refused:
+            elif demand.avoids(packed.node.id):
                 start = (packed.node.id, 0)  # right behind it
             else:
                 return packed.node

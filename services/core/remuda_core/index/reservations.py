@@ -116,7 +116,8 @@ class Reservations:
         return None
 
     def _best(self, demand: Demand) -> Node | None:
-        node = self._index.nodes.best(demand)
+        """An accepted node; else one that the RM is asked about, for this ask alone."""
+        node = self._index.nodes.best(demand) or self._index.nodes.best_not_refused(demand)
         if node is None:
             self._index.close(demand)
         return node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .. import facts
-from ..commands import Schedule, Tick
+from ..commands import AnswerPredicates, Schedule, Tick, Verdict
 from ..core import Core
 from ..facts import Fact
 from ..limits import ALLOCATIONS_PER_PASS, TICK_MS
@@ -52,7 +52,8 @@ class Played(msgspec.Struct, frozen=True):
 
 def play(core: Core, passes: int, now_ms: int) -> Played:
     """Run so many passes on the core, which changes. They are TICK_MS apart, as those of a leader are while asks wait:
-    what is due by time (reservations, preemption, time-outs) is due here, too. The RM answers and confirms nothing."""
+    what is due by time (reservations, preemption, time-outs) is due here, too. The RM confirms nothing, and
+    answers only questions about classes of asks: it accepts every node."""
     played, ticked_ms = Played([], []), 0
     for number in range(1, passes + 1):
         at_ms = now_ms + (number - 1) * TICK_MS
@@ -61,7 +62,19 @@ def play(core: Core, passes: int, now_ms: int) -> Played:
             ticked_ms = at_ms
             _note(core, core.handle(Tick(), at_ms), number, played)
         _note(core, core.handle(Schedule(ALLOCATIONS_PER_PASS), at_ms), number, played)
+        while any(_accept_all_nodes(core, at_ms)):
+            _note(core, core.handle(Schedule(ALLOCATIONS_PER_PASS), at_ms), number, played)
     return played
+
+
+def _accept_all_nodes(core: Core, at_ms: int) -> list[Fact]:
+    """Answer the open questions about classes of asks as if the RM accepted every node."""
+    answered = list[Fact]()
+    for partition in core.state.partitions.values():
+        for question, found in list(partition.class_questions.items()):
+            verdicts = tuple(map(Verdict, found.asked))
+            answered += core.handle(AnswerPredicates(partition.name, question, verdicts), at_ms)
+    return answered
 
 
 def _note(core: Core, decided: list[Fact], number: int, played: Played) -> None:
@@ -69,7 +82,7 @@ def _note(core: Core, decided: list[Fact], number: int, played: Played) -> None:
     for fact in decided:
         match fact:
             case facts.Allocated() if not fact.question:
-                played.placements.append(_placement(state, fact, number))
+                played.placements.append(_placement(state, fact, number, asks_rm=state.batch_predicates))
             case facts.PredicateAsked():
                 played.placements.append(_placement(state, fact, number, asks_rm=True))
             case facts.ReplacementStarted():

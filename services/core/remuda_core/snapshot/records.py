@@ -36,6 +36,7 @@ class PartitionRecord(Record):
     added: facts.PartitionAdded
     draining: bool = False
     preemption_refused_ms: int = 0
+    last_asked: str = ""
 
 
 class Refusal(Record):
@@ -142,7 +143,7 @@ class PredicateClassRecord(Record):
     name: str
     verdicts: tuple[PredicateVerdict, ...] = ()
     refusal: str = ""
-    refused_until_ms: int = 0
+    until_ms: int = 0
     question: int = 0
     asked: tuple[str, ...] = ()
     answer_by_ms: int = 0

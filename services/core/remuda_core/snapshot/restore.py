@@ -88,7 +88,7 @@ def _partition(state: State, record: records.PartitionRecord) -> None:
     BY_FACT[facts.PartitionAdded](state, record.added)
     partition = state.partitions[record.added.partition]
     partition.draining, partition.preemption_refused_ms = record.draining, record.preemption_refused_ms
-    partition.yunikorn_1_4 = state.yunikorn_1_4
+    partition.yunikorn_1_4, partition.last_asked = state.yunikorn_1_4, record.last_asked
 
 
 def _queue(state: State, record: records.QueueRecord) -> None:
@@ -118,7 +118,7 @@ def _predicate_class(state: State, record: records.PredicateClassRecord) -> None
         kept = found.accepted if verdict.accepted else found.refused
         kept[verdict.node_id] = verdict.until_ms or NEVER_MS
     partition.verdicts += found.verdicts
-    found.refusal, found.refused_until_ms = record.refusal, record.refused_until_ms or NEVER_MS
+    found.refusal, found.until_ms = record.refusal, record.until_ms or NEVER_MS
     if record.question:
         found.question, found.asked, found.answer_by_ms = (
             record.question,

@@ -44,7 +44,10 @@ def _save_administration(state: State) -> Iterator[Record]:
 
 def _save_partition(partition: Partition) -> Iterator[Record]:
     yield records.PartitionRecord(
-        facts.PartitionAdded(partition.name, partition.settings), partition.draining, partition.preemption_refused_ms
+        facts.PartitionAdded(partition.name, partition.settings),
+        partition.draining,
+        partition.preemption_refused_ms,
+        partition.last_asked,
     )
     for queue in partition.queues.values():
         yield _saved_queue(partition.name, queue)
@@ -100,7 +103,7 @@ def _save_predicate_classes(partition: Partition) -> Iterator[Record]:
         verdicts = [records.PredicateVerdict(n, True, _saved_time(at)) for n, at in found.accepted.items()]
         verdicts += (records.PredicateVerdict(n, False, _saved_time(at)) for n, at in found.refused.items())
         yield records.PredicateClassRecord(
-            partition.name, found.name, tuple(verdicts), found.refusal, _saved_time(found.refused_until_ms),
+            partition.name, found.name, tuple(verdicts), found.refusal, _saved_time(found.until_ms),
             found.question, tuple(found.asked), found.answer_by_ms, found.name in partition.idle_classes,
         )  # fmt: skip
 

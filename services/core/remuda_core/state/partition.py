@@ -136,6 +136,8 @@ class Partition:
     idle_classes: dict[str, PredicateClass] = field(default_factory=dict)
     class_questions: dict[int, PredicateClass] = field(default_factory=dict)
     verdicts: int = 0
+    # The last node of the last question about a class: the next question goes on behind it.
+    last_asked: str = ""
     # Sum of the nodes' capacities.
     total: dict[str, int] = field(default_factory=dict)
     draining: bool = False

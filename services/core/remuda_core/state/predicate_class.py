@@ -8,32 +8,30 @@ from .timers import NEVER_MS
 
 
 class PredicateClass:
-    """Stands as `PendingAsk.refused` of all asks of the class: a container of the nodes that are not offered to them.
+    """Stands as `PendingAsk.refused` of all asks of the class: a container of the nodes that the RM refuses for them.
     False, because it holds no refusals of one ask alone."""
 
     __slots__ = (
-        "accepted", "answer_by_ms", "asked", "asks", "lifted", "name", "question", "refusal", "refused",
-        "refused_until_ms",
+        "accepted", "answer_by_ms", "asked", "asks", "gained", "name", "question", "refusal", "refused", "until_ms",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.asks = 0  # asks of this class that are pending or in question
-        # Verdicts in force: node ID -> when it ends, in ms; NEVER_MS: when the node changes. The same dictionaries for
-        # ever: the index refers to them.
+        # Verdicts in force: node ID -> when it ends, in ms; NEVER_MS: when the node changes.
         self.accepted: dict[str, int] = {}
         self.refused: dict[str, int] = {}
         self.refusal = ""  # the last node that was refused, and why
-        self.refused_until_ms = NEVER_MS  # when a refusal ends by time: that of the timer; NEVER_MS: none does
+        self.until_ms = NEVER_MS  # when a verdict ends by time: that of the timer; NEVER_MS: none does
         # The open question: its number (0: none), the nodes in it that have not changed since, and its deadline.
         self.question = 0
         self.asked: dict[str, None] = {}
         self.answer_by_ms = 0
-        self.lifted = 0  # how often refusals have ended
+        self.gained = 0  # how often nodes were accepted
 
     def __contains__(self, node_id: object) -> bool:
-        """The node is not offered. While a question is open, no node is: the asks wait for the answer."""
-        return self.question != 0 or node_id in self.refused
+        """The RM refuses the node."""
+        return node_id in self.refused
 
     def __bool__(self) -> bool:
         return False
@@ -50,5 +48,5 @@ class PredicateClass:
         """The RM has accepted the node, and the verdict is in force."""
         return self.accepted.get(node_id, 0) > now_ms
 
-    def has_verdict(self, node_id: str, now_ms: int) -> bool:
-        return node_id in self.refused or self.accepts(node_id, now_ms)
+    def has_verdict(self, node_id: str) -> bool:
+        return node_id in self.accepted or node_id in self.refused

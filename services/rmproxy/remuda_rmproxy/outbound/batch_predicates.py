@@ -6,8 +6,6 @@ that of a reservation. Both are the same message to the RM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from google.protobuf.message import DecodeError
 
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2, predicates_pb2
@@ -38,33 +36,28 @@ def batch_request(question: Question, rm_id: str) -> predicates_pb2.BatchPredica
 
 
 def batch_answer(question: Question, payload: bytes) -> inbox_pb2.PredicateAnswer:
-    """The answer for the core. A reply that cannot be read refuses all nodes."""
+    """The answer for the core. A reply that cannot be read refuses all nodes. The core ignores verdicts about other
+    nodes."""
     answer = inbox_pb2.PredicateAnswer(partition=question.partition, question=question.question)
-    verdicts, problem = list[predicates_pb2.NodeVerdict](), ""
-    try:
-        verdicts = list(_verdicts(question, predicates_pb2.BatchPredicatesResponse.FromString(payload)))
-    except DecodeError as error:
-        problem = f"the answer is not a BatchPredicatesResponse: {error}"
+    response, problem = predicates_pb2.BatchPredicatesResponse(), ""
+    if len(payload) > limits.BATCH_ANSWER_BYTES:
+        problem = f"the answer has {len(payload)} bytes, expected at most {limits.BATCH_ANSWER_BYTES}"
+    else:
+        try:
+            response.ParseFromString(payload)
+        except DecodeError as error:
+            problem = f"the answer is not a BatchPredicatesResponse: {error}"
     if isinstance(question, log_pb2.PredicatesAsked):
         answer.of_class = True
-        answer.verdicts.extend(verdicts)
+        answer.verdicts.extend(response.verdicts)
         answer.reason = problem
     else:
-        answer.success = bool(verdicts) and verdicts[0].accepted
-        answer.reason = "" if answer.success else verdicts[0].reason if verdicts else problem or NO_VERDICT
+        verdict = next((given for given in response.verdicts if given.node_id in _nodes_of(question)), None)
+        answer.success = verdict is not None and verdict.accepted
+        if not answer.success:
+            reason = problem or NO_VERDICT if verdict is None else verdict.reason
+            answer.reason = reason[: limits.PREDICATE_REASON_CHARACTERS]
     return answer
-
-
-def _verdicts(
-    question: Question, response: predicates_pb2.BatchPredicatesResponse
-) -> Iterator[predicates_pb2.NodeVerdict]:
-    """Those about the nodes in question, one for each, with reasons that fit into a message."""
-    open_nodes = set(_nodes_of(question))
-    for verdict in response.verdicts:
-        if verdict.node_id in open_nodes:
-            open_nodes.remove(verdict.node_id)
-            verdict.reason = "" if verdict.accepted else verdict.reason[: limits.VERDICT_REASON_CHARACTERS]
-            yield verdict
 
 
 def _nodes_of(question: Question) -> list[str]:
