@@ -20,6 +20,7 @@ ACTIONS = (
     "kill_application", "move_application", "hold_queue", "resume_queue", "drain_node", "undrain_node",
     "change_ask_priority", "release_one_allocation", "forget_rm",
 )  # fmt: skip
+RM_ANSWERS = ("predicates", "preemption_predicates", "batch_predicates", "state_dump")
 CALLBACK_KINDS = ("application", "allocation", "node", "container", "dead_letter")
 
 
@@ -79,24 +80,9 @@ def report_request(rm_id: str) -> str:
     return f"si.v1.rm.{rm_id}.report_wanted"
 
 
-def predicates(rm_id: str) -> str:
-    """Requests to the RM: whether an ask may start on a node."""
-    return f"si.v1.rm.{rm_id}.predicates"
-
-
-def preemption_predicates(rm_id: str) -> str:
-    """Requests to the RM: whether an ask could start on a node without certain allocations."""
-    return f"si.v1.rm.{rm_id}.preemption_predicates"
-
-
-def batch_predicates(rm_id: str) -> str:
-    """Requests to the RM: on which of many nodes the asks of a class may start."""
-    return f"si.v1.rm.{rm_id}.batch_predicates"
-
-
-def state_dump(rm_id: str) -> str:
-    """Requests to the RM, empty: its state as JSON (000, GetStateDump)."""
-    return f"si.v1.rm.{rm_id}.state_dump"
+def question(rm_id: str, kind: str) -> str:
+    """Requests that the RM answers (000, Predicates, PreemptionPredicates, GetStateDump). `kind`: one of RM_ANSWERS."""
+    return f"si.v1.rm.{rm_id}.{kind}"
 
 
 def rm_of(subject: str) -> str:

@@ -39,14 +39,17 @@ async def has_questions(rm: Hostile, *kinds: str) -> None:
 async def test_answers_to_questions(ground: Ground, answer: str) -> None:
     async with ground.attack() as rm:
         payload, headers = ANSWERS[answer]
-        for subject in (subjects.predicates(rm.rm_id), subjects.preemption_predicates(rm.rm_id)):
+        for subject in (
+            subjects.question(rm.rm_id, "predicates"),
+            subjects.question(rm.rm_id, "preemption_predicates"),
+        ):
             await rm.answer(subject, payload, headers)
         await has_questions(rm, "predicates", "preemption_predicates")
 
 
 async def test_answers_that_never_come(ground: Ground) -> None:
     async with ground.attack() as rm:
-        await rm.client.subscribe(subjects.predicates(rm.rm_id))
+        await rm.client.subscribe(subjects.question(rm.rm_id, "predicates"))
         await has_questions(rm, "predicates")
         await rm.asks(*(ask("app", f"more-{number}", vcore=1) for number in range(5_000)))
         await asyncio.sleep(2)

@@ -73,7 +73,7 @@ class OverNats:
     async def play(self) -> Answers:
         answers = Answers()
         if self._extra.get("predicates"):
-            await self._bus.serve(subjects.predicates(self.scenario.rm_id), self._predicate, "predicates")
+            await self._bus.serve(subjects.question(self.scenario.rm_id, "predicates"), self._predicate, "predicates")
         try:
             await self._register()
         except Refused as refused:

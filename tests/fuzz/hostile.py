@@ -80,8 +80,8 @@ class FuzzingRm(Hostile):
         self._pace_s = pace_s
 
     async def run(self) -> None:
-        await self.client.subscribe(subjects.predicates(self.rm_id), cb=self._answer_oddly)
-        await self.client.subscribe(subjects.preemption_predicates(self.rm_id), cb=self._answer_oddly)
+        await self.client.subscribe(subjects.question(self.rm_id, "predicates"), cb=self._answer_oddly)
+        await self.client.subscribe(subjects.question(self.rm_id, "preemption_predicates"), cb=self._answer_oddly)
         await self._register()
         acts, weights = zip(*ACTS, strict=True)
         while True:

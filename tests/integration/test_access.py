@@ -339,9 +339,9 @@ async def test_an_rm_that_is_let_in_later_is_heard_and_asked(server: GuardedServ
         os.kill(server.pid, signal.SIGHUP)
         await asyncio.sleep(1)
     rm = await connect(server.url, "rm-rm-3", access=server.access("rm-3"), timeout_s=5)
-    await rm.serve(subjects.predicates("rm-3"), yes, "predicates")
+    await rm.serve(subjects.question("rm-3", "predicates"), yes, "predicates")
     assert (await rm.request(subjects.register("rm-3"))).payload == b"yes"
-    assert (await proxy.request(subjects.predicates("rm-3"))).payload == b"yes"
+    assert (await proxy.request(subjects.question("rm-3", "predicates"))).payload == b"yes"
     for bus in (rm, proxy):
         await bus.close()
 

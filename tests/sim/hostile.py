@@ -52,8 +52,8 @@ class HostileRm:
         self._acts = random.sample(ACTS, random.randint(2, len(ACTS)))
 
     async def main(self, bus: Bus) -> None:
-        await bus.serve(subjects.predicates(self.rm_id), self._answer, "predicates")
-        await bus.serve(subjects.preemption_predicates(self.rm_id), self._answer, "preemption_predicates")
+        await bus.serve(subjects.question(self.rm_id, "predicates"), self._answer, "predicates")
+        await bus.serve(subjects.question(self.rm_id, "preemption_predicates"), self._answer, "preemption_predicates")
         await self._register(bus)
         await self._work(bus)
         while True:

@@ -36,12 +36,14 @@ async def serve_predicates(
         declared[PREEMPTION_PREDICATES] = "true"
     kind = declared.get(PREDICATES, "").lower()
     if kind == "true":
-        await bus.serve(subjects.predicates(rm_id), partial(answer_predicates, may), "predicates")
+        await bus.serve(subjects.question(rm_id, "predicates"), partial(answer_predicates, may), "predicates")
     elif kind == BATCH:
-        await bus.serve(subjects.batch_predicates(rm_id), partial(answer_batch, may_many), "batch_predicates")
+        await bus.serve(
+            subjects.question(rm_id, "batch_predicates"), partial(answer_batch, may_many), "batch_predicates"
+        )
     if declared.get(PREEMPTION_PREDICATES, "").lower() == "true":
         answer = partial(answer_preemption_predicates, may_preempting)
-        await bus.serve(subjects.preemption_predicates(rm_id), answer, "preemption_predicates")
+        await bus.serve(subjects.question(rm_id, "preemption_predicates"), answer, "preemption_predicates")
 
 
 async def answer_batch(handler: Handler | None, message: Message) -> bytes:

@@ -108,7 +108,7 @@ def _durables(rm_id: str) -> list[tuple[str, str]]:
 
 _ANY_QUERY = subjects.core_query("*", "*")
 _RM_SENDS = ("register", *subjects.REQUEST_KINDS, "heartbeat", "deregister")
-_RM_ANSWERS = ("predicates", "preemption_predicates", "batch_predicates", "state_dump", "report_wanted")
+_RM_ANSWERS = (*subjects.RM_ANSWERS, "report_wanted")
 
 
 def _reads(*streams: str) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ async def test_a_question_and_its_answers() -> None:
             raise Refused("no disk", 409)
         return b""
 
-    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    await bus.serve(subjects.question("rm-1", "predicates"), rm, "predicates")
     about = {"Remuda-Application": "app-1", "Remuda-Partition": "default"}
     one = entry(question(1), question(2, "n2"))
     async with asking(bus) as predicate_client:
@@ -89,7 +89,7 @@ async def test_preemption_has_a_subject_and_a_reply_of_its_own() -> None:
             return b"\xff"
         return si.PreemptionPredicatesResponse(success=args.nodeID == "n1", index=1).SerializeToString()
 
-    await bus.serve(subjects.preemption_predicates("rm-1"), rm, "preemption_predicates")
+    await bus.serve(subjects.question("rm-1", "preemption_predicates"), rm, "preemption_predicates")
     questions = [
         log_pb2.PreemptionAsked(
             partition=PARTITION, application_id="app-1", allocation_key="k", node_id=f"n{number}",
@@ -113,7 +113,7 @@ async def test_many_answers_travel_together() -> None:
     async def rm(_: Message) -> bytes:
         return b""
 
-    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    await bus.serve(subjects.question("rm-1", "predicates"), rm, "predicates")
     questions = [question(number) for number in range(1, 1_200)]
     one = entry(*questions)
     async with asking(bus) as predicate_client:
@@ -129,7 +129,7 @@ async def test_answers_with_long_reasons_fit_into_messages() -> None:
     async def refuses(_: Message) -> bytes:
         raise Refused("\N{GRINNING FACE}" * 1_000)
 
-    await bus.serve(subjects.predicates("rm-1"), refuses, "predicates")
+    await bus.serve(subjects.question("rm-1", "predicates"), refuses, "predicates")
     questions = [question(number) for number in range(1, 1_200)]
     one = entry(*questions)
     async with asking(bus) as asker:
@@ -153,7 +153,7 @@ async def test_a_question_waits_for_an_rm_that_is_about_to_connect() -> None:
     async with asking(bus) as predicate_client:
         predicate_client.ask([one], [(one, question(1))])
         await asyncio.sleep(0.05)
-        await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+        await bus.serve(subjects.question("rm-1", "predicates"), rm, "predicates")
         assert (await answers(bus, 1))[0].success
 
 
@@ -165,7 +165,7 @@ async def test_a_silent_rm_has_no_answer() -> None:
         await asyncio.sleep(10)
         return b""
 
-    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    await bus.serve(subjects.question("rm-1", "predicates"), rm, "predicates")
     async with asking(bus) as predicate_client:
         predicate_client.ask([one], [(one, question(1, within_ms=50))])
         await asyncio.sleep(0.1)
@@ -179,7 +179,7 @@ async def test_a_question_past_its_deadline_is_not_asked() -> None:
         asked.append(si.PredicatesArgs.FromString(message.payload).allocationKey)
         return b""
 
-    await bus.serve(subjects.predicates("rm-1"), rm, "predicates")
+    await bus.serve(subjects.question("rm-1", "predicates"), rm, "predicates")
     old, new = entry(question(1)), entry(now_ms=NOW_MS + 5_000)
     async with asking(bus) as predicate_client:
         predicate_client.ask([old, new], [(old, question(1)), (new, question(2, within_ms=10_000))])
@@ -209,7 +209,7 @@ async def test_an_exception_at_one_answer_ends_neither_the_asking_nor_the_proces
         raise Refused("\udcff no UTF-8")
 
     monkeypatch.setattr(bus, "request", broken)
-    await bus.serve(subjects.predicates("rm-1"), refuses, "rm")
+    await bus.serve(subjects.question("rm-1", "predicates"), refuses, "rm")
     async with asking(bus) as predicate_client:
         for number in (1, 2):
             one = entry(question(number))

@@ -121,10 +121,10 @@ def answer_of(question: Question, refusal: str) -> inbox_pb2.PredicateAnswer:
 def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
     """The subject and the payload."""
     if is_batch(question):
-        return subjects.batch_predicates(rm_id), batch_request(question, rm_id).SerializeToString()
+        return subjects.question(rm_id, "batch_predicates"), batch_request(question, rm_id).SerializeToString()
     if isinstance(question, log_pb2.PredicateAsked | log_pb2.ReplacementAsked):
         may = si.PredicatesArgs(allocationKey=question.allocation_key, nodeID=question.node_id, allocate=True)
-        return subjects.predicates(rm_id), may.SerializeToString()
+        return subjects.question(rm_id, "predicates"), may.SerializeToString()
     assert isinstance(question, log_pb2.PreemptionAsked), "a question about a class has one"
     would = si.PreemptionPredicatesArgs(
         allocationKey=question.allocation_key,
@@ -132,7 +132,7 @@ def request_for(question: Question, rm_id: str) -> tuple[str, bytes]:
         preemptAllocationKeys=question.victim_keys,
         startIndex=len(question.victim_keys) - 1,  # all of them are needed
     )
-    return subjects.preemption_predicates(rm_id), would.SerializeToString()
+    return subjects.question(rm_id, "preemption_predicates"), would.SerializeToString()
 
 
 def refusal_in(reply: Message, question: Question) -> str:
