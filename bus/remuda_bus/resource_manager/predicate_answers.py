@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -35,15 +35,15 @@ async def serve_predicates(
     if may_preempting is not None:
         declared[PREEMPTION_PREDICATES] = "true"
     kind = declared.get(PREDICATES, "").lower()
+    answers: dict[str, Callable[[Message], Awaitable[bytes]]] = {}
     if kind == "true":
-        await bus.serve(subjects.question(rm_id, "predicates"), partial(answer_predicates, may), "predicates")
+        answers["predicates"] = partial(answer_predicates, may)
     elif kind == BATCH:
-        await bus.serve(
-            subjects.question(rm_id, "batch_predicates"), partial(answer_batch, may_many), "batch_predicates"
-        )
+        answers["batch_predicates"] = partial(answer_batch, may_many)
     if declared.get(PREEMPTION_PREDICATES, "").lower() == "true":
-        answer = partial(answer_preemption_predicates, may_preempting)
-        await bus.serve(subjects.question(rm_id, "preemption_predicates"), answer, "preemption_predicates")
+        answers["preemption_predicates"] = partial(answer_preemption_predicates, may_preempting)
+    for name, answer in answers.items():
+        await bus.serve(subjects.question(rm_id, name), answer, name)
 
 
 async def answer_batch(handler: Handler | None, message: Message) -> bytes:

@@ -81,6 +81,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "Resource": resources,
     "Tags": tags,
     "tuple[str, ...]": some_names,
+    "tuple[int, ...]": st.lists(int64, max_size=3).map(tuple),
     "PartitionSettings": partitions,
     "QueueSettings": queues,
     "Timing": st.builds(Timing, *[st.integers(1, 2**63 - 1)] * len(Timing.__struct_fields__)),
