@@ -27,7 +27,7 @@ from remuda_core.settings import (
     Timing,
     built_in,
 )
-from remuda_core.state import Partition
+from remuda_core.state import Partition, Question, Replacement
 from remuda_core.wire.configuration import read_configuration
 from remuda_proto.durations import EXPECTED, milliseconds
 from tests.golden.operators import operator
@@ -453,9 +453,10 @@ class Notes:
             raise line.wrong("expected app/key or *, and yes or no")
         name, word = line.names
         for partition in self.world.state.partitions.values():
+            opened: dict[int, Question | Replacement] = {**partition.questions, **partition.replacements_asked}
             asked = [
                 number
-                for number, q in (*partition.questions.items(), *partition.replacements_asked.items())
+                for number, q in opened.items()
                 if name in ("*", f"{q.fact.application_id}/{q.fact.allocation_key}")
             ]
             asked += [
