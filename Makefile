@@ -100,12 +100,14 @@ lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/python -m docs.diagram --check
 	@$(BIN)/python -m docs.bounds --check
 	@$(BIN)/python -m docs.settings --check
+	@$(BIN)/python -m docs.metrics --check
 	@$(BIN)/python -m docs.tour --check
 
 docs: $(READY)          ## write the diagrams and tables in docs/ anew
 	@$(BIN)/python -m docs.diagram
 	@$(BIN)/python -m docs.bounds
 	@$(BIN)/python -m docs.settings
+	@$(BIN)/python -m docs.metrics
 	@$(BIN)/python -m docs.tour
 
 site: $(DOCS)/.ready    ## the documentation as a site, in site/

@@ -200,3 +200,12 @@ PROCESS_QUERY_TIMEOUT_S = 2.0
 ENTRIES_WITHIN_S = 0.3
 # Entries of a bucket that keeps changing.
 ALL_ENTRIES_WITHIN_S = 10.0
+
+# Metrics
+
+# RMs with a label of their own in metrics. Prometheus keeps every series that it has ever seen.
+METRIC_RMS = 200
+# Seconds: from a decision in the core to an outage.
+METRIC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# How often the lag of the event loop is measured.
+LOOP_LAG_EVERY_S = 1.0

@@ -18,7 +18,7 @@ import structlog
 from nats import errors
 from nats.aio.msg import Msg
 
-from remuda_bus import limits
+from remuda_bus import limits, metrics
 from remuda_bus.bus import BusError, Headers, NoResponders, Refused, Unanswered
 from remuda_bus.nats.access import Access
 from remuda_bus.nats.patched_client import SEQUENCE, STATUS, PatchedClient, servers
@@ -205,6 +205,7 @@ class Connection:
 
     async def _reconnected(self) -> None:
         self.count += 1
+        metrics.NATS_RECONNECTS.inc()
         log.info("reconnected to the bus", url=self.url, outage_s=round(time.monotonic() - self._down_since, 3))
         self._up.set()
         for then in list(self._on_reconnect):

@@ -1,8 +1,8 @@
-"""The health of a process as two pages over HTTP, for the system that runs it.
+"""The health of a process as two pages over HTTP, for the system that runs it, and its metrics, for Prometheus.
 
 `/livez`: the event loop runs. A process that does not answer should be restarted. `/readyz`: the process is connected,
 JetStream answers, and the service works or stands by. A process that is not ready should be waited for: while the bus
-is away, a restart mends nothing."""
+is away, a restart mends nothing. `/metrics`: see docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from remuda_bus import limits, subjects
+from remuda_bus import limits, metrics, subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.health import PROCESS_HEALTH, Health
 
@@ -27,7 +27,7 @@ async def served(bus: Bus | None, port: int, health: Health = PROCESS_HEALTH, ho
         try:
             async with asyncio.timeout(limits.HEALTH_REQUEST_TIMEOUT_S):
                 request = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_page(*await _status(request.split(b" ")[1], bus, health)))
+                writer.write(await _answer(request, bus, health))
                 await writer.drain()
         except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # a malformed or slow request gets no answer
@@ -41,11 +41,28 @@ async def served(bus: Bus | None, port: int, health: Health = PROCESS_HEALTH, ho
         server.close()
 
 
+async def _answer(request: bytes, bus: Bus | None, health: Health) -> bytes:
+    path = request.split(b" ")[1]
+    if path == b"/metrics":
+        return _page(200, *metrics.page(_header(request, b"accept")))
+    code, status = await _status(path, bus, health)
+    return _page(code, "application/json", json.dumps(status).encode() + b"\n")
+
+
+def _header(request: bytes, name: bytes) -> str:
+    """The value of a header, given in lower case; empty: the request does not have it."""
+    for line in request.split(b"\r\n")[1:]:
+        found, _, value = line.partition(b":")
+        if found.strip().lower() == name:
+            return value.strip().decode("latin-1")
+    return ""
+
+
 async def _status(path: bytes, bus: Bus | None, health: Health) -> tuple[int, dict[str, object]]:
     if path == b"/livez":
         return 200, {"live": True}
     if path != b"/readyz":
-        return 404, {"pages": ["/livez", "/readyz"]}
+        return 404, {"pages": ["/livez", "/readyz", "/metrics"]}
     wrong = f"no space left: {health.storage_fault}" if health.storage_fault else bus and await _bus_problem(bus)
     ready = health.ready and wrong is None
     return 200 if ready else 503, {"ready": ready, "doing": health.doing, "bus": wrong or "answers"}
@@ -64,8 +81,7 @@ async def _bus_problem(bus: Bus) -> str | None:
     return None
 
 
-def _page(code: int, content: dict[str, object]) -> bytes:
-    body = json.dumps(content).encode() + b"\n"
+def _page(code: int, content_type: str, body: bytes) -> bytes:
     reason = {200: "OK", 404: "Not Found", 503: "Service Unavailable"}[code]
-    head = f"HTTP/1.1 {code} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    head = f"HTTP/1.1 {code} {reason}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"Connection: close\r\n\r\n" + body

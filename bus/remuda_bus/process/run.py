@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import structlog
 import uvloop
 
-from remuda_bus import limits, tracing
+from remuda_bus import limits, metrics, tracing
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import health_pages
@@ -76,10 +76,14 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        async with health_pages.served(
-            None if settings.is_rm else bus, settings.health_port, host=settings.health_host
-        ):
-            await _unless_closed(bus, main(bus, settings))
+        metrics.PROCESS.info({"service": service, "instance": settings.instance})
+        probed = None if settings.is_rm else bus
+        async with health_pages.served(probed, settings.health_port, host=settings.health_host):
+            watching = asyncio.ensure_future(_measure_lag())
+            try:
+                await _unless_closed(bus, main(bus, settings))
+            finally:
+                watching.cancel()
     finally:
         await bus.close()
 
@@ -102,6 +106,14 @@ async def _unless_closed(bus: NatsBus, main: Awaitable[None]) -> None:
         closed.cancel()
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+
+
+async def _measure_lag() -> None:
+    clock = asyncio.get_running_loop().time
+    while True:
+        due = clock() + limits.LOOP_LAG_EVERY_S
+        await asyncio.sleep(limits.LOOP_LAG_EVERY_S)
+        metrics.LOOP_LAG.observe(max(0.0, clock() - due))
 
 
 def _signal() -> asyncio.Future[Any]:

@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = setting("log.level", "info", "least level that is logged")
     health_host: str = setting("health.host", "", "address of the health pages; empty: all addresses")
     health_port: int = setting(
-        "health.port", 0, "port of the health pages `/livez` and `/readyz` (HTTP); 0: none", ge=0, le=65535
+        "health.port", 0, "port of the pages `/livez`, `/readyz` and `/metrics` (HTTP); 0: none", ge=0, le=65535
     )
     traces_endpoint: str = setting(
         "traces.endpoint", "", "URL to which traces are sent (OTLP over HTTP); empty: nothing is traced",

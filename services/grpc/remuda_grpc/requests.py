@@ -14,7 +14,7 @@ from remuda_bus.bus import Bus, BusError, Headers
 from remuda_bus.resource_manager.request_messages import RequestMessages
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_bus.streams.split import split
-from remuda_grpc import limits
+from remuda_grpc import limits, metrics
 from remuda_grpc.session import CallbackStream
 from remuda_grpc.status import failure_of, invalid
 from remuda_proto.bounds import shown
@@ -104,6 +104,7 @@ class RequestWriter:
                     self._waiting.popleft()
                     self._bytes -= sum(map(len, parts))
                 self.stored += len(taken)
+                metrics.STORED.labels(self._kind).inc(len(taken))
                 self._changed.notify_all()
             if self._acknowledged is not None:
                 await self._acknowledged.acknowledge(len(taken))

@@ -14,7 +14,7 @@ from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus
 from remuda_bus.resource_manager.callback_place import NOWHERE, Place
 from remuda_bus.untrusted import Malformed, number_in
-from remuda_grpc import limits
+from remuda_grpc import limits, metrics
 from remuda_grpc.identity import Clients, names_of
 from remuda_grpc.requests import AcknowledgedRequests, RequestWriter, parse
 from remuda_grpc.session import CallbackStream
@@ -159,6 +159,7 @@ def _first(failures: BaseExceptionGroup[Failure]) -> Failure:
 
 async def _abort(context: Context, failure: Failure, writer: RequestWriter | None = None) -> NoReturn:
     """End the RPC. The trailing metadata of a stream has the number of requests that are durable."""
+    metrics.RPCS.labels(failure.code.name).inc()
     trailing: tuple[tuple[str, str | bytes], ...] = failure.trailing_metadata()
     if writer is not None:
         trailing = (*trailing, (STORED, str(writer.stored)))

@@ -9,6 +9,7 @@ import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
+from remuda_grpc import metrics
 from remuda_grpc.identity import Clients
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.server import Server
@@ -21,6 +22,7 @@ log = structlog.get_logger()
 async def main(bus: Bus, settings: GrpcSettings) -> None:
     """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong certificate."""
     sessions = Sessions(bus, settings.instance)
+    metrics.SESSIONS.set_function(lambda: len(sessions))
     clients = Clients(settings.client_ca is not None, settings.clients)
     server = Server(settings, Scheduler(bus, sessions, clients))
     watching = asyncio.get_running_loop().create_task(sessions.run(), name="claims of front ends")

@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message, Refused
+from remuda_config import metrics
 from remuda_config.defaults import Defaults
 from remuda_config.extra_config import check_extra_config, timing_in
 from remuda_config.file import check_size
@@ -49,7 +50,9 @@ class ConfigurationResolver:
         try:
             configuration = await self._resolve(request)
         except Invalid as error:
+            metrics.RESOLVED.labels("refused").inc()
             return config_pb2.ResolvedConfiguration(problems=problems_to_wire(error.problems)).SerializeToString()
+        metrics.RESOLVED.labels("accepted").inc()
         return config_pb2.ResolvedConfiguration(configuration=configuration).SerializeToString()
 
     async def _resolve(self, request: config_pb2.ResolveConfiguration) -> config_pb2.Configuration:

@@ -10,6 +10,7 @@ import structlog
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus
 from remuda_bus.process import Settings
+from remuda_config import metrics
 from remuda_config.build import BUILT_IN, checksum
 from remuda_config.shell.access import ConfigurationAccess
 from remuda_config.shell.active_configuration import ActiveConfiguration
@@ -32,6 +33,8 @@ async def main(bus: Bus, settings: Settings, file: Path | None = None) -> None:
     file, defaults = file or own.queues_file, own.defaults()
     async with WorkerPool() as pool:
         active = ActiveConfiguration(bus, file, pool) if file else None
+        metrics.VERSION.set_function(lambda: active.current.number if active and active.current else 0)
+        metrics.PROBLEMS.set_function(lambda: len(active.problems) if active else 0)
         if active is None:
             log.info("no configuration file", default="built-in", checksum=checksum(BUILT_IN))
         assignments = Assignments(bus, defaults.compatibility)

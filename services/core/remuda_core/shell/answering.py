@@ -18,6 +18,7 @@ from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused, Unanswered
 from remuda_bus.rms.halts import Halts
 
 from .. import limits
+from . import metrics
 from .answer_pace import AnswerPace
 from .members import Members
 from .previews import Previews
@@ -59,6 +60,7 @@ class Answering:
     async def _answered(self, replica: Replica, kind: str, request: dict[str, Any]) -> bytes:
         """The encoded answer of the replica. Raises Refused."""
         await replica.reached(request)
+        metrics.QUERIES.labels(kind).inc()
         if kind == DIGEST:
             return await replica.digest()
         if kind == subjects.PREVIEW:

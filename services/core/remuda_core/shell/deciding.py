@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -53,6 +53,7 @@ class Deciding:
         self._clock_ms = clock_ms
         self.more_to_schedule = True
         self.message_seq = 0  # stream sequence of the message in work; 0: none
+        self.facts_by_kind: Counter[type[Fact]] = Counter()  # of the last commit
         self._last_tick_ms = 0
         self._next_clean_ms: int | None = 0  # None: no fact since the last cleaning, so no queue has become empty
 
@@ -82,6 +83,7 @@ class Deciding:
         self.more_to_schedule = facts >= self._allocations_per_pass or self._core.index.unfinished
         if deciding.facts and self._next_clean_ms is None:
             self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS
+        self.facts_by_kind = deciding.facts_by_kind
         state = self._core.state
         deciding.commit.inbox_seq, deciding.commit.now_ms = state.inbox_seq, state.now_ms
         return deciding.commit, deciding.trace
@@ -100,6 +102,7 @@ class CommitInProgress:
         self._time_slice = TimeSlice()
         self.commit = commit
         self.facts = 0
+        self.facts_by_kind: Counter[type[Fact]] = Counter()
         self.trace: dict[str, str] = {}
 
     async def answer(self, message: Message) -> None:
@@ -152,6 +155,7 @@ class CommitInProgress:
 
     def _write(self, facts: list[Fact], decision: log_pb2.Decision) -> None:
         self.facts += len(facts)
+        self.facts_by_kind.update(map(type, facts))
         self._codec.write(facts, decision)
         facts.clear()
 

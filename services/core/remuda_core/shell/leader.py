@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,11 +18,14 @@ import structlog
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, Full, Message, NoResponders, Reader, Refused
 from remuda_bus.log import LogWriter, Position
+from remuda_bus.metrics import rm_label
 from remuda_bus.retry import Backoff, RetryPolicy, pause
 from remuda_proto.remuda.v1 import log_pb2
 
 from .. import limits
 from ..core import Core
+from ..facts import Fact
+from . import metrics
 from .clock import Clock
 from .deciding import Deciding
 from .snapshots import Snapshots
@@ -79,8 +82,10 @@ class Leader:
         which is durable and is the state of the core."""
         log.info("leading", rm=self.rm_id, log_seq=self.position.seq, epoch=self._epoch)
         inbox = await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), self.core.state.inbox_seq)
+        metrics.LEADERSHIPS.labels(rm_label(self.rm_id)).inc()
         try:
-            await self._loop(inbox, may_lead)
+            with metrics.LEADING.track_inprogress():
+                await self._loop(inbox, may_lead)
         finally:
             self._ended = True
             for _, answer in self._questions:
@@ -126,12 +131,14 @@ class Leader:
                     await appending
                     self.snapshots.take(self.position)
                 inbox_seq = self.core.state.inbox_seq
-                commit, trace = await self._deciding.commit(messages, self._epoch)
+                with metrics.DECIDE_SECONDS.time():
+                    commit, trace = await self._deciding.commit(messages, self._epoch)
+                facts = self._deciding.facts_by_kind
                 answers = self._answers()
                 if commit.inbox_seq != inbox_seq or commit.decisions:
-                    self.snapshots.count(sum(len(decision.facts) for decision in commit.decisions))
+                    self.snapshots.count(facts.total())
                     await appending
-                    appending = asyncio.ensure_future(self._append(commit, trace, answers))
+                    appending = asyncio.ensure_future(self._append(commit, facts, trace, answers))
                     await asyncio.sleep(0)  # lets the append start
                 elif answers:
                     await appending
@@ -185,12 +192,17 @@ class Leader:
             if not answer.done():
                 answer.set_result((self.position, result))
 
-    async def _append(self, commit: log_pb2.Commit, trace: dict[str, str], answers: list[Answer]) -> None:
+    async def _append(
+        self, commit: log_pb2.Commit, facts: Counter[type[Fact]], trace: dict[str, str], answers: list[Answer]
+    ) -> None:
+        started = time.perf_counter()
         with tracing.span("core.commit", trace, rm=self.rm_id, inbox_seq=commit.inbox_seq) as span:
             leaderless = Backoff(RetryPolicy(limits.LEADERLESS_RETRY_S, give_up_after_s=limits.LEADERLESS_S))
             while True:
                 try:
                     await self._writer.append(commit, span.headers() or None)
+                    commands = sum(decision.inbox_seq > 0 for decision in commit.decisions)
+                    metrics.count_commit(self.rm_id, commands, facts, time.perf_counter() - started)
                     self._resolve(answers)
                     return self.moved()
                 except NoResponders:

@@ -12,12 +12,14 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Refused, Unanswered
 from remuda_bus.log import Position, first_parent
+from remuda_bus.metrics import rm_label
 
 from .. import check, limits
 from ..core import Core
 from ..snapshot import restore_one, save
 from ..state import State
 from ..wire import snapshot_format
+from . import metrics
 from .child import Child, ChildFailed, InProcess, Work
 from .settings import CoreSettings
 from .status_codes import UNAVAILABLE
@@ -249,6 +251,8 @@ class Snapshots:
         try:
             await self._bus.put_object(BUCKET, name_of(rm_id, position.seq), source.output())
             seconds = round(asyncio.get_running_loop().time() - started, 3)
+            metrics.SNAPSHOTS.labels(rm_label(rm_id)).inc()
+            metrics.SNAPSHOT_STOPPED_SECONDS.observe(stopped_ms / 1_000)
             log.info("snapshot", rm=rm_id, log_seq=position.seq, facts=facts, stopped_ms=stopped_ms, seconds=seconds)
         except (BusError, ChildFailed, OSError) as error:
             self._facts += facts

@@ -20,7 +20,7 @@ from remuda_bus.streams.history_check import check_message
 
 from .. import limits
 from ..core import Core
-from . import snapshots, trial
+from . import metrics, snapshots, trial
 from .discard import discard
 from .follower import Follower
 from .leader import Leader
@@ -100,7 +100,8 @@ class Standby:
         dismissed = asyncio.ensure_future(self._members.follows(self.rm_id, False))
         tasks: tuple[asyncio.Future[Any], ...] = (following, elected, dismissed)
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            with metrics.FOLLOWING.track_inprogress():
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 following.result()
             return elected.result() if elected.done() else None

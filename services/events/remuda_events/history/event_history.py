@@ -8,6 +8,7 @@ another process that believes in its lease, or from an earlier append of unknown
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,9 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Full, HistoryChanged, LogTrimmed, Message, Outgoing, Refused, Unreadable
 from remuda_bus.log import START, LogEntry, LogReader, Position, check_commit, check_retained
+from remuda_bus.metrics import rm_label
 from remuda_bus.retry import pause
-from remuda_events import limits
+from remuda_events import limits, metrics
 from remuda_events.event_records import event_records_of
 
 log = structlog.get_logger()
@@ -92,6 +94,7 @@ class EventHistory:
         if waiting:
             await self._append(waiting)
         self.complete = entries[-1].position
+        metrics.LAG_SECONDS.labels(rm_label(self._rm_id)).set(max(0.0, time.time() - entries[-1].commit.now_ms / 1_000))
 
     async def write_bookmark(self) -> None:
         """Store the last complete commit, because EVENTS may delete all records of this RM as too old."""
@@ -126,6 +129,7 @@ class EventHistory:
                 await pause(limits.FULL_RETRY)
             else:
                 written += len(batch)
+                metrics.RECORDS.labels(rm_label(self._rm_id)).inc(len(batch))
 
     async def _shrink_batch(self, records: int, refusal: Refused) -> None:
         """Halve the size of batches after a refusal, unless the refusal has another reason than the size."""

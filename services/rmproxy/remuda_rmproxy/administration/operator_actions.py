@@ -19,7 +19,7 @@ from remuda_bus.rms.forget import ANY, FORGETTING, Busy, forget
 from remuda_bus.rms.halts import Halts
 from remuda_proto.access_list import AccessList
 from remuda_proto.bounds import shown
-from remuda_rmproxy import limits
+from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.administration.action_request import FORGET_RM, ActionRequest, read_request
 from remuda_rmproxy.administration.outcome import Outcome, outcome_of
 from remuda_rmproxy.records.record_store import read_record
@@ -83,6 +83,7 @@ class OperatorActions:
             log.warning("action of an operator interrupted", **about, error=str(error))
             reason = f"{request.action} for {shown(request.rm_id)}: {error}; asking again with the same ID is safe"
             raise Refused(reason, OUTAGE) from error
+        metrics.ACTIONS.labels(request.action, outcome.outcome).inc()
         log.info("action of an operator", **about, why=request.reason, outcome=outcome.outcome, reason=outcome.reason)
         return outcome
 

@@ -12,9 +12,10 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, Message, Outgoing, Unanswered
 from remuda_bus.limits import HEADER_ROOM_BYTES
+from remuda_bus.metrics import rm_label
 from remuda_bus.retry import retry
 from remuda_bus.streams.ordered_append import append_in_order
-from remuda_rmproxy import limits
+from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.inbound.request_queue import UNKNOWN_SENDERS
 from remuda_rmproxy.records.dead_letter_record import dead_letter_record
 from remuda_rmproxy.records.registry import RmRegistry
@@ -44,6 +45,7 @@ class DeadLetters:
     async def write(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
         """Returns when the dead letter is durable. A failure to publish the callback is logged: it must not hold up the
         requests of other senders."""
+        metrics.DEAD_LETTERS.labels(rm_label(rm_id)).inc()
         log.warning("dead letter", rm=rm_id, subject=message.subject, request_seq=message.seq, reason=reason)
         await self._store(message, rm_id, reason, headers)
         callback = _callback(message, rm_id, reason, headers)
@@ -56,6 +58,7 @@ class DeadLetters:
     async def write_all(self, messages: Sequence[Message], reason: str) -> None:
         """As `write`, for many requests at once, and without their content. Raises BusError."""
         first, last = messages[0], messages[-1]
+        metrics.DEAD_LETTERS.labels(rm_label(subjects.rm_of(first.subject))).inc(len(messages))
         log.warning("dead letters", subject=first.subject, first_seq=first.seq, last_seq=last.seq, reason=reason)
         sent = [(message, subjects.rm_of(message.subject)) for message in messages]
         await append_in_order(self._bus, (_dead_letter(message, rm_id, reason, most=0) for message, rm_id in sent))

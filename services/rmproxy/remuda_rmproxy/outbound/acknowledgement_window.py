@@ -3,6 +3,7 @@ stream CALLBACKS, where all RMs need room."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 
@@ -10,8 +11,9 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
+from remuda_bus.metrics import rm_label
 from remuda_bus.retry import Backoff
-from remuda_rmproxy import limits
+from remuda_rmproxy import limits, metrics
 
 log = structlog.get_logger()
 
@@ -40,11 +42,15 @@ class AcknowledgementWindow:
         if not is_check_due and self._bytes < limits.UNACKNOWLEDGED_BYTES:
             return
         backoff: Backoff | None = None
+        began = asyncio.get_running_loop().time()
         while not self._is_unthrottled() and (unacknowledged := await self._excess()):
             if backoff is None:
                 log.warning("callbacks wait until the RM acknowledges", rm=self._rm_id, unacknowledged=unacknowledged)
                 backoff = Backoff(limits.ACKNOWLEDGED_CHECK)
             await backoff.pause()
+        if backoff is not None:
+            waited_s = asyncio.get_running_loop().time() - began
+            metrics.THROTTLED_SECONDS.labels(rm_label(self._rm_id)).inc(waited_s)
         self._published_since_check = 0
 
     async def _excess(self) -> int:

@@ -4,6 +4,7 @@ in order."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack
 
@@ -13,10 +14,11 @@ from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, BusError, HistoryChanged, LogTrimmed, Outgoing, Unreadable
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.log import START, LogEntry, LogReader, check_commit
+from remuda_bus.metrics import exemplar_of, rm_label
 from remuda_bus.retry import pause
 from remuda_bus.streams.ordered_append import batches
 from remuda_proto.remuda.v1 import log_pb2
-from remuda_rmproxy import limits
+from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.outbound.acknowledgement_window import AcknowledgementWindow
 from remuda_rmproxy.outbound.callbacks import Callback, Question, callbacks_of
 from remuda_rmproxy.outbound.published_position import PublishedPosition, position_in, read_published_position
@@ -51,6 +53,7 @@ class CallbackPublisher:
         self._on_questions = on_questions
         self._on_published = on_published
         self._openings = openings or asyncio.Semaphore()
+        metrics.show_rm(rm_id)
         self._window = AcknowledgementWindow(bus, rm_id, is_unthrottled)
         self._payload_limit = bus.max_payload - HEADER_ROOM_BYTES
         self._published = PublishedPosition()  # of the newest durable callback
@@ -132,10 +135,12 @@ class CallbackPublisher:
         batch: list[Outgoing] = []
         size = 0
         questions: list[tuple[LogEntry, Question]] = []
+        answered: list[LogEntry] = []  # commits with callbacks
         with ExitStack() as spans:
             for entry in entries:
                 self.log_seq = entry.seq
                 messages = self._messages_of(entry, questions, spans)
+                answered += [entry] if messages else []
                 for first_fact, decision in correlated_decisions(entry.commit):
                     if changes_session(decision):  # earlier callbacks belong to the former registration
                         before, messages = split_at_fact(messages, first_fact)
@@ -154,6 +159,10 @@ class CallbackPublisher:
                 self._on_questions(entries, questions)
             if batch:
                 await self._append(batch)
+        now_s = time.time()
+        for entry in answered:
+            late_s = max(0.0, now_s - entry.commit.now_ms / 1_000)
+            metrics.CALLBACK_SECONDS.observe(late_s, exemplar_of(entry.headers))
 
     def _messages_of(
         self, entry: LogEntry, questions: list[tuple[LogEntry, Question]], spans: ExitStack
@@ -190,6 +199,7 @@ class CallbackPublisher:
         await self._window.wait_for_room(len(batch))
         callback_seq = await self._bus.append_all(batch, limits.APPEND_TIMEOUT_S)
         self._published = position_in(batch[-1].headers, callback_seq)
+        metrics.CALLBACKS.labels(rm_label(self._rm_id)).inc(len(batch))
         self._window.record(callback_seq, sum(len(message.payload) for message in batch))
         self._on_published()
 

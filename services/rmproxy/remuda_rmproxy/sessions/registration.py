@@ -16,7 +16,7 @@ from remuda_bus.rms.halts import Halts
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_rmproxy import limits
+from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.inbound.configuration_resolver import ConfigurationResolver
 from remuda_rmproxy.inbound.forwarder import Forwarder
 from remuda_rmproxy.outbound.publishers import CallbackPublishers
@@ -108,6 +108,7 @@ class Registrar:
             if not was_accepted:
                 await self._remove_refused(rm_id)
             raise Refused(refusal_of(decision), UNPROCESSABLE)
+        metrics.REGISTRATIONS.inc()
         response = si.RegisterResourceManagerResponse().SerializeToString()
         return Reply(response, {subjects.REGISTRATION: str(number)})
 

@@ -1,0 +1,43 @@
+"""Writes the table of metrics into metrics.md, from the metrics that every room declares.
+
+python -m docs.metrics [--check]
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from prometheus_client import Counter, Gauge, Histogram, Info
+from prometheus_client.metrics import MetricWrapperBase
+
+from docs.sections import main
+
+ROOMS = (
+    "remuda_bus.metrics", "remuda_core.shell.metrics", "remuda_rmproxy.metrics", "remuda_config.metrics",
+    "remuda_events.metrics", "remuda_grpc.metrics",
+)  # fmt: skip
+KINDS = {Counter: "counter", Gauge: "gauge", Histogram: "histogram", Info: "info"}
+SUFFIXES = {Counter: "_total", Info: "_info"}
+
+
+def declared(room: str) -> list[MetricWrapperBase]:
+    """The metrics that a room declares."""
+    return [value for value in vars(importlib.import_module(room)).values() if isinstance(value, MetricWrapperBase)]
+
+
+def name_of(metric: MetricWrapperBase) -> str:
+    return f"{metric._name}{SUFFIXES.get(type(metric), '')}"
+
+
+def table() -> str:
+    lines = ["| metric | kind | labels | |", "|---|---|---|---|"]
+    for room in ROOMS:
+        for metric in declared(room):
+            labels = ", ".join(f"`{label}`" for label in metric._labelnames)
+            lines.append(f"| `{name_of(metric)}` | {KINDS[type(metric)]} | {labels} | {metric._documentation} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main(Path(__file__).with_name("metrics.md"), {"<!-- written by docs/metrics.py -->": table()})

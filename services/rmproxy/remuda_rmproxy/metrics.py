@@ -1,0 +1,27 @@
+"""Metrics of an rmproxy process (docs/metrics.md)."""
+
+from __future__ import annotations
+
+from remuda_bus.metrics import counter, histogram, rm_label
+
+REQUESTS = counter("remuda_rmproxy_requests", "Requests of resource managers that are durable in inboxes.", ("rm",))
+DEAD_LETTERS = counter("remuda_rmproxy_dead_letters", "Requests that are refused and stored as dead letters.", ("rm",))
+CALLBACKS = counter("remuda_rmproxy_callbacks", "Durable callbacks.", ("rm",))
+CALLBACK_SECONDS = histogram(
+    "remuda_rmproxy_callback_seconds",
+    "Time from the decision of a commit, by the clock of the core, until its callbacks are durable.",
+)
+THROTTLED_SECONDS = counter(
+    "remuda_rmproxy_throttled_seconds",
+    "How long callbacks waited for a resource manager to acknowledge.",
+    ("rm",),
+)
+REGISTRATIONS = counter("remuda_rmproxy_registrations", "Registrations of resource managers that were accepted.")
+ACTIONS = counter("remuda_rmproxy_operator_actions", "Actions of operators, by outcome.", ("action", "outcome"))
+
+
+def show_rm(rm_id: str) -> None:
+    """Show the counters of an RM from the beginning, as 0: Prometheus computes no rate of a series that appears with
+    its first event."""
+    for metric in (REQUESTS, DEAD_LETTERS, CALLBACKS, THROTTLED_SECONDS):
+        metric.labels(rm_label(rm_id))
