@@ -7,11 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import tenants
+from . import configuring, tenants
 from .simulation import run
 from .story import Story
 
 Run = Callable[[int], Story]
+OPTIONS: dict[Run, str] = {tenants.run: "--tenants ", configuring.run: "--configuration "}
 
 
 def main() -> int:
@@ -21,8 +22,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, help="how many")
     parser.add_argument("--seconds", type=float, default=60.0, help="as many as fit (default: 60)")
     parser.add_argument("--tenants", action="store_true", help="five RMs, one of them hostile")
+    parser.add_argument("--configuration", action="store_true", help="changes of the configuration file")
     options = parser.parse_args()
-    chosen: Run = tenants.run if options.tenants else run
+    chosen: Run = tenants.run if options.tenants else configuring.run if options.configuration else run
     if options.seed is not None:
         return _one(chosen, options.seed)
     return _many(chosen, options.first, options.seeds, options.seconds)
@@ -48,7 +50,7 @@ def _many(run: Run, first: int, seeds: int | None, seconds: float) -> int:
     took = time.monotonic() - started
     print(f"{ran} seeds from {first}, {len(failed)} with a violation, {took:.1f} s, {took / max(1, ran):.3f} s each")
     if failed:
-        print(f"what happened: python -m tests.sim {'--tenants ' if run is tenants.run else ''}--seed {failed[0]}")
+        print(f"what happened: python -m tests.sim {OPTIONS.get(run, '')}--seed {failed[0]}")
     return bool(failed)
 
 

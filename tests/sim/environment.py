@@ -16,6 +16,7 @@ from remuda_core.core import Core
 from remuda_core.shell.answer_pace import AnswerPace
 from remuda_events.shell import LagWarning
 
+from .queues_file import QueuesFile, replacements
 from .story import CURRENT
 
 BORN_S = 1_700_000_000
@@ -32,7 +33,8 @@ def wall_clock_s() -> float:
 
 
 @contextmanager
-def environment(random: Random) -> Iterator[None]:
+def environment(random: Random, file: QueuesFile) -> Iterator[None]:
+    """`file`: that of the configuration service."""
     make_core = Core.__init__
 
     def init(core: Core, *args: Any, **options: Any) -> None:
@@ -53,6 +55,7 @@ def environment(random: Random) -> Iterator[None]:
         (LagWarning.__init__, "__defaults__", (wall_clock_s,)),
         (AnswerPace.__init__, "__defaults__", (loop_time_s, count(0.0, ANSWER_S).__next__)),
         (Core, "__init__", init),
+        *replacements(file),
     ]
     before = [(of, name, getattr(of, name)) for of, name, _ in replaced]
     gc.disable()  # what it finalises, it finalises when it likes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from random import Random
 
 from remuda_bus import subjects
@@ -12,6 +13,9 @@ from remuda_sdk import ResourceManager, ask, node
 from .cluster import Cluster
 
 INVALID = "partitions: [{name: default, queues: [{name: a, resources: {max: {vcore: many}}}]}]"
+
+
+Lie = Callable[..., Awaitable[None]]
 
 
 class Liar:
@@ -62,7 +66,7 @@ class Liar:
     async def _misconfigure(self, rm: ResourceManager, _: Bus) -> None:
         await rm.update_configuration(INVALID)
 
-    LIES = (
+    LIES: tuple[Lie, ...] = (
         _release_unknown, _release_twice, _release_foreign, _ask_for_nothing, _unknown_node, _node_again,
         _run_on_its_own, _babble, _misconfigure,
     )  # fmt: skip

@@ -7,13 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message
 from remuda_bus.log import Chain
 from remuda_bus.resource_manager.session import Session
 from remuda_bus.rms.halts import Halts
-from remuda_core import evolve, facts, snapshot
+from remuda_config.shell import distributor
+from remuda_config.shell.active_configuration import AcceptedText, ActiveConfiguration
+from remuda_config.shell.assignments import AssignedConfiguration
+from remuda_config.shell.records import RmRecord
+from remuda_core import commands, evolve, facts, snapshot
+from remuda_core.decide import BY_COMMAND
 from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.state import State
 from remuda_proto.remuda.v1 import log_pb2
@@ -138,6 +144,50 @@ def a_fault_ends_the_process(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Forwarder, "_work_once", work_once)
 
 
+def written_for_good(patch: pytest.MonkeyPatch) -> None:
+    """The file is written although another version may be in force by then."""
+
+    async def is_in_force(active: ActiveConfiguration, current: AcceptedText) -> bool:
+        return True
+
+    patch.setattr(ActiveConfiguration, "_is_in_force", is_in_force)
+
+
+def sent_once_for_all_registrations(patch: pytest.MonkeyPatch) -> None:
+    """A configuration that was sent before a registration is not sent again."""
+
+    def has(assigned: AssignedConfiguration, record: RmRecord, current: AcceptedText) -> bool:
+        return assigned.revision >= current.number
+
+    patch.setattr(distributor, "_has", has)
+
+
+def late_versions_count(patch: pytest.MonkeyPatch) -> None:
+    """The core applies a version that is older than the one in force."""
+    decide = BY_COMMAND[commands.Configure]
+
+    def without_revision(state: State, command: Any, now_ms: int) -> Any:
+        return decide(
+            state, structs.replace(command, configuration=structs.replace(command.configuration, revision=0)), now_ms
+        )
+
+    by_command: dict[Any, Any] = BY_COMMAND
+    patch.setitem(by_command, commands.Configure, without_revision)
+
+
+def confirmed_by_itself(patch: pytest.MonkeyPatch) -> None:
+    """A staged change stays when its time is over."""
+
+    async def end_stage(active: ActiveConfiguration) -> None:
+        pass
+
+    patch.setattr(ActiveConfiguration, "end_stage", end_stage)
+
+
+# Mutants of the configuration are found in runs that change it.
+CONFIGURATION_MUTANTS: tuple[Mutant, ...] = (
+    written_for_good, sent_once_for_all_registrations, late_versions_count, confirmed_by_itself,
+)  # fmt: skip
 # Mutants of the isolation of RMs are found in runs with a hostile RM.
 TENANTS_MUTANTS: tuple[Mutant, ...] = (forwarded_one_after_the_other, all_are_halted, a_fault_ends_the_process)
 MUTANTS: tuple[Mutant, ...] = (

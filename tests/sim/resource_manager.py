@@ -42,6 +42,8 @@ Act = Callable[..., Awaitable[None]]
 
 
 class Rm(Liar):
+    CONFIGURATION = CONFIGURATIONS[0]
+
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
         super().__init__(Cluster(rm_id), random, neighbours)
         self.resting = False  # no new work
@@ -56,7 +58,7 @@ class Rm(Liar):
         rm = ResourceManager.connect(
             bus,
             self.cluster.rm_id,
-            config=CONFIGURATIONS[0],
+            config=self.CONFIGURATION,
             resync=(resync := self._resync()),
             heartbeat_s=self._heartbeat_s,
             retry_for_s=20.0,

@@ -22,6 +22,7 @@ from .loop import Stuck, VirtualLoop
 from .network import Network, at_once, one_by_one
 from .operator import Operator
 from .process import Main, Process, leaves, said
+from .queues_file import QueuesFile
 from .resource_manager import Rm
 from .story import CURRENT, Story, Violation
 from .weather import Weather
@@ -37,15 +38,17 @@ def run(seed: int) -> Story:
     return simulated(Random(seed), lambda random, story: Simulation(random, story).run())
 
 
-def simulated(random: Random, simulate: Callable[[Random, Story], Coroutine[Any, Any, None]]) -> Story:
-    """`simulate`, on virtual time."""
+def simulated(
+    random: Random, simulate: Callable[[Random, Story], Coroutine[Any, Any, None]], file: QueuesFile | None = None
+) -> Story:
+    """`simulate`, on virtual time. `file`: that of the configuration service."""
     loop = VirtualLoop(_adopt)
     story = Story(loop.time)
 
     async def begin() -> None:
         await simulate(random, story)
 
-    with environment(random), story.of_logs():
+    with environment(random, file or QueuesFile()), story.of_logs():
         loop.set_exception_handler(lambda _, context: _unhandled(story, context))
         try:
             loop.run_until_complete(begin())
@@ -97,6 +100,7 @@ class Simulation:
         self.snapshot_facts = random.choice((10, 30, 1_000))
         self.disasters = [] if quiet else random.sample(DISASTERS, random.randint(1, len(DISASTERS)))
         self.spoilt = False
+        self.background: list[Coroutine[Any, Any, None]] = []  # of no process
         self.rms = self._make_rms()
         self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
         self.cores = [self._core(f"core-{number + 1}") for number in range(random.choice((2, 2, 3, 4)))]
@@ -105,11 +109,14 @@ class Simulation:
         self.processes = [
             *self.cores,
             *self.proxies,
-            self._process("config", services.config),
+            self._make_config(),
             *(self._process(f"events-{n}", services.events) for n in (1, 2)),
             *(self._process(rm.cluster.rm_id, rm.main) for rm in self.rms),
             self._process("operator", self.operator.main),
         ]
+
+    def _make_config(self) -> Process:
+        return self._process("config", partial(services.config, None))
 
     def _make_rms(self) -> Sequence[Rm]:
         clusters: list[Cluster] = []
@@ -139,8 +146,8 @@ class Simulation:
         async with asyncio.TaskGroup() as group:
             background = [group.create_task(process.keep_running()) for process in self.processes]
             for auditor in self.auditors.values():
-                following = (auditor.follow_log(), auditor.follow_requests(), auditor.follow_inbox())
-                background += [group.create_task(one) for one in following]
+                self.background += (auditor.follow_log(), auditor.follow_requests(), auditor.follow_inbox())
+            background += [group.create_task(one) for one in self.background]
             raging = group.create_task(self._rage())
             await self._all_registered()
             await self._busy()

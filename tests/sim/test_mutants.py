@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from . import tenants
-from .mutants import MUTANTS, TENANTS_MUTANTS, Mutant
+from . import configuring, tenants
+from .mutants import CONFIGURATION_MUTANTS, MUTANTS, TENANTS_MUTANTS, Mutant
 from .simulation import run
 
 WITHIN_SEEDS = 200
@@ -24,3 +24,11 @@ def test_a_bug_that_harms_other_rms_is_found(mutant: Mutant, monkeypatch: pytest
     mutant(monkeypatch)
     found = next((seed for seed in range(WITHIN_TENANTS_SEEDS) if tenants.run(seed).violations), None)
     assert found is not None, f"{mutant.__name__} was not found in {WITHIN_TENANTS_SEEDS} seeds"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mutant", CONFIGURATION_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_the_configuration_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    found = next((seed for seed in range(WITHIN_SEEDS) if configuring.run(seed).violations), None)
+    assert found is not None, f"{mutant.__name__} was not found in {WITHIN_SEEDS} seeds"

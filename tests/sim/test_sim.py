@@ -25,7 +25,9 @@ def test_nothing_is_lost_or_doubled(first: int) -> None:
         assert not story.violations, f"{said}\nall of it: python -m tests.sim --seed {seed}"
 
 
-@pytest.mark.parametrize("options", [(), ("--tenants",)], ids=["default", "tenants"])
+@pytest.mark.parametrize(
+    "options", [(), ("--tenants",), ("--configuration",)], ids=["default", "tenants", "configuration"]
+)
 def test_a_seed_tells_the_same_story_in_every_process(options: tuple[str, ...]) -> None:
     told = set()
     for hash_seed in ("1", "2"):

@@ -73,6 +73,8 @@ STAGE_MIN_MS: Final = 1_000
 STAGE_MAX_MS: Final = 7 * 86_400_000
 # How often the clock is compared with the deadline of a staged change.
 STAGE_CHECK_INTERVAL_S: Final = 1.0
+# The age of an answer by which the file is written. A staged change ends after STAGE_MIN_MS at the earliest.
+IN_FORCE_S: Final = 1.0
 # Between attempts to roll back a staged change that failed.
 RETRY_S: Final = 5.0
 

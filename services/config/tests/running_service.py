@@ -70,10 +70,10 @@ async def current(bus) -> dict[str, Any]:
     return json.loads((await bus.request(subjects.CURRENT_CONFIGURATIONS)).payload)
 
 
-async def register(bus, rm_id="rm-1", source="file", state="registered", extra_config=None) -> None:
+async def register(bus, rm_id="rm-1", source="file", state="registered", extra_config=None, checksum="") -> None:
     """The record of an RM, as rmproxy writes it."""
     value = {"rm_id": rm_id, "policy_group": "group", "version": "", "config_source": source, "state": state}
-    value["extra_config"] = extra_config or {}
+    value |= {"extra_config": extra_config or {}, "config_checksum": checksum}
     await bus.put(subjects.RMS.name, subjects.key_of(rm_id), json.dumps(value).encode())
 
 
@@ -81,7 +81,7 @@ async def join(bus, rm_id="rm-1", state="registered", **extra) -> config_pb2.Con
     """An RM that uses the file asks for its configuration, which is returned, and gets a record, which the service
     knows of then."""
     configuration = (await resolve(bus, rm_id, **extra)).configuration
-    await register(bus, rm_id, state=state)
+    await register(bus, rm_id, state=state, checksum=configuration.checksum)
     await eventually(lambda: is_on_record(bus, rm_id))
     return configuration
 

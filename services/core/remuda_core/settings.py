@@ -103,13 +103,15 @@ class Timing(Settings):
 
 
 class Configuration(Settings):
-    """`source`: where it came from, for people. `compatibility`: "none" or "yunikorn-1.4" (semantics section 18)."""
+    """`source`: where it came from, for people. `compatibility`: "none" or "yunikorn-1.4" (semantics section 18).
+    `revision`: the number of the version of the file; 0: it is not of the file."""
 
     checksum: str
     partitions: tuple[PartitionSettings, ...]
     compatibility: str = "none"
     source: str = ""
     timing: Timing = Timing()
+    revision: int = 0
 
 
 def built_in() -> Configuration:

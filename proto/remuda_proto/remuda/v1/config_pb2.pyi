@@ -30,12 +30,15 @@ class Configuration(_message.Message):
     COMPATIBILITY_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
     TIMING_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     checksum: _builtins.str
     """SHA-256 of the text in upper-case hex. It identifies the text."""
     compatibility: _builtins.str
     """"none" or "yunikorn-1.4"."""
     source: _builtins.str
     """The origin of the text, for people: a file name, "registration" or "built-in"."""
+    revision: _builtins.int
+    """The number of the version of the file. 0: the text is not of the file, or of a service that sends none."""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionConfig]: ...
     @_builtins.property
@@ -48,10 +51,11 @@ class Configuration(_message.Message):
         compatibility: _builtins.str = ...,
         source: _builtins.str = ...,
         timing: Global___Timing | None = ...,
+        revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["timing", b"timing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "partitions", b"partitions", "source", b"source", "timing", b"timing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "partitions", b"partitions", "revision", b"revision", "source", b"source", "timing", b"timing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -600,9 +600,12 @@ class ConfigurationApplied(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     COMPATIBILITY_FIELD_NUMBER: _builtins.int
     TIMING_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     checksum: _builtins.str
     source: _builtins.str
     compatibility: _builtins.str
+    revision: _builtins.int
+    """As in Configuration."""
     @_builtins.property
     def timing(self) -> _config_pb2.Timing: ...
     def __init__(
@@ -612,10 +615,11 @@ class ConfigurationApplied(_message.Message):
         source: _builtins.str = ...,
         compatibility: _builtins.str = ...,
         timing: _config_pb2.Timing | None = ...,
+        revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["timing", b"timing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "source", b"source", "timing", b"timing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "compatibility", b"compatibility", "revision", b"revision", "source", b"source", "timing", b"timing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -240,20 +240,44 @@ class ActiveConfiguration:
             raise
         if prepared is None:
             return
-        if await asyncio.to_thread(read_file, self.file) != content:
-            prepared.discard()  # edited meanwhile: the edit is the next version
-            return
-        await self._commit(prepared, text)
+        await self._commit(prepared, content)
 
-    async def _commit(self, prepared: PreparedFile, text: str) -> None:
+    async def _commit(self, prepared: PreparedFile, content: bytes | Problem) -> None:
+        """Write the active text over this content of the file. When another version is in force, or the file has been
+        edited, its next reading decides.
+
+        Another process may have made two newer versions, of which the second has this content again. So the content
+        alone does not show that the text is still the one to write."""
+        current = self.current
+        assert current is not None
+        if not await self._is_in_force(current):
+            prepared.discard()
+            return
         try:
-            await self._write_back.commit(prepared)
+            if not await self._write_back.commit(prepared, content):
+                return
         except NotWritable as error:
             self.problems = [Problem("", 0, f"{error}; tried again until it has the active text")]
             log.error("the active configuration is not in its file", file=str(self.file), error=str(error))
             return
-        await self._settle(text.encode())
+        await self._settle(current.text.encode())
         log.info("configuration written back", file=str(self.file))
+
+    async def _is_in_force(self, current: AcceptedText) -> bool:
+        """Whether the version is in force at this moment, as far as can be known. An answer that took long may be
+        outdated."""
+        asked_at = asyncio.get_running_loop().time()
+        try:
+            newest = await self.versions.newest()
+        except BusError as error:
+            log.warning("the file is written later", file=str(self.file), error=str(error))
+            return False
+        if asyncio.get_running_loop().time() - asked_at > limits.IN_FORCE_S:
+            log.warning("the file is written later: the bus answers late", file=str(self.file))
+            return False
+        version = current.version
+        is_over = version.is_staged and now_ms() >= version.until_ms
+        return newest is not None and newest.version.number == version.number and not is_over
 
     async def _catch_up(self, current: AcceptedText, content: bytes | Problem) -> None:
         """Write the active text to a file that is behind."""
@@ -263,7 +287,7 @@ class ActiveConfiguration:
         except NotWritable as error:
             self.problems = [Problem("", 0, f"{error}; tried again until it has the active text")]
             return
-        await self._commit(prepared, current.text)
+        await self._commit(prepared, content)
 
     async def _activate(self, text: str, configuration: config_pb2.Configuration, change: Change) -> None:
         """Store the next version. From then on it is in force. Raises Refused: another one was stored before."""

@@ -25,14 +25,15 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class AssignedConfiguration:
-    """The configuration an RM was given last. `revision`: of the file's text; 0 for any other text. `timing`: as in its
-    `extraConfig`."""
+    """The configuration an RM was given last. `revision`: of the file's text; 0 for any other text. `registration`: the
+    one during which it was given. `timing`: as in its `extraConfig`."""
 
     revision: int = 0
     checksum: str = ""
     source: str = ""
     compatibility: str = "none"
     timing: Mapping[str, str] = field(default_factory=dict)
+    registration: str = ""
 
 
 class Assignments:

@@ -74,24 +74,35 @@ class Distributor:
                     log.warning("configuration not sent, trying again", rm=record.rm_id, error=str(error))
 
     async def _send(self, record: RmRecord, current: AcceptedText) -> None:
-        """Put the configuration into the RM's inbox, unless it was assigned already."""
+        """Put the configuration into the RM's inbox, unless it was assigned during this registration. A registration
+        brings the configuration that was in force before it: a newer one may have been sent too early."""
         rm_id = record.rm_id
-        if (await self._assignments.assignment_of(rm_id)).revision == current.number:
+        if _has(await self._assignments.assignment_of(rm_id), record, current):
             return
         assigned = await self._assignments.assignment_of(rm_id, refresh=True)
-        if assigned.revision == current.number:  # another configuration service was faster
+        if _has(assigned, record, current):  # another configuration service was faster
+            return
+        checksum, source = current.configuration.checksum, current.configuration.source
+        to_assign = replace(
+            assigned, revision=current.number, checksum=checksum, source=source, registration=record.registration
+        )
+        if assigned.registration != record.registration and record.config_checksum == checksum:
+            await self._assignments.assign(rm_id, to_assign)
             return
         command = inbox_pb2.Command()
         command.configure.rm_id = rm_id
         command.configure.configuration.CopyFrom(current.configuration)
         command.configure.configuration.compatibility = assigned.compatibility
+        command.configure.configuration.revision = current.number
         self._defaults.apply(command.configure.configuration, assigned.timing)
         # Every configuration service, also after a restart, sends the same ID, so the stream stores the command once.
         # After a new registration the record's revision is another one, and the command is stored again.
         msg_id = f"configure.{rm_id}.{current.number}.{record.revision}"
         await self._bus.append(subjects.inbox(rm_id), command.SerializeToString(), msg_id=msg_id)
-        checksum, source = current.configuration.checksum, current.configuration.source
-        await self._assignments.assign(
-            rm_id, replace(assigned, revision=current.number, checksum=checksum, source=source)
-        )
+        await self._assignments.assign(rm_id, to_assign)
         log.info("configuration sent", rm=rm_id, revision=current.number, checksum=checksum)
+
+
+def _has(assigned: AssignedConfiguration, record: RmRecord, current: AcceptedText) -> bool:
+    """Whether the RM has got this configuration, or a newer one, during its registration."""
+    return assigned.registration == record.registration and assigned.revision >= current.number

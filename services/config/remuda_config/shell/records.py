@@ -16,13 +16,16 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RmRecord:
-    """The record of an RM, written by rmproxy."""
+    """The record of an RM, written by rmproxy. `registration`: which one it is, over all lives. `config_checksum`: of
+    the configuration that the RM has got with it, or with a later update of its own."""
 
     rm_id: str
     policy_group: str
     config_source: str
     state: str
     revision: int
+    registration: str = ""
+    config_checksum: str = ""
     extra_config: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -48,5 +51,7 @@ def read_record(entry: Entry) -> RmRecord | None:
         config_source=value.get("config_source", ""),
         state=value.get("state", "registered"),
         revision=entry.revision,
+        registration=f"{value.get('life', 0)}.{value.get('registration', 0)}",
+        config_checksum=value.get("config_checksum", ""),
         extra_config=value.get("extra_config") or {},
     )

@@ -65,6 +65,7 @@ class ConfigurationResolver:
             problems = error.problems + problems
         if problems:
             raise Invalid(problems)
+        configuration.revision = revision
         configuration.compatibility = request.extra_config.get("compatibility", self._defaults.compatibility)
         timing = timing_in(request.extra_config)
         self._defaults.apply(configuration, timing)

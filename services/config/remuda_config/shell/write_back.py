@@ -17,6 +17,7 @@ import structlog
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
+from remuda_config.file import read_file
 from remuda_config.file_writer import PreparedFile, prepare, remove_leftovers
 
 log = structlog.get_logger()
@@ -71,9 +72,16 @@ class WriteBack:
         """Raises NotWritable."""
         return await asyncio.to_thread(prepare, self._file, text.encode())
 
-    async def commit(self, prepared: PreparedFile) -> None:
-        """Raises NotWritable."""
-        await asyncio.to_thread(prepared.commit)
+    async def commit(self, prepared: PreparedFile, content: object) -> bool:
+        """Whether the file had this content and has the prepared one now. Raises NotWritable."""
+        return await asyncio.to_thread(self._replace, prepared, content)
+
+    def _replace(self, prepared: PreparedFile, content: object) -> bool:
+        if read_file(self._file) != content:
+            prepared.discard()
+            return False
+        prepared.commit()
+        return True
 
     async def remove_leftovers(self) -> None:
         await asyncio.to_thread(remove_leftovers, self._file)

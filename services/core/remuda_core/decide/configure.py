@@ -62,10 +62,12 @@ def register(state: State, command: Register, now_ms: int) -> Iterator[Fact]:
 def configure(state: State, command: Configure, now_ms: int) -> Iterator[Fact]:
     configuration = command.configuration
     now = state.configuration
-    asked = (configuration.checksum, configuration.compatibility, configuration.timing)
-    if now is not None and asked == (now.checksum, now.compatibility, now.timing):
+    asked = (configuration.checksum, configuration.compatibility, configuration.timing, configuration.revision)
+    if now is not None and asked == (now.checksum, now.compatibility, now.timing, now.revision):
         return  # a duplicate
     problems = problems_of(configuration) + conflicts(state, configuration)
+    if now is not None and 0 < configuration.revision < now.revision:
+        problems.append(f"version {configuration.revision} of the file is late: version {now.revision} is in force")
     if state.registered is None:
         problems.append(f"rmID {shown(state.rm_id)} is not registered")
     if problems:
@@ -154,7 +156,11 @@ def apply(state: State, configuration: Configuration) -> Iterator[Fact]:
         if partition.name not in configured and not partition.draining:
             yield facts.PartitionDraining(partition.name)
     yield facts.ConfigurationApplied(
-        configuration.checksum, configuration.source, configuration.compatibility, configuration.timing
+        configuration.checksum,
+        configuration.source,
+        configuration.compatibility,
+        configuration.timing,
+        configuration.revision,
     )
 
 

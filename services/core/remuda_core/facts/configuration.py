@@ -12,6 +12,7 @@ class ConfigurationApplied(Fact):
     source: str
     compatibility: str
     timing: Timing = Timing()
+    revision: int = 0
 
 
 class ConfigurationRefused(Fact):

@@ -12,7 +12,7 @@ def read_configuration(message: config_pb2.Configuration) -> settings.Configurat
     partitions = tuple(read_partition(partition) for partition in message.partitions)
     return settings.Configuration(
         message.checksum, partitions, message.compatibility or "none", message.source,
-        read_timing(message.timing),
+        read_timing(message.timing), message.revision,
     )  # fmt: skip
 
 

@@ -29,7 +29,8 @@ class RmRecord:
 
     `registration`: the number of the newest registration. `callbacks_after`: the callbacks of this registration follow
     this sequence of CALLBACKS. `life`: registrations count from 1 in each life; a new life begins when the RM's data
-    has been removed. `deregistered_ms`: milliseconds since 1970; 0: not known."""
+    has been removed. `deregistered_ms`: milliseconds since 1970; 0: not known. `config_checksum`: of the configuration
+    in the newest registration or update by the RM."""
 
     rm_id: str
     policy_group: str = ""
@@ -41,6 +42,7 @@ class RmRecord:
     callbacks_after: int = 0
     life: int = 0
     deregistered_ms: int = 0
+    config_checksum: str = ""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -44,7 +44,7 @@ class SessionDecisions:
             return
         try:
             for fact in decision.facts:
-                await self._apply_fact(rm_id, fact, correlation)
+                await self._apply_fact(rm_id, fact, correlation, _applied_checksum(decision))
         except asyncio.CancelledError:
             # The RM is halted or being removed, and its publisher does not return to this decision. A deregistration is
             # in force by the decision alone; a registration is of no use without its consumer.
@@ -56,19 +56,21 @@ class SessionDecisions:
             raise
         self._pending_answers.resolve(rm_id, decision)
 
-    async def _apply_fact(self, rm_id: str, fact: log_pb2.Fact, correlation: Correlation) -> None:
+    async def _apply_fact(self, rm_id: str, fact: log_pb2.Fact, correlation: Correlation, config_checksum: str) -> None:
         match fact.WhichOneof("fact"):
             case "rm_registered":
-                await self._registered(rm_id, fact.rm_registered, correlation)
+                await self._registered(rm_id, fact.rm_registered, correlation, config_checksum)
             case "rm_stopped" if correlation.kind == "deregister":
                 await self._deregistered(rm_id, int(correlation.id))
             case "configuration_applied" if correlation.kind == "configure":
-                await self._configured(rm_id, correlation)
+                await self._configured(rm_id, correlation, config_checksum)
             case "configuration_refused" if correlation.kind == "configure":
                 reason = fact.configuration_refused.reason
                 await self._dead_letters.write_refused_configuration(rm_id, reason, correlation.id)
 
-    async def _registered(self, rm_id: str, fact: log_pb2.RmRegistered, correlation: Correlation) -> None:
+    async def _registered(
+        self, rm_id: str, fact: log_pb2.RmRegistered, correlation: Correlation, config_checksum: str
+    ) -> None:
         """Write the position where the callbacks of the registration begin into the record. Only then delete the
         former consumer, and its position with it."""
         record, revision = await read_record(self._bus, rm_id)
@@ -76,7 +78,7 @@ class SessionDecisions:
             after = await first_callback_after(self._bus, record, rm_id, replay=fact.resync == "replay")
             record = RmRecord(
                 rm_id, correlation.policy_group, fact.version, correlation.config_source, "registered",
-                dict(fact.extra_config), fact.registration, after, fact.life,
+                dict(fact.extra_config), fact.registration, after, fact.life, config_checksum=config_checksum,
             )  # fmt: skip
             await write_record(self._bus, record, revision)
             log.info("RM registered", rm=rm_id, registration=fact.registration, resync=fact.resync)
@@ -97,10 +99,21 @@ class SessionDecisions:
             log.info("RM deregistered", rm=rm_id, registration=registration)
         await ensure_callback_consumer(self._bus, record)
 
-    async def _configured(self, rm_id: str, correlation: Correlation) -> None:
+    async def _configured(self, rm_id: str, correlation: Correlation, config_checksum: str) -> None:
         record, revision = await read_record(self._bus, rm_id)
         if record is None:
             return
-        configured = replace(record, policy_group=correlation.policy_group, config_source=correlation.config_source)
+        configured = replace(
+            record,
+            policy_group=correlation.policy_group,
+            config_source=correlation.config_source,
+            config_checksum=config_checksum,
+        )
         if configured != record:
             await write_record(self._bus, configured, revision)
+
+
+def _applied_checksum(decision: log_pb2.Decision) -> str:
+    """Of the configuration that the decision applies; "" for none."""
+    applied = (fact.configuration_applied for fact in decision.facts if fact.HasField("configuration_applied"))
+    return next((one.checksum for one in applied), "")
