@@ -1,0 +1,187 @@
+"""Commands: what the resource manager is asked to do, and what it answers. Values; `wire` reads them from RPCs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from .rules.placement import Placement
+from .rules.pools import PoolConfig
+from .rules.resources import Vector
+from .rules.task import Task
+
+INTERNAL: Final = "INTERNAL"
+ALREADY_EXIST: Final = "ALREADY_EXIST"
+GANG_FAILED: Final = "FAILED_DUE_TO_GANG_FAILED"
+
+REVOKE_RESOURCES: Final = "PREEMPTION_REASON_REVOKE_RESOURCES"
+HOST_MAINTENANCE: Final = "PREEMPTION_REASON_HOST_MAINTENANCE"
+
+
+class Command(msgspec.Struct, frozen=True):
+    pass
+
+
+class EnqueueGangs(Command):
+    """Answered with Enqueued."""
+
+    pool_id: str
+    gangs: tuple[tuple[Task, ...], ...]
+    reason: str = ""
+
+
+class TaskFailure(msgspec.Struct, frozen=True):
+    task: Task
+    code: str
+    message: str
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    pool_found: bool
+    failures: tuple[TaskFailure, ...] = ()
+
+
+class DequeueGangs(Command):
+    """`type`: 0: any. Answered with gangs, each a tuple of Handed."""
+
+    limit: int
+    type: int = 0
+
+
+class Handed(msgspec.Struct, frozen=True):
+    """A task as it is given to a client: with what the resource manager has added."""
+
+    task: Task
+    hostname: str
+    timeout_s: float
+    attempts: float
+    cycles: float
+    ready_for_host_reservation: bool
+
+
+class FailedPlacement(msgspec.Struct, frozen=True):
+    """`tasks`: pairs of a task's ID and its run's; an empty run is the current one."""
+
+    tasks: tuple[tuple[str, str], ...]
+    reason: str = ""
+
+
+class SetPlacements(Command):
+    """Answered with the placements that were refused, each with a reason."""
+
+    placements: tuple[Placement, ...] = ()
+    failed: tuple[FailedPlacement, ...] = ()
+
+
+class GetPlacements(Command):
+    """Answered with placements."""
+
+    limit: int
+
+
+class TaskEvent(msgspec.Struct, frozen=True):
+    """`mesos_state`: a name of Mesos' TaskState. Empty: an event of another type, which is only acknowledged."""
+
+    offset: int
+    run_id: str = ""
+    mesos_state: str = ""
+
+
+class NotifyTaskUpdates(Command):
+    """Answered with the offset up to which events may be purged."""
+
+    events: tuple[TaskEvent, ...]
+
+
+class KillTasks(Command):
+    """Answered with the IDs that are not tracked."""
+
+    task_ids: tuple[str, ...]
+
+
+class GetPreemptibleTasks(Command):
+    """Answered with Candidates."""
+
+    limit: int
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    task_id: str
+    run_id: str
+    reason: str
+
+
+class StateUpdate(msgspec.Struct, frozen=True):
+    task_id: str
+    run_id: str
+    state: str
+
+
+class UpdateTasksState(Command):
+    updates: tuple[StateUpdate, ...]
+
+
+class CreatePool(Command):
+    """Answered with the ID of the pool, or the InvalidPool that says which rule it breaks."""
+
+    pool: PoolConfig
+
+
+class UpdatePool(Command):
+    """Answered with None, or an InvalidPool. `force`: only the shape of the tree is checked."""
+
+    pool: PoolConfig
+    force: bool = False
+
+
+class DeletePool(Command):
+    """Answered with None, or an InvalidPool: not_found, not_leaf, busy."""
+
+    path: str
+
+
+class SetCapacity(Command):
+    capacity: Vector
+    slack_cpu: float = 0.0
+
+
+class CalculateEntitlements(Command):
+    pass
+
+
+class Admit(Command):
+    """One admission pass over all leaves. Answered with the number of gangs that were admitted."""
+
+
+class Preempt(Command):
+    """One preemption cycle."""
+
+
+class DrainHosts(Command):
+    """Preempt all tasks on these hosts. Answered with the hosts that have none."""
+
+    hostnames: tuple[str, ...]
+
+
+class RankHosts(Command):
+    """Order the hosts by what draining them would cost. `hostnames`: those of the shared host pool."""
+
+    hostnames: tuple[str, ...]
+
+
+class RecoveredRun(msgspec.Struct, frozen=True):
+    task: Task
+    pool_id: str
+    state: str
+    started_ms: int = 0
+
+
+class RecoverRuns(Command):
+    """A host manager reports runs. Runs that are known are left as they are."""
+
+    runs: tuple[RecoveredRun, ...]
+
+
+class Tick(Command):
+    """Time has passed: handle due timers."""

@@ -1,0 +1,39 @@
+"""Time-outs: what happens to a task that has been in a state for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from heapq import nsmallest
+
+from ..commands import Tick
+from ..facts import Fact, TaskMoved, TimePassed
+from ..limits import TIMERS_PER_TICK
+from ..rules.lifecycle import LAUNCHING, PENDING, PLACED, PLACING, PREEMPTING, READY, RESERVED, RUNNING
+from ..settings import Settings
+from ..state import Run, State
+from .requeue import after_placing_timeout, requeued
+
+
+def tick(state: State, settings: Settings, command: Tick) -> Generator[Fact, None, None]:
+    """Handle at most TIMERS_PER_TICK timers that are due. Timers of tasks that have gone on are dropped."""
+    if not state.timers or state.timers[0][0] > state.now_ms:
+        return
+    due = nsmallest(TIMERS_PER_TICK, (timer for timer in state.timers if timer[0] <= state.now_ms))
+    for due_ms, task_id, run_id in due:
+        run = state.run_of(task_id, run_id)
+        if run is not None and run.due_ms == due_ms:
+            yield expired(state, settings, run)
+    yield TimePassed(due[-1][0] if len(due) == TIMERS_PER_TICK else state.now_ms)
+
+
+def expired(state: State, settings: Settings, run: Run) -> Fact:
+    """The fact that follows when the state of a run has timed out."""
+    if run.state == PLACING:
+        return after_placing_timeout(state, settings, run)
+    if run.state == RESERVED:
+        return requeued(state, run, PENDING, "reserving a host timed out", reset=True)
+    if run.state == PREEMPTING:
+        return TaskMoved(run.task.id, run.task.mesos_id, RUNNING, "preempting timed out")
+    if run.state in (LAUNCHING, PLACED):
+        return requeued(state, run, READY, f"{run.state.lower()} timed out")
+    raise AssertionError(f"{run.state} has no time-out")

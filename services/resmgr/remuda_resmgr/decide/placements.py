@@ -1,0 +1,117 @@
+"""DequeueGangs, SetPlacements, GetPlacements: from READY over an engine to the job manager."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import msgspec
+
+from ..commands import DequeueGangs, FailedPlacement, GetPlacements, Handed, SetPlacements
+from ..facts import Fact, GangDequeued, PlacementQueued, PlacementTaken, TaskDequeued
+from ..limits import LIMIT_PER_CALL, PLACEMENTS
+from ..rules.backoff import count_attempt, extra_s
+from ..rules.lifecycle import LAUNCHING, PLACED, PLACING, READY, RESERVED, timeout_ms
+from ..rules.placement import Placement
+from ..settings import Settings
+from ..state import Run, State
+from .requeue import after_failed_placement
+
+Refused = tuple[tuple[Placement, str], ...]
+
+
+def dequeue_gangs(
+    state: State, settings: Settings, command: DequeueGangs
+) -> Generator[Fact, None, list[tuple[Handed, ...]]]:
+    """The gangs that became READY first, of the type or of any. A gang without members is dropped."""
+    answer: list[tuple[Handed, ...]] = []
+    while len(answer) < min(command.limit, LIMIT_PER_CALL):
+        number = _next_ready(state, command.type)
+        if number is None:
+            break
+        members = [run for run in state.members(state.gangs[number]) if run.state == READY]
+        yield GangDequeued(number, tuple(_dequeued(state, settings, run) for run in members))
+        if members:
+            answer.append(tuple(handed(run) for run in members))
+    return answer
+
+
+def set_placements(state: State, settings: Settings, command: SetPlacements) -> Generator[Fact, None, Refused]:
+    refused: list[tuple[Placement, str]] = []
+    for placement in command.placements:
+        tasks = tuple(pair for pair in dict.fromkeys(placement.tasks) if _may_be_placed(state, pair))
+        if not tasks:
+            continue
+        if not placement.hostname:
+            refused.append((placement, "hostname is empty, expected the name of the host"))
+        elif len(state.placements) >= PLACEMENTS:
+            refused.append((placement, f"{PLACEMENTS} placements wait to be launched, try again later"))
+        else:
+            kept = msgspec.structs.replace(placement, tasks=tasks)
+            yield PlacementQueued(state.last_number + 1, kept, _due(state, PLACED, settings))
+    for failed in command.failed:
+        yield from _failed(state, settings, failed)
+    return tuple(refused)
+
+
+def get_placements(state: State, settings: Settings, command: GetPlacements) -> Generator[Fact, None, list[Placement]]:
+    """Placements in the order of arrival, with the tasks that are still to be launched. Those without are dropped."""
+    answer: list[Placement] = []
+    while state.placements and len(answer) < min(command.limit, LIMIT_PER_CALL):
+        number, placement = next(iter(state.placements.items()))
+        tasks = tuple(pair for pair in placement.tasks if _is_placed(state, pair, number))
+        yield PlacementTaken(number, _due(state, LAUNCHING, settings))
+        if tasks:
+            answer.append(msgspec.structs.replace(placement, tasks=tasks))
+    return answer
+
+
+def handed(run: Run) -> Handed:
+    return Handed(
+        run.task, run.hostname, run.timeout_s, run.attempts, run.cycles, run.ready_for_host_reservation
+    )  # fmt: skip
+
+
+def _next_ready(state: State, task_type: int) -> int | None:
+    """The oldest gang of the type; 0: of any type."""
+    if task_type:
+        return next(iter(state.ready.get(task_type, ())), None)
+    return min((next(iter(queue)) for queue in state.ready.values()), default=None)
+
+
+def _dequeued(state: State, settings: Settings, run: Run) -> TaskDequeued:
+    task, attempts, cycles = run.task, run.attempts, run.cycles
+    if run.ready_for_host_reservation:
+        lasts_ms = timeout_ms(RESERVED, settings)
+        to, timeout_s = RESERVED, settings.reserving_timeout_s
+    else:
+        extra = extra_s(attempts, settings)
+        lasts_ms = timeout_ms(PLACING, settings, extra)
+        to, timeout_s = PLACING, settings.placing_timeout_s + extra
+        if settings.enable_placement_backoff:
+            attempts, cycles = count_attempt(attempts, cycles, settings)
+    due_ms = state.now_ms + lasts_ms if lasts_ms else 0
+    return TaskDequeued(task.id, task.mesos_id, to, due_ms, timeout_s, attempts, cycles)
+
+
+def _may_be_placed(state: State, pair: tuple[str, str]) -> bool:
+    run = state.run_of(*pair)
+    return run is not None and run.state in (PLACING, RESERVED)
+
+
+def _is_placed(state: State, pair: tuple[str, str], number: int) -> bool:
+    run = state.run_of(*pair)
+    return run is not None and run.state == PLACED and run.placement == number
+
+
+def _failed(state: State, settings: Settings, failed: FailedPlacement) -> Generator[Fact, None, None]:
+    """Only tasks that are still PLACING go back; the others have gone on meanwhile."""
+    for task_id, run_id in failed.tasks:
+        run = state.runs.get(task_id)
+        if run is None or run.state != PLACING or (run_id and run.task.mesos_id != run_id):
+            continue
+        yield after_failed_placement(state, settings, run, failed.reason or "placement failed")
+
+
+def _due(state: State, to: str, settings: Settings) -> int:
+    lasts_ms = timeout_ms(to, settings)
+    return state.now_ms + lasts_ms if lasts_ms else 0

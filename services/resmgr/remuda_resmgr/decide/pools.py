@@ -1,0 +1,112 @@
+"""Creates, changes and deletes pools."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import msgspec
+
+from ..commands import CalculateEntitlements, CreatePool, DeletePool, UpdatePool
+from ..facts import Fact, PoolCreated, PoolDeleted, PoolUpdated
+from ..limits import POOL_DEPTH, POOLS
+from ..rules.pools import (
+    ROOT,
+    InvalidPool,
+    KindConfig,
+    PoolConfig,
+    check_cycle,
+    complete,
+    find_by_path,
+    path_of,
+    validate,
+)
+from ..rules.resources import KINDS, ZERO, fits
+from ..settings import Settings
+from ..state import Pool, State
+from .entitle import calculate_entitlements
+
+Answer = Generator[Fact, None, InvalidPool | None]
+
+
+def create_pool(state: State, settings: Settings, command: CreatePool) -> Generator[Fact, None, str | InvalidPool]:
+    if command.pool.id in state.pools and command.pool.id != ROOT:
+        return InvalidPool("already_exists", f"a pool with the id {command.pool.id} exists")
+    try:
+        config = validate(command.pool, _known(state))
+        _check_place(state, config)
+    except InvalidPool as problem:
+        return problem
+    yield PoolCreated(config)
+    yield from calculate_entitlements(state, settings, CalculateEntitlements())
+    return config.id
+
+
+def update_pool(state: State, settings: Settings, command: UpdatePool) -> Answer:
+    former = state.pools.get(command.pool.id)
+    if former is None:
+        return InvalidPool("not_found", f"there is no pool {command.pool.id[:64]!r}")
+    try:
+        if command.force:
+            config = complete(command.pool)
+            _check_shape(config, former.config)
+        else:
+            config = validate(command.pool, _known(state))
+    except InvalidPool as problem:
+        return problem
+    if config != former.config:
+        yield PoolUpdated(config)
+        yield from calculate_entitlements(state, settings, CalculateEntitlements())
+    return None
+
+
+def delete_pool(state: State, settings: Settings, command: DeletePool) -> Answer:
+    pool_id = find_by_path(command.path, state.configs())
+    if pool_id is None:
+        return InvalidPool("not_found", f"there is no pool {command.path[:64]!r}")
+    pool = state.pools[pool_id]
+    if not pool.is_leaf:
+        return InvalidPool("not_leaf", f"pool {pool_id} has children, or is root", id=pool_id)
+    if is_busy(pool):
+        return InvalidPool("busy", f"pool {pool_id} has tasks", id=pool_id)
+    yield PoolDeleted(pool_id)
+    yield from calculate_entitlements(state, settings, CalculateEntitlements())
+    return None
+
+
+def is_busy(pool: Pool) -> bool:
+    """Whether tasks wait in a pool or hold allocations of it."""
+    held = pool.allocation.total, pool.demand, pool.slack_demand
+    return bool(pool.runs) or any(pool.queues.values()) or not all(fits(one, ZERO) for one in held)
+
+
+def _known(state: State) -> dict[str, PoolConfig]:
+    """The configurations of all pools. Before the capacity is known, root has no bounds."""
+    configs = state.configs()
+    if state.capacity is None:
+        unbounded = tuple(KindConfig(kind, float("inf"), float("inf")) for kind in KINDS)
+        configs[ROOT] = msgspec.structs.replace(configs[ROOT], resources=unbounded)
+    return configs
+
+
+def _check_place(state: State, config: PoolConfig) -> None:
+    """Raises InvalidPool if the tree has no room for the pool, or work of its parent would be stuck."""
+    if len(state.pools) > POOLS:
+        raise InvalidPool("too_many_pools", f"there are {POOLS} pools, expected fewer")
+    if not config.name or "/" in config.name:
+        raise InvalidPool("invalid_name", f"name is {config.name[:64]!r}, expected a name without /", name=config.name)
+    parent = state.pools[config.parent]
+    if path_of(config.parent, state.configs()).count("/") >= POOL_DEPTH:
+        raise InvalidPool("too_deep", f"the pool would be below {POOL_DEPTH} others, expected fewer")
+    if parent.is_leaf and is_busy(parent):
+        raise InvalidPool(
+            "parent_is_busy", f"parent {config.parent} is a leaf with tasks, which it could not run any more"
+        )
+
+
+def _check_shape(config: PoolConfig, former: PoolConfig) -> None:
+    check_cycle(config, {})
+    if config.id == ROOT:
+        raise InvalidPool("root_override", "the pool root cannot be changed")
+    if config.parent != former.parent:
+        message = f"parent of {config.id} is {former.parent}, and cannot become {config.parent}"
+        raise InvalidPool("parent_changed", message, parent=config.parent)

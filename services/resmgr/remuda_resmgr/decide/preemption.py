@@ -1,0 +1,75 @@
+"""Preemption: pools that have held more than their entitlement for some cycles give tasks back."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from ..commands import HOST_MAINTENANCE, REVOKE_RESOURCES, Candidate, GetPreemptibleTasks, Preempt
+from ..facts import CandidateQueued, CandidatesTaken, Fact, OverAllocationCounted, TaskMoved
+from ..limits import LIMIT_PER_CALL, PREEMPTION_CANDIDATES
+from ..rules.lifecycle import PENDING, PLACING, PREEMPTING, READY, RUNNING, timeout_ms
+from ..rules.ranking import victims
+from ..rules.resources import ZERO, Vector, subtract
+from ..settings import Settings
+from ..state import Pool, Run, State
+from .requeue import requeued
+
+
+def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fact, None, None]:
+    for pool in list(state.pools.values()):
+        if not pool.is_leaf:
+            continue
+        non_slack, slack = over_allocation(pool)
+        count = pool.over_count + 1 if (non_slack, slack) != (ZERO, ZERO) else 0
+        due = is_eligible(count, settings)
+        if (0 if due else count) != pool.over_count:
+            yield OverAllocationCounted(pool.config.id, 0 if due else count)
+        if due:
+            chosen = victims(pool.runs.values(), non_slack, slack, settings.fewest_victims)
+            yield from evict(state, chosen, REVOKE_RESOURCES)
+
+
+def over_allocation(pool: Pool) -> tuple[Vector, Vector]:
+    """What a pool holds above its entitlement: by tasks that are not revocable, and by revocable ones."""
+    held = pool.allocation
+    return subtract(held.non_slack, pool.non_slack), subtract(held.slack, pool.slack)
+
+
+def is_eligible(count: int, settings: Settings) -> bool:
+    """`count`: in how many cycles, one after the other, the pool held too much."""
+    return count > 0 and count >= settings.sustained_over_allocation_count
+
+
+def evict(state: State, runs: Iterable[Run], reason: str) -> Generator[Fact, None, None]:
+    """Running tasks wait for their job manager to preempt them; others go back to their pool. Tasks in other states
+    stay as they are."""
+    for run in runs:
+        task = run.task
+        if run.state == RUNNING:
+            if task.mesos_id not in state.candidates and len(state.candidates) < PREEMPTION_CANDIDATES:
+                yield CandidateQueued(task.id, task.mesos_id, reason)
+        elif run.state in (READY, PLACING) and state.run_of(task.id, task.mesos_id) is not None:
+            yield requeued(state, run, PENDING, reason)
+
+
+def get_preemptible_tasks(
+    state: State, settings: Settings, command: GetPreemptibleTasks
+) -> Generator[Fact, None, list[Candidate]]:
+    """Candidates in the order in which they were chosen. Those that do not run any more are dropped."""
+    answer: list[Candidate] = []
+    while state.candidates and len(answer) < min(command.limit, LIMIT_PER_CALL):
+        run_id, (task_id, reason) = next(iter(state.candidates.items()))
+        yield CandidatesTaken(1)
+        if reason == HOST_MAINTENANCE:
+            if run_id in state.task_of:
+                answer.append(Candidate(task_id, run_id, reason))
+            continue
+        run = state.run_of(task_id, run_id)
+        if run is None or run.state not in (RUNNING, PREEMPTING):
+            continue
+        if run.state == RUNNING:
+            lasts_ms = timeout_ms(PREEMPTING, settings)
+            due_ms = state.now_ms + lasts_ms if lasts_ms else 0
+            yield TaskMoved(task_id, run_id, PREEMPTING, reason, due_ms)
+        answer.append(Candidate(task_id, run_id, reason))
+    return answer

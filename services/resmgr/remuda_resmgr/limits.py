@@ -1,0 +1,43 @@
+"""Every bound of this room, with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Below this, two amounts of a resource are equal (cores, devices, MB). Peloton's clients expect its arithmetic.
+EPSILON: Final = 0.0009
+
+# Gangs of one leaf that one admission pass looks at, so that one leaf cannot hold up the others. Peloton's number.
+LOOKS_PER_LEAF: Final = 1_000
+
+# Gangs in the ready queues of all types. Peloton's number; a gang that does not fit stays pending.
+READY_GANGS: Final = 100_000
+
+# Placements that wait for GetPlacements. Peloton's number; engines are refused beyond it.
+PLACEMENTS: Final = 1_000_000
+
+# Candidates that wait for GetPreemptibleTasks. Peloton's number; the next preemption cycle finds the rest again.
+PREEMPTION_CANDIDATES: Final = 10_000
+
+# Share of the reservation that revocable tasks may use of memory, disk and gpu, if the pool names none, in percent.
+SLACK_LIMIT_PERCENT: Final = 20.0
+
+# Rounds of pass 2 in which an entitlement is computed exactly as Peloton does. Its rounds approach the result
+# geometrically, and need thousands if a child with a tiny share is the last that wants more; then the rest is computed
+# at once.
+ROUNDS: Final = 100
+
+# Pools below root. Entitlements of this many take about 100 ms, during which nothing else is decided.
+POOLS: Final = 10_000
+
+# Depth of the pool tree; each level is a step of the calculation, and paths stay readable.
+POOL_DEPTH: Final = 32
+
+# Timers handled in one commit, so that a flood of time-outs does not delay RPCs.
+TIMERS_PER_TICK: Final = 10_000
+
+# Gangs, placements and candidates of one call. Clients ask for 10 to 100; it bounds a commit.
+LIMIT_PER_CALL: Final = 10_000
+
+# Tasks of one EnqueueGangs call, so that a commit fits into a few messages. Job managers send at most 1,000.
+TASKS_PER_CALL: Final = 10_000

@@ -1,0 +1,101 @@
+"""Questions about a state that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from .commands import Handed
+from .decide.placements import handed
+from .rules.admission import QUEUES, Obstacle, obstacle
+from .rules.lifecycle import PENDING
+from .rules.pools import PoolConfig, path_of
+from .rules.resources import KINDS, Vector, add, subtract
+from .settings import Settings
+from .state import Pool, Run, State
+
+
+class PoolInfo(msgspec.Struct, frozen=True):
+    """`usage`: for each kind what tasks hold that are not revocable, and what revocable ones hold."""
+
+    config: PoolConfig
+    children: tuple[str, ...]
+    usage: tuple[tuple[str, float, float], ...]
+    path: str
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Why a task is not admitted. `queue`: where its gang waits, with `ahead` gangs before it. `obstacle`: the rule
+    that does not admit the gang now; None: it is admitted as soon as the pass gets to it."""
+
+    pool_id: str
+    queue: str
+    ahead: int
+    obstacle: Obstacle | None
+
+
+def tasks_by_hosts(state: State, hostnames: Sequence[str], task_type: int) -> dict[str, list[Handed]]:
+    """Tasks on hosts; hosts without tasks are left out. `task_type`: 0: any."""
+    answer: dict[str, list[Handed]] = {}
+    for hostname in hostnames:
+        runs = state.hosts.get(hostname, {}).values()
+        tasks = [handed(run) for run in runs if task_type in (0, run.task.type)]
+        if tasks:
+            answer[hostname] = tasks
+    return answer
+
+
+def active_tasks(state: State, job_id: str, pool_id: str, states: Sequence[str]) -> Iterator[Run]:
+    """Tracked runs and orphans. An empty filter lets everything pass."""
+    for run in (*state.runs.values(), *state.orphans.values()):
+        if job_id and run.task.job_id != job_id:
+            continue
+        if (not pool_id or run.pool_id == pool_id) and (not states or run.state in states):
+            yield run
+
+
+def pending_gangs(state: State, pool: Pool, limit: int) -> dict[str, list[tuple[str, ...]]]:
+    """The IDs of tasks of the first `limit` gangs of each queue. Empty queues are left out."""
+    answer: dict[str, list[tuple[str, ...]]] = {}
+    for name in QUEUES:
+        gangs: list[tuple[str, ...]] = []
+        for number in pool.queues[name]:
+            if len(gangs) >= limit:
+                break
+            gangs.append(tuple(run.task.id for run in state.members(state.gangs[number])))
+        if gangs:
+            answer[name] = gangs
+    return answer
+
+
+def orphans(state: State, pool_id: str) -> list[Handed]:
+    return [handed(run) for run in state.orphans.values() if not pool_id or run.pool_id == pool_id]
+
+
+def pool_info(state: State, pool: Pool, configs: dict[str, PoolConfig] | None = None) -> PoolInfo:
+    """`configs`: of all pools, if the caller has them."""
+    held, slack = held_below(state, pool)
+    usage = tuple(zip(KINDS, subtract(held, slack), slack, strict=True))
+    path = path_of(pool.config.id, configs if configs is not None else state.configs())
+    return PoolInfo(pool.config, tuple(pool.children), usage, path)
+
+
+def why_waiting(state: State, settings: Settings, task_id: str) -> Waiting | None:
+    """None: the task does not wait for admission."""
+    run = state.runs.get(task_id)
+    if run is None or run.state != PENDING:
+        return None
+    gang, pool = state.gangs[run.gang], state.pools[run.pool_id]
+    ahead = next(place for place, number in enumerate(pool.queues[gang.queue]) if number == gang.number)
+    return Waiting(run.pool_id, gang.queue, ahead, obstacle(gang.traits, pool.room(), settings.preemption_enabled))
+
+
+def held_below(state: State, pool: Pool) -> tuple[Vector, Vector]:
+    """What the leaves below a pool hold: in all, and by revocable tasks."""
+    held, slack, below = pool.allocation.total, pool.allocation.slack, list(pool.children)
+    while below:
+        child = state.pools[below.pop()]
+        held, slack = add(held, child.allocation.total), add(slack, child.allocation.slack)
+        below.extend(child.children)
+    return held, slack

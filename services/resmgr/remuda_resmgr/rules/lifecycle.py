@@ -1,0 +1,81 @@
+"""The states of a task. TRANSITIONS alone says which state may follow which."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..settings import Settings
+
+INITIALIZED: Final = "INITIALIZED"
+PENDING: Final = "PENDING"
+READY: Final = "READY"
+PLACING: Final = "PLACING"
+PLACED: Final = "PLACED"
+LAUNCHING: Final = "LAUNCHING"
+STARTING: Final = "STARTING"
+RUNNING: Final = "RUNNING"
+SUCCEEDED: Final = "SUCCEEDED"
+FAILED: Final = "FAILED"
+LOST: Final = "LOST"
+PREEMPTING: Final = "PREEMPTING"
+KILLING: Final = "KILLING"
+KILLED: Final = "KILLED"
+LAUNCHED: Final = "LAUNCHED"
+DELETED: Final = "DELETED"
+RESERVED: Final = "RESERVED"
+
+TERMINAL: Final = frozenset({SUCCEEDED, FAILED, KILLED, LOST, DELETED})
+
+TRANSITIONS: Final[dict[str, frozenset[str]]] = {
+    INITIALIZED: frozenset({PENDING, LAUNCHING, LAUNCHED, RUNNING, KILLED}),
+    PENDING: frozenset({READY, PLACED, KILLED}),
+    READY: frozenset({PLACING, RESERVED, PENDING, PLACED, KILLED}),
+    PLACING: frozenset({PLACED, READY, PENDING, KILLED}),
+    RESERVED: frozenset({PLACED, PENDING, KILLED}),
+    PLACED: frozenset({LAUNCHING, READY, KILLED}),
+    LAUNCHING: frozenset({LAUNCHED, RUNNING, READY, KILLED}),
+    LAUNCHED: frozenset({RUNNING, READY, KILLED}),
+    RUNNING: frozenset({PREEMPTING, KILLING, SUCCEEDED, LOST, FAILED, KILLED}),
+    PREEMPTING: frozenset({RUNNING, KILLED}),
+    KILLING: frozenset({KILLED}),
+    FAILED: frozenset({READY}),
+    KILLED: frozenset({PENDING}),
+}
+
+# Transitions that UpdateTasksState may cause: those that touch neither queues nor allocations.
+UPDATES: Final[dict[str, frozenset[str]]] = {
+    LAUNCHING: frozenset({LAUNCHED, RUNNING}),
+    LAUNCHED: frozenset({RUNNING}),
+    RUNNING: frozenset({PREEMPTING, KILLING}),
+}
+
+# States in which a task holds no allocation of its pool.
+UNALLOCATED: Final = frozenset({INITIALIZED, PENDING})
+
+# States in which a run may be replaced by a new run of the same task, and becomes an orphan.
+REPLACEABLE: Final = frozenset({LAUNCHED, RUNNING})
+
+# States with a time-out: its field of Settings. PLACING adds the backoff's time.
+TIMEOUTS: Final[dict[str, str]] = {
+    PLACING: "placing_timeout_s",
+    PLACED: "placed_timeout_s",
+    LAUNCHING: "launching_timeout_s",
+    RESERVED: "reserving_timeout_s",
+    PREEMPTING: "preempting_timeout_s",
+}
+
+
+def may_follow(before: str, after: str) -> bool:
+    """Whether `after` may follow `before`. A transition to the same state is allowed, and does nothing."""
+    return before == after or after in TRANSITIONS.get(before, ())
+
+
+def timeout_ms(state: str, settings: Settings, extra_s: float = 0.0) -> int:
+    """How long a task may stay in a state, in ms; 0: as long as it takes. The time for PLACING is whole seconds."""
+    field = TIMEOUTS.get(state)
+    seconds = 0.0 if field is None else getattr(settings, field)
+    if not seconds:
+        return 0
+    if state == PLACING:
+        seconds = int(seconds + extra_s)
+    return int(seconds * 1_000)

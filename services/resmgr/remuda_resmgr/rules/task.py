@@ -1,0 +1,50 @@
+"""A task as a job manager enqueues it, a gang of tasks, and in which allocations each counts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .resources import Vector, total
+
+
+class Task(msgspec.Struct, frozen=True):
+    """`id`: identity of the task; `mesos_id`: identity of this run. `labels`, `constraint`: encoded messages, passed
+    on. `resource`: cores, devices, MB, MB. Counters and `ready_for_host_reservation`: as the caller has sent them."""
+
+    id: str
+    mesos_id: str
+    resource: Vector = (0.0, 0.0, 0.0, 0.0)
+    priority: int = 0
+    preemptible: bool = False
+    revocable: bool = False
+    controller: bool = False
+    type: int = 0
+    name: str = ""
+    job_id: str = ""
+    hostname: str = ""
+    desired_host: str = ""
+    num_ports: int = 0
+    min_instances: int = 0
+    fd_limit: int = 0
+    placement_strategy: int = 0
+    labels: bytes = b""
+    constraint: bytes = b""
+    cycles: float = 0.0
+    attempts: float = 0.0
+    ready_for_host_reservation: bool = False
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """What admission looks at. The first task of a gang decides whether it is preemptible or revocable."""
+
+    resource: Vector
+    preemptible: bool
+    revocable: bool
+    controller: bool
+
+
+def traits(tasks: tuple[Task, ...]) -> Traits:
+    """`tasks`: not empty. Only a gang of one task can be a controller."""
+    first = tasks[0]
+    resource = first.resource if len(tasks) == 1 else total(task.resource for task in tasks)
+    return Traits(resource, first.preemptible, first.revocable, first.controller and len(tasks) == 1)

@@ -1,0 +1,36 @@
+"""What decisions depend on beside the state. Times in seconds, as Peloton configures them; 0: no time-out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Defaults are Peloton's. The last group corrects defects whose correction changes numbers
+    (docs/differences-peloton.md)."""
+
+    placing_timeout_s: float = 600.0
+    launching_timeout_s: float = 1_200.0
+    reserving_timeout_s: float = 1_800.0
+    preempting_timeout_s: float = 600.0
+    placed_timeout_s: float = 600.0
+
+    retry_backoff_s: float = 300.0
+    retry_cycles: int = 3
+    attempts_per_cycle: int = 3
+    enable_placement_backoff: bool = True
+    enable_host_reservation: bool = False
+
+    preemption_enabled: bool = True
+    sustained_over_allocation_count: int = 5
+
+    scale_reservations: bool = False
+    spread_leftovers: bool = False
+    fewest_victims: bool = False
+    survivors_keep_their_place: bool = False
+    count_admitted_only: bool = False
+
+
+DEFAULT: Final = Settings()

@@ -1,0 +1,109 @@
+"""What the facts of the log say, and sums over it. Only `evolve` writes it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from ..rules.admission import QUEUES, Room
+from ..rules.allocation import Allocation
+from ..rules.entitlement import PoolTree
+from ..rules.placement import Placement
+from ..rules.pools import ROOT, PoolConfig
+from ..rules.resources import ZERO, Vector
+from ..rules.task import Task
+from .gang import Gang, GangQueue
+
+__all__ = ["Gang", "GangQueue", "Pool", "Run", "State"]
+
+
+class Run:
+    """One run of a task. `gang`, `placement`: numbers; 0: none. `due_ms`: when its state times out; 0: never."""
+
+    __slots__ = (
+        "attempts", "cycles", "due_ms", "gang", "hostname", "placement", "pool_id", "ready_for_host_reservation",
+        "reason", "since_ms", "started_ms", "state", "task", "timeout_s",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, pool_id: str, state: str, now_ms: int, reason: str = "") -> None:
+        self.task = task
+        self.pool_id = pool_id
+        self.state = state
+        self.reason = reason
+        self.since_ms = now_ms
+        self.started_ms = 0
+        self.due_ms = 0
+        self.hostname = task.hostname
+        self.timeout_s = 0.0
+        self.attempts = task.attempts
+        self.cycles = task.cycles
+        self.ready_for_host_reservation = task.ready_for_host_reservation
+        self.gang = 0
+        self.placement = 0
+
+
+class Pool:
+    """`runs`: tracked runs by task. `reservation`, `controller_limit`: from the configuration."""
+
+    def __init__(self, config: PoolConfig) -> None:
+        self.children: dict[str, None] = {}
+        self.queues = {name: GangQueue() for name in QUEUES}
+        self.runs: dict[str, Run] = {}
+        self.demand: Vector = ZERO
+        self.slack_demand: Vector = ZERO
+        self.allocation = Allocation()
+        self.entitlement: Vector = ZERO
+        self.non_slack: Vector = ZERO
+        self.slack: Vector = ZERO
+        self.over_count = 0
+        self.configure(config)
+
+    def configure(self, config: PoolConfig) -> None:
+        self.config = config
+        self.reservation = config.amounts("reservation")
+        self.controller_limit = config.controller_limit()
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children and self.config.id != ROOT
+
+    def room(self) -> Room:
+        return Room(self.allocation, self.non_slack, self.slack, self.reservation, self.controller_limit)
+
+
+class State:
+    """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run. `task_of`: tasks of tracked runs and of
+    orphans. `tree`: derived from the pools; None: they have changed since."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.pools: dict[str, Pool] = {ROOT: Pool(PoolConfig(ROOT, ROOT, ""))}
+        self.capacity: Vector | None = None
+        self.slack_cpu = 0.0
+        self.tree: PoolTree | None = None
+        self.runs: dict[str, Run] = {}
+        self.orphans: dict[str, Run] = {}
+        self.task_of: dict[str, str] = {}
+        self.hosts: dict[str, dict[str, Run]] = {}
+        self.gangs: dict[int, Gang] = {}
+        self.waiting: dict[str, None] = {}
+        self.ready: dict[int, OrderedDict[int, None]] = {}
+        self.ready_count = 0
+        self.placements: OrderedDict[int, Placement] = OrderedDict()
+        self.candidates: OrderedDict[str, tuple[str, str]] = OrderedDict()  # run: (task, reason)
+        self.timers: list[tuple[int, str, str]] = []  # a heap: (due_ms, task, run)
+        self.ranked_hosts: tuple[str, ...] = ()
+        self.acknowledged = 0
+        self.last_number = 0
+
+    def configs(self) -> dict[str, PoolConfig]:
+        return {pool_id: pool.config for pool_id, pool in self.pools.items()}
+
+    def run_of(self, task_id: str, run_id: str) -> Run | None:
+        """The tracked run of the task, if it is this one."""
+        run = self.runs.get(task_id)
+        return run if run is not None and run.task.mesos_id == run_id else None
+
+    def members(self, gang: Gang) -> tuple[Run, ...]:
+        """The runs that are still in the gang."""
+        runs = (self.runs.get(task.id) for task in gang.tasks)
+        return tuple(run for run in runs if run is not None and run.gang == gang.number)

@@ -1,0 +1,1 @@
+"""Peloton's messages to values and back."""

@@ -1,0 +1,21 @@
+"""The tables of Peloton's own tests, where they are at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conformance_peloton.__main__ import judge
+from tests.conformance_peloton.tables import Case, files_in, read
+
+FOLDER = Path(os.environ.get("REMUDA_CONFORMANCE", "../shared/conformance")) / "peloton"
+CASES = [case for path in (files_in(FOLDER) if FOLDER.is_dir() else ()) for case in read(path)]
+
+
+@pytest.mark.skipif(not CASES, reason=f"there are no tables in {FOLDER} (REMUDA_CONFORMANCE names the folder above)")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}: {case.name}")
+def test_peloton_answers_the_same(case: Case) -> None:
+    verdict = judge(case)
+    assert verdict.word == "equal", (verdict.differences, verdict.error)

@@ -1,0 +1,118 @@
+"""What holds for any sequence of calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remuda_resmgr import commands
+from remuda_resmgr.facts import GangAdmitted
+from remuda_resmgr.rules.lifecycle import PENDING
+from remuda_resmgr.rules.resources import ZERO, fits
+from remuda_resmgr.settings import Settings
+from remuda_resmgr.state import State
+from services.resmgr.tests.world import LEAVES, World, steps, take
+
+some_settings = st.builds(
+    Settings,
+    preemption_enabled=st.booleans(),
+    enable_host_reservation=st.booleans(),
+    attempts_per_cycle=st.integers(1, 3),
+    survivors_keep_their_place=st.booleans(),
+    scale_reservations=st.booleans(),
+    spread_leftovers=st.booleans(),
+    fewest_victims=st.booleans(),
+)
+plays = given(some_settings, st.lists(steps, max_size=40))
+
+
+def _view(state: State) -> Any:
+    """Everything that facts say."""
+    runs = {
+        run_id: tuple(getattr(run, name) for name in type(run).__slots__ if name != "task")
+        for run_id, run in ((run.task.mesos_id, run) for run in (*state.runs.values(), *state.orphans.values()))
+    }
+    pools = {
+        pool_id: (
+            pool.config, pool.demand, pool.slack_demand, pool.allocation, pool.non_slack, pool.slack, pool.over_count,
+            {name: list(queue) for name, queue in pool.queues.items()},
+        )
+        for pool_id, pool in state.pools.items()
+    }  # fmt: skip
+    gangs = {number: (gang.pool_id, gang.tasks, gang.queue) for number, gang in state.gangs.items()}
+    ready = {kind: list(queue) for kind, queue in state.ready.items()}
+    waits = (dict(state.placements), dict(state.candidates), sorted(state.timers), list(state.waiting))
+    return runs, pools, gangs, ready, waits, state.capacity, state.acknowledged, state.last_number
+
+
+@plays
+def test_a_replayed_log_gives_the_same_state(chosen: Settings, played: list[Any]) -> None:
+    world = World(chosen)
+    for step in played:
+        take(world, step)
+    assert _view(world.replayed().state) == _view(world.state)
+
+
+@plays
+def test_gangs_are_admitted_all_or_none_and_within_what_the_pool_is_entitled_to(
+    chosen: Settings, played: list[Any]
+) -> None:
+    world = World(chosen)
+    for step in played:
+        pending = {run.task.mesos_id for run in world.state.runs.values() if run.state == PENDING}
+        gangs = {number: gang.tasks for number, gang in world.state.gangs.items()}
+        logged = len(world.log)
+        take(world, step)
+        for fact in (fact for _, facts in world.log[logged:] for fact in facts if isinstance(fact, GangAdmitted)):
+            members = gangs.get(fact.number, world.state.gangs[fact.number].tasks)
+            admitted = {task.mesos_id for task in world.state.gangs[fact.number].tasks}
+            assert admitted == {task.mesos_id for task in members if task.mesos_id in pending}
+        if step[0] == "admit" and logged < len(world.log) and world.log[-1][1]:
+            _assert_within(world)
+
+
+def _assert_within(world: World) -> None:
+    """Pools in which the pass has admitted something hold no more than they are entitled to."""
+    kinds = {fact.number for fact in world.log[-1][1] if isinstance(fact, GangAdmitted)}
+    gangs = [world.state.gangs[number] for number in kinds]
+    for gang in gangs:
+        pool = world.state.pools[gang.pool_id]
+        if gang.traits.revocable:
+            assert fits(pool.allocation.slack, pool.slack)
+        else:
+            assert fits(pool.allocation.non_slack, pool.non_slack)
+            assert fits(pool.allocation.non_slack, pool.config.amounts("limit"))
+        if world.settings.preemption_enabled and not gang.traits.preemptible and not gang.traits.revocable:
+            assert fits(pool.allocation.non_preemptible, pool.reservation)
+
+
+@plays
+def test_nothing_is_left_when_all_tasks_have_ended(chosen: Settings, played: list[Any]) -> None:
+    world = World(chosen)
+    for step in played:
+        take(world, step)
+    world.end_all()
+    world.do(commands.GetPreemptibleTasks(1_000))
+    state = world.state
+    assert not (state.runs or state.orphans or state.hosts or state.gangs or state.placements or state.candidates)
+    for leaf in LEAVES:
+        pool = state.pools[leaf]
+        held = (*(getattr(pool.allocation, name) for name in pool.allocation.__struct_fields__),)
+        assert all(fits(one, ZERO) for one in (*held, pool.demand, pool.slack_demand))
+
+
+@settings(max_examples=50)
+@given(st.lists(steps, max_size=25))
+def test_a_refused_gang_leaves_nothing_behind(played: list[Any]) -> None:
+    world = World(Settings())
+    for step in played:
+        before = _view(world.state)
+        if step[0] == "enqueue":
+            answer = world.enqueue(*step[1:])
+            if answer.failures:
+                assert _view(world.state) == before
+                assert len(answer.failures) == len(set(step[2]))
+        else:
+            take(world, step)
