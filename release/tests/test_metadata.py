@@ -29,8 +29,8 @@ def dependencies(file: Path) -> list[str]:
     ]
 
 
-def test_there_are_ten() -> None:
-    assert len(NAMES) == 10
+def test_there_are_eleven() -> None:
+    assert len(NAMES) == 11
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,7 @@ ROOMS = {
     "events": ROOT / "services/events/remuda_events",
     "grpc": ROOT / "services/grpc/remuda_grpc",
     "kubernetes": ROOT / "services/kubernetes/remuda_kubernetes",
+    "resmgr": ROOT / "services/resmgr/remuda_resmgr",
     "cli": ROOT / "cli/remuda",
 }
 # Streams and buckets stand with their bounds; what workloads and screens do by themselves stands there.
