@@ -141,7 +141,10 @@ class NodeIndex:
             after = self._group(entry, group.capacity, tuple(map(sub, group.available, demand.need)))
             if after is group:
                 return
-            if not group.lone and not demand.refused:  # of those there may be any number, and they do not last
+            # There may be any number of ways from a lone group, and for refused nodes, and they do not last. A way to a
+            # group that this node begins is remembered when a second node takes it. Where nodes differ, none does.
+            begins = after.lone and not after.size
+            if not (begins or group.lone or demand.refused):
                 group.next_groups[demand] = after
                 after.lone = False
                 demand.remembering_groups.append(group)
@@ -172,8 +175,7 @@ class NodeIndex:
         group.room = group.available
         rank = group.rank
         if rank is None or node.id < rank[1]:
-            self._order.remove(group)
-            self._order.put(group, (group.score, node.id, group.number))
+            self._order.move(group, (group.score, node.id, group.number))
 
     # The best node of a demand
 
@@ -197,8 +199,8 @@ class NodeIndex:
                 demand.search_start = rank
                 demand.group, demand.runner_up = None if tied else group, None
                 return node.node
-            order.remove(group)  # its first node is another by now, and another group has the same score
-            order.put(group, (group.score, node.id, group.number))
+            # Its first node is another by now, and another group has the same score.
+            order.move(group, (group.score, node.id, group.number))
         demand.search_start, demand.group, demand.runner_up = LAST, None, None
         return None
 
@@ -217,8 +219,7 @@ class NodeIndex:
             if best is not None and (best_score, best.id) <= rank[:2]:
                 break  # no group from here on begins with a smaller ID
             if (first := group.first()).id != rank[1]:  # its first node is another by now
-                order.remove(group)
-                order.put(group, (group.score, first.id, group.number))
+                order.move(group, (group.score, first.id, group.number))
                 continue
             if found is None:
                 fine = group.first_but(demand.refused)
