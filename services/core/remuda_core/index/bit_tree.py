@@ -43,6 +43,8 @@ class BitTree(RankedTree, Generic[I]):
         if after_left and before_right:
             ranks[at] = rank
             return True
+        if self._move_within(branch, at, rank) >= 0:
+            return False
         item, bits = branch.children[at], branch.covered[at]
         self._drop(path, branch, at)
         self._insert(item, rank, bits)

@@ -78,10 +78,10 @@ class FitTree(RankedTree, Generic[T]):
         old = item.rank
         if old is not None:
             path, branch = self._down_to(old)
-            ranks, at = branch.ranks, bisect_left(branch.ranks, old)
-            if 0 < at < len(ranks) - 1 and ranks[at - 1] < rank < ranks[at + 1]:
-                ranks[at] = item.rank = rank
-                branch.covered[at] = covered = self.needs.covered(item.room)
+            at = bisect_left(branch.ranks, old)
+            if (to := self._move_within(branch, at, rank)) >= 0:
+                item.rank = rank
+                branch.covered[to] = covered = self.needs.covered(item.room)
                 for above, place in path:
                     above.covered[place] |= covered
                 return

@@ -71,16 +71,29 @@ class RankedTree:
     def _insert(self, item: Any, rank: Rank, covered: int) -> None:
         """Ranks are unique."""
         branch = self._root
-        path: Path = []
         while not branch.leaf:
             at = bisect_right(branch.ranks, rank, 1) - 1
             branch.covered[at] |= covered
-            path.append((branch, at))
             branch = branch.children[at]
         branch.put(bisect_left(branch.ranks, rank), rank, covered, item)
         self.size += 1
         if len(branch.ranks) > MOST_CHILDREN:
-            self._split(path, branch)
+            self._split(*self._down_to(rank))
+
+    def _move_within(self, branch: Branch, at: int, rank: Rank) -> int:
+        """Give an item of a leaf another rank, if it stays within the leaf. Its place there; -1: it does not stay."""
+        ranks = branch.ranks
+        if not ranks[0] < rank < ranks[-1]:
+            return -1
+        to = bisect_left(ranks, rank)
+        to -= to > at
+        if to == at:
+            ranks[at] = rank
+        else:
+            item, covered = branch.children[at], branch.covered[at]
+            branch.drop(at)
+            branch.put(to, rank, covered, item)
+        return to
 
     def _from(self, start: Rank) -> tuple[Path, Branch, int, int]:
         """The place at which a search begins, and the depth from which on branches are searched from their first
