@@ -15,7 +15,7 @@ from functools import reduce
 from operator import or_
 from typing import Generic
 
-from ..limits import NEEDS_KEPT
+from ..limits import NEEDS_KEPT, STEPS_PER_SEARCH
 from .fit_list import HIDDEN, Rank, T, Vector, covers
 from .needs import Needs
 from .ranked_tree import Branch, Path, RankedTree, portions
@@ -94,6 +94,7 @@ class FitTree(RankedTree, Generic[T]):
         if bits is None or self._misled > WORTH_RENEWING * (self.size + NEEDS_KEPT):
             bits = self._describe(need)
         work = self._work
+        work.left -= STEPS_PER_SEARCH
         path, branch, at, whole_from = self._from(start) if start else ([], self._root, 0, 0)
         while True:
             work.left -= 1
