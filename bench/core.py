@@ -1,6 +1,6 @@
 """Measures the core alone: no bus, no disk, one thread, as the reference scheduler's own benchmark does.
 
-    python bench/core.py [--json] [--case NAME ...] [--kind uniform|mixed] [--repeat N]
+    python bench/core.py [--json] [--case NAME ...] [--kind uniform|mixed] [--repeat N] [--data DIR]
 
 Each case runs in a process of its own. Nodes are just large enough for the asks; each ask wants memory 10 and vcore 1.
 The median of the repetitions counts. --json prints one object per case. There are four kinds of cases:
@@ -10,11 +10,10 @@ at once     all asks are there before the first is placed. Measured is the time 
 behind      the same, while many other asks wait that cannot be placed.
 full        the cluster is full and asks wait; allocations are released one by one, and after each the core schedules.
             `allocations_per_s` is how many such rounds it makes, each with one decision.
-mixed       nodes and asks of a production trace (REMUDA_SHARED names the folder that has it, else `../shared`; a
-            generated mix of the same distribution where there is none) or of random kinds, one application for each
-            queue, asks dealt to queues at random; what has no room in the end stays pending. `churn`: the cluster is
-            full and asks of the mix wait; in each round one is released, one ask comes, and the core schedules.
-            `ratio` is to the uniform case of the same run, `longest_pass_ms` the longest single pass.
+mixed       nodes and asks of a production trace (`openb/` in --data, else in REMUDA_DATA, else in `../shared/data`;
+            `mix` says whether it was generated for want of a trace) or of random kinds, one application for each queue,
+            asks dealt to queues at random; what has no room stays pending. `churn`: the cluster is full and asks of the
+            mix wait; each round is a release, an ask and a pass. `ratio`: to the uniform case of the same run.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -48,7 +48,7 @@ from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings
 
 sys.path.append(str(Path(__file__).parents[1]))
-from bench.mix import MIXES, WEIGHTS
+from bench.mix import DATA, MIXES, WEIGHTS
 
 PARTITION = "[bench]default"
 Need = dict[str, int]
@@ -124,7 +124,6 @@ MIXED = {
         Case("production, churn, 100 queues", 0, 0, 100, mix="production", waiting=10_000, rounds=100_000),
     )
 }
-
 KINDS = {"uniform": CASES, "mixed": MIXED}
 
 # The need of the i-th ask that is never placed: more than a node has, or more than its queue may have.
@@ -358,7 +357,8 @@ def measure(case: Case, repeat: int) -> dict[str, object]:
     runs = [run(case) for _ in range(repeat)]
     medians = {key: round(statistics.median(one[key] for one in runs)) for key in runs[0]}
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"case": case.name, "nodes": case.nodes, "asks": case.asks, **medians, "peak_rss_mb": round(peak_mb, 1)}
+    about = {"case": case.name, "nodes": case.nodes, "asks": case.asks, "peak_rss_mb": round(peak_mb, 1)}
+    return {**about, **medians, **({"mix": MIXES[case.mix]().source} if case.mix else {})}
 
 
 def main() -> None:
@@ -367,11 +367,12 @@ def main() -> None:
     parser.add_argument("--case", action="append", choices={**CASES, **MIXED}, help="only this one; may be repeated")
     parser.add_argument("--kind", choices=KINDS, help="only cases of this kind")
     parser.add_argument("--repeat", type=int, default=3, help="the median of so many runs (default 3)")
+    parser.add_argument("--data", metavar="DIR", help="the directory that holds openb/, of mixed cases")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    names = arguments.case or [
-        name for kind, cases in KINDS.items() if arguments.kind in (None, kind) for name in cases
-    ]
+    os.environ.update({DATA: arguments.data} if arguments.data else {})
+    kinds = [cases for kind, cases in KINDS.items() if arguments.kind in (None, kind)]
+    names = arguments.case or [name for cases in kinds for name in cases]
     if arguments.here:
         print(json.dumps(measure({**CASES, **MIXED}[names[0]], arguments.repeat)))
         return
@@ -382,7 +383,7 @@ def main() -> None:
     uniform = 0
     for name in names:
         command = [sys.executable, __file__, "--here", "--case", name, "--repeat", str(arguments.repeat)]
-        result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        result = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         uniform = result["allocations_per_s"] if name == UNIFORM else uniform
         if name in MIXED:
             result["ratio"] = round(result["allocations_per_s"] / uniform, 3)
@@ -391,8 +392,7 @@ def main() -> None:
 
 def row(result: dict[str, Any]) -> str:
     cells = [f"{result[key]:,}" if key in result else "–" for key in ("longest_pass_ms", "asks_per_s", "peak_rss_mb")]
-    ratio = result.get("ratio", "–")
-    columns = f"{ratio:>8}{cells[0]:>18}{cells[1]:>12}{cells[2]:>10}"
+    columns = f"{result.get('ratio', '–'):>8}{cells[0]:>18}{cells[1]:>12}{cells[2]:>10}"
     return f"{result['case']:56}{result['allocations_per_s']:>15,}{columns}"
 
 

@@ -16,9 +16,8 @@ from remuda.simulated_rm.load.openb import read_nodes, read_pods
 
 Amounts = dict[str, int]
 
-SHARED = Path(os.environ.get("REMUDA_SHARED", Path(__file__).parents[1] / ".." / "shared"))
-NODES = SHARED / "data" / "openb" / "openb_node_list_all_node.csv"
-PODS = SHARED / "data" / "openb" / "openb_pod_list_default.csv"
+DATA = "REMUDA_DATA"  # names the directory that holds `openb/`
+DEFAULT_DATA = Path(__file__).parents[1] / ".." / "shared" / "data"
 WEIGHTS = {"gpu": 1.0, "memory": 1.0, "vcore": 1.0}
 
 
@@ -30,16 +29,20 @@ class Mix:
 
 
 def production(times: int) -> Mix:
-    """The trace so many times: nodes in its order, and the asks in an order of their own."""
-    if NODES.exists() and PODS.exists():
-        nodes = [node.capacity for node in read_nodes(NODES)]
-        asks = [pod.resource for pod in read_pods(PODS)]
-        return _repeated("openb", nodes, asks, times)
-    return _repeated("generated", *_like_production(), times)
+    """The trace so many times: nodes in its order, and the asks in an order of their own. OSError if REMUDA_DATA names
+    a directory without the trace."""
+    trace = Path(os.environ.get(DATA, DEFAULT_DATA)) / "openb"
+    if DATA not in os.environ and not trace.exists():
+        return _repeated("generated", *_like_production(), times)
+    nodes = [node.capacity for node in read_nodes(trace / "openb_node_list_all_node.csv")]
+    asks = [pod.resource for pod in read_pods(trace / "openb_pod_list_default.csv")]
+    return _repeated("openb", nodes, asks, times)
 
 
 def _repeated(source: str, nodes: list[Amounts], asks: list[Amounts], times: int) -> Mix:
-    repeated = asks * times
+    """Equal needs are one object, as they come from the wire (`remuda_core.wire.resources`)."""
+    shared: dict[tuple[tuple[str, int], ...], Amounts] = {}
+    repeated = [shared.setdefault(tuple(need.items()), need) for need in asks] * times
     Random(times).shuffle(repeated)
     return Mix(source, nodes * times, repeated)
 
