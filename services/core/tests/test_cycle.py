@@ -128,9 +128,9 @@ def search_everywhere(seed: int, steps: int, most: int, width: int) -> None:
             random.choice(items).room = HIDDEN
         elif what < 0.75:
             item = random.choice(items)
-            order.remove(item)
-            item.room, item.wanted = tuple(random.randint(-1, most) for _ in range(width)), (random.random(), number)
-            order.put(item, item.wanted)
+            item.room = tuple(random.randint(-1, most) for _ in range(width))
+            item.wanted = (random.choice((0.4, 0.5, random.random())), random.choice((-number, number)) - 0.5)
+            order.move(item, item.wanted)
         else:
             need = tuple(random.randint(0, most) for _ in range(width))
             start = random.choice(((), (random.random(),), random.choice(items).wanted))

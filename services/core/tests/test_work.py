@@ -241,3 +241,18 @@ def test_a_pass_that_finds_nothing_in_its_steps_gets_more(monkeypatch: pytest.Mo
     while not any(type(fact) is Allocated for fact in core.handle(Schedule(1_000), 1_000)):
         passes += 1
         assert core.index.unfinished and passes < 20
+
+
+def test_nodes_that_come_to_differ_leave_no_groups_behind() -> None:
+    """They begin alike. With the first allocation each begins a group of its own, which moves with it from then on."""
+    core = Core("rm-1")
+    core.handle(Register("rm-1", built_in()), 1_000)
+    for n in range(10):
+        core.handle(UpdateNode(PARTITION, f"n{n}", "CREATE", capacity={"vcore": 10**9}), 1_000)
+    core.handle(SubmitApplication(PARTITION, "app", "", "u", tags={"namespace": "a"}), 1_000)
+    for n in range(100):
+        core.handle(SubmitAsk(Ask(PARTITION, "app", f"key-{n}", {"vcore": 1_000 + n * n})), 1_000)
+    core.handle(Schedule(1_000), 1_000)
+    groups = core.index.partitions[PARTITION].nodes.groups()
+    assert len(groups) == 10
+    assert core.index.partitions[PARTITION].nodes._numbers == 11, "the one of all, and one for each"
