@@ -102,8 +102,13 @@ class Cluster:
         assert not found[name].spec.node_name
         return condition(found[name]).partition(": ")[2]
 
-    async def events(self) -> list[tuple[str, str]]:
-        """(name of the object, reason) of all events."""
+    async def told(self, reason: str, name: str = "") -> None:
+        """Waits for an event with this reason, on the object of this name or on any."""
+        async with asyncio.timeout(WITHIN_S):
+            while not any(name in ("", of) and why == reason for of, why in await self._events()):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    async def _events(self) -> list[tuple[str, str]]:
         content = await self.client.call("GET", "/apis/events.k8s.io/v1/events")
         items = msgspec.json.decode(content)["items"]
         return [(one["regarding"]["name"], one["reason"]) for one in items]

@@ -83,6 +83,10 @@ PLACEHOLDER_SUFFIX_CHARACTERS = 10
 
 # Shapes of pods whose nodes are remembered: pods of one template have one shape.
 SHAPES = 2_000
+# Asks that predicates refused are sent again this often at most, when pods have come or gone.
+SWEEP_EVERY_S = 1.0
+# An agreement without an allocation expires after so many sweeps: the scheduler waits 5 s for an answer.
+AGREEMENT_SWEEPS = 10
 
 # Messages to the scheduler that wait in memory, counted in effects. A cluster of 20,000 pods reports some 30,000.
 WAITING_EFFECTS = 1_000_000

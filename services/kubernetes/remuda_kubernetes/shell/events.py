@@ -23,7 +23,7 @@ def event_body(event: RecordEvent, instance: str) -> dict[str, Any]:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{of.name[: limits.EVENT_NAME_CHARACTERS]}.", "namespace": _namespace(event)},
+        "metadata": {"generateName": f"{of.name[: limits.EVENT_NAME_CHARACTERS]}-", "namespace": _namespace(event)},
         "eventTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "type": "Warning" if event.is_warning else "Normal",
         "reason": event.reason,
@@ -36,5 +36,5 @@ def event_body(event: RecordEvent, instance: str) -> dict[str, Any]:
 
 
 def _namespace(event: RecordEvent) -> str:
-    """Events on objects without a namespace are in `default`."""
-    return event.of.namespace or "default"
+    """The API server wants events on objects without a namespace there."""
+    return event.of.namespace or "kube-system"

@@ -53,7 +53,7 @@ class Front:
             rm = self._resource_manager()
             async with rm:
                 self._report()
-                await asyncio.gather(self._send(rm), self._receive(rm))
+                await asyncio.gather(self._send(rm), self._receive(rm), self._sweep())
 
     def _reflectors(self) -> list[Reflector[Any]]:
         shim = self._shim
@@ -89,7 +89,21 @@ class Front:
             heartbeat_s=limits.HEARTBEAT_S,
         )
         rm.on_report_requested(self._report)
+        if self._settings.predicates:
+            rm.on_predicates(self._refusal)
+            rm.on_preemption_predicates(self._preemption_refusal)
         return rm
+
+    def _refusal(self, asked: si.PredicatesArgs) -> str:
+        return self._shim.refusal(asked.allocationKey, asked.nodeID, to_place=asked.allocate)
+
+    def _preemption_refusal(self, asked: si.PreemptionPredicatesArgs) -> str:
+        return self._shim.refusal(asked.allocationKey, asked.nodeID, set(asked.preemptAllocationKeys))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(limits.SWEEP_EVERY_S)
+            self._on_shim(Shim.sweep)
 
     def _report(self) -> None:
         self._on_shim(Shim.report)

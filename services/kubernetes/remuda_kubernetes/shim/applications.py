@@ -53,7 +53,7 @@ class Applications:
         try:
             application.groups = task_groups_of(entry.pod)
         except ValueError as error:
-            self._books.record(entry, "TaskGroupsError", str(error), action="GangScheduling", warn=True)
+            application.problem = str(error)  # reported when it is submitted
             return
         application.policy = policy_of(entry.pod)
         application.is_reserving = bool(application.groups)
@@ -84,6 +84,8 @@ class Applications:
         if not application.is_submitted:
             application.is_submitted = True
             application.is_accepted = False
+            if application.problem:
+                self._record(application, "TaskGroupsError", application.problem, warn=True)
             self._books.emit(Submit(messages.application(self._books, application)))
 
     def advance(self, application: ApplicationEntry) -> None:

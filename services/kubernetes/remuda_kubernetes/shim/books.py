@@ -57,7 +57,8 @@ class PodEntry:
 @dataclass(slots=True)
 class ApplicationEntry:
     """An application with at least one pod. `is_reserving`: its placeholders are not all bound yet, and its real pods
-    wait. `created`: placeholders whose creation was requested, by task group. `is_submitted`: the scheduler has it."""
+    wait. `created`: placeholders whose creation was requested, by task group. `is_submitted`: the scheduler has it.
+    `problem`: of the definition of its gang."""
 
     id: str
     queue: str
@@ -70,12 +71,13 @@ class ApplicationEntry:
     is_accepted: bool = False
     is_reserving: bool = False
     is_forced: bool = False
+    problem: str = ""
     created: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class NodeEntry:
-    """`is_reported`: the scheduler knows it. `failed_bindings`: in a row. The last five are what was reported last."""
+    """`is_reported`: the scheduler knows it. `failed_bindings`: in a row. The others are as they were reported last."""
 
     node: Node
     is_reported: bool = False
@@ -84,6 +86,7 @@ class NodeEntry:
     occupied: Amounts = field(default_factory=dict)
     is_drained: bool = False
     is_ready: bool = True
+    selected_by: tuple[object, ...] = ()
 
 
 class Books:
@@ -99,6 +102,11 @@ class Books:
         self.effects: list[Effect] = []
         self.dirty_nodes: dict[str, None] = {}  # an ordered set
         self.is_live = False
+        self.with_anti_affinity: dict[str, None] = {}  # UIDs, an ordered set
+        self.refused: dict[str, None] = {}  # asks that predicates have refused on some node; an ordered set
+        self.is_room_changed = False  # pods have come or gone, or nodes have changed, since those were refused
+        self.granted: dict[str, int] = {}  # UID -> when a question was answered with yes, in sweeps
+        self.sweeps = 0
         self._on_node: dict[str, dict[str, None]] = {}
 
     def emit(self, effect: Effect) -> None:
@@ -121,6 +129,7 @@ class Books:
             on.pop(uid, None)
             if not on:
                 del self._on_node[entry.node]
+        self.is_room_changed = True
         if node:
             self._on_node.setdefault(node, {})[uid] = None
         if not entry.application:

@@ -61,6 +61,7 @@ class Nodes:
                 pod.uuid = pod.pod.uid
                 existing.append(messages.allocation(pod))
         self._note(entry)
+        entry.selected_by = _selected_by(entry.node)
         entry.is_reported = True
         action = si.NodeInfo.CREATE_DRAIN if entry.is_drained else si.NodeInfo.CREATE
         info = messages.node(
@@ -71,6 +72,9 @@ class Nodes:
     def _update(self, entry: NodeEntry) -> None:
         capacity, occupied, drained, ready = entry.capacity, entry.occupied, entry.is_drained, entry.is_ready
         self._note(entry)
+        selected_by, entry.selected_by = entry.selected_by, _selected_by(entry.node)
+        if selected_by != entry.selected_by:
+            self._books.is_room_changed = True
         if (capacity, occupied, ready) != (entry.capacity, entry.occupied, entry.is_ready):
             info = messages.node(
                 entry.node,
@@ -115,6 +119,11 @@ class Nodes:
 
     def _record(self, entry: NodeEntry, reason: str, note: str, *, warn: bool = False) -> None:
         self._books.emit(RecordEvent("Node", name_of(entry.node.metadata), reason, "Scheduling", note, warn))
+
+
+def _selected_by(node: Node) -> tuple[object, ...]:
+    """What predicates depend on: when it changes, asks that were refused are tried again."""
+    return node.metadata.labels, node.spec.taints
 
 
 def _with_zeros(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:

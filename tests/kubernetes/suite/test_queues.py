@@ -1,0 +1,141 @@
+"""Namespaces, users, preemption, restarts: what queues make of pods."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from remuda.embedded import NatsServer
+from tests.kubernetes.cluster import cluster
+from tests.kubernetes.control_plane.processes import ControlPlane
+from tests.kubernetes.manifests import pod
+
+TWO_QUEUES = """
+partitions:
+  - name: default
+    preemption: {enabled: true}
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - {name: a}
+          - {name: b, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}
+"""
+LIMITS = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - name: a
+            limits: [{limit: one, users: [alice], maxresources: {vcore: 1}}]
+"""
+
+
+def of_user(name: str) -> dict[str, str]:
+    return {"yunikorn.apache.org/user.info": json.dumps({"user": name, "groups": ["dev"]})}
+
+
+async def test_quota_of_a_namespace(plane: ControlPlane, server: NatsServer) -> None:
+    """queue_quota_mgmt 2."""
+    async with cluster(plane, server.url) as it:
+        await it.add_nodes("n1")
+        await it.create_namespace("small", namespace_quota='{"cpu": "1"}')
+        it.namespace = "small"
+        await it.create(pod("first", cpu="1"))
+        await it.bound("first")
+        await it.create(pod("second", cpu="1"))
+        assert "root.small" in await it.waits("second", "SchedulingSkipped")
+        await it.end("first")
+        await it.bound("second")
+
+
+async def test_quota_of_a_namespace_by_older_annotations(plane: ControlPlane, server: NatsServer) -> None:
+    """queue_quota_mgmt 1, 4."""
+    async with cluster(plane, server.url) as it:
+        await it.add_nodes("n1")
+        await it.create_namespace("older", namespace_max_cpu="1", namespace_max_memory="1Gi")
+        it.namespace = "older"
+        await it.create(pod("large", cpu="2"))
+        await it.waits("large", "SchedulingSkipped")
+        it.namespace = "default"
+        await it.create(pod("free", cpu="2"))
+        await it.bound("free")
+
+
+async def test_wrong_quota_counts_as_absent(plane: ControlPlane, server: NatsServer) -> None:
+    """queue_quota_mgmt 5, 6."""
+    async with cluster(plane, server.url) as it:
+        await it.add_nodes("n1")
+        await it.create_namespace("wrong", namespace_quota="lots")
+        it.namespace = "wrong"
+        await it.create(pod("one", cpu="1"))
+        await it.bound("one")
+        await it.told("InvalidQuota", "wrong")
+
+
+async def test_limit_of_a_user(plane: ControlPlane, server: NatsServer, tmp_path: Path) -> None:
+    """user_group_limit 1."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(LIMITS)
+    async with cluster(plane, server.url, queues) as it:
+        await it.add_nodes("n1")
+        await it.create(pod("a1", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
+        await it.create(pod("a2", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
+        await it.create(pod("b1", app="bob", queue="root.a", cpu="2", annotations=of_user("bob")))
+        await it.bound("a1", "b1")
+        assert "alice" in await it.waits("a2", "SchedulingSkipped")
+
+
+async def test_unknown_queue_fails_the_pod(plane: ControlPlane, server: NatsServer, tmp_path: Path) -> None:
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(LIMITS)
+    async with cluster(plane, server.url, queues) as it:
+        await it.add_nodes("n1")
+        await it.create(pod("lost", app="lost", queue="root.nowhere", cpu="1"))
+        pods = await it.until(lambda pods: pods["lost"].status.phase == "Failed")
+        assert pods["lost"].status.reason == "ApplicationRejected"
+
+
+async def test_queue_takes_back_what_it_is_guaranteed(plane: ControlPlane, server: NatsServer, tmp_path: Path) -> None:
+    """preemption 1."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(TWO_QUEUES)
+    async with cluster(plane, server.url, queues) as it:
+        await it.add_nodes("n1")
+        names = [f"a{number}" for number in range(4)]
+        for name in names:
+            await it.create(pod(name, app="a", queue="root.a", cpu="1"))
+        await it.bound(*names)
+        await it.create(pod("b0", app="b", queue="root.b", cpu="1"))
+        await it.bound("b0")
+        assert len(await it.pods()) == 4  # one victim is gone
+        await it.told("Preempted")
+
+
+async def test_restart_keeps_what_runs(plane: ControlPlane, server: NatsServer) -> None:
+    """recovery_and_restart 1."""
+    async with cluster(plane, server.url) as it:
+        await it.add_nodes("n1")
+        await it.create(pod("before", cpu="3"))
+        await it.bound("before")
+        await it.stop_front()
+        await it.create(pod("meanwhile", cpu="2"))
+        await it.start_front()
+        await it.waits("meanwhile", "Unschedulable")
+        await it.delete("before")
+        await it.bound("meanwhile")
+
+
+async def test_pod_bound_by_another_process_is_booked(plane: ControlPlane, server: NatsServer) -> None:
+    async with cluster(plane, server.url) as it:
+        await it.add_nodes("n1", cpu="2")
+        await it.create(pod("large", cpu="3"))
+        uid = (await it.pod("large")).uid
+        await it.waits("large", "Unschedulable")
+        await it.client.bind("default", "large", uid, "n1")
+        await it.create(pod("small", cpu="1"))
+        await it.waits("small", "Unschedulable")
+        await it.delete("large")
+        await it.bound("small")
