@@ -159,7 +159,11 @@ async def cluster(plane: ControlPlane, url: str, queues: Path | None = None, **s
 
 
 async def _clean(client: Client) -> None:
-    for kind in ("batch/v1/namespaces/default/jobs", "events.k8s.io/v1/namespaces/default/events"):
+    for kind in (
+        "batch/v1/namespaces/default/jobs",
+        "apps/v1/namespaces/default/daemonsets",
+        "events.k8s.io/v1/namespaces/default/events",
+    ):
         await client.call("DELETE", f"/apis/{kind}", {"propagationPolicy": "Background"})
     for pod in (await client.list(PODS))[0]:
         with suppress(NotFound):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from remuda.embedded import NatsServer
@@ -55,12 +56,12 @@ async def test_node_that_is_removed_and_comes_back(plane: ControlPlane, server: 
         await it.bound("large")
 
 
-def of_daemon_set(name: str, node: str, cpu: str) -> dict[str, Any]:
+def of_daemon_set(name: str, node: str, cpu: str, uid: str) -> dict[str, Any]:
     made = pod(name, cpu=cpu)
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     made["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "ds", "uid": "1-2-3", "controller": True}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "ds", "uid": uid, "controller": True}
     made["metadata"]["ownerReferences"] = [owner]
     return made
 
@@ -73,7 +74,13 @@ async def test_pod_of_a_daemon_set_evicts_on_its_node(plane: ControlPlane, serve
         await it.create(pod("second", cpu="2"))
         nodes = await it.bound("first", "second")
         victim = next(name for name, node in nodes.items() if node == "n2")
-        await it.create(of_daemon_set("agent", "n2", "1"))
+        labels = {"matchLabels": {"app": "ds"}}
+        template = pod("", labels={"app": "ds"})
+        del template["metadata"]["name"]
+        daemon_set = {"metadata": {"name": "ds"}, "spec": {"selector": labels, "template": template}}
+        made = await it.client.create("/apis/apps/v1/namespaces/default/daemonsets", daemon_set)
+        uid = json.loads(made)["metadata"]["uid"]  # without a real owner, the garbage collector removes the pod
+        await it.create(of_daemon_set("agent", "n2", "1", uid))
         assert await it.bound("agent") == {"agent": "n2"}
         assert victim not in await it.pods()
 

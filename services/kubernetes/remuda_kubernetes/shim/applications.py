@@ -29,6 +29,8 @@ class Applications:
             application = ApplicationEntry(said.id, said.queue, pod.metadata.namespace, pod.uid)
             application.is_forced = bool(pod.spec.node_name)
             self._books.applications[said.id] = application
+        elif not application.pods:
+            application.originator = pod.uid  # the scheduler has not completed it yet
         application.pods[pod.uid] = None
         self._choose_originator(application, entry)
         if not is_placeholder(pod):
@@ -64,10 +66,16 @@ class Applications:
             return
         application.pods.pop(entry.pod.uid, None)
         if not application.pods:
-            del self._books.applications[application.id]  # the scheduler completes it
+            self._forget_if_over(application)
         elif application.originator == entry.pod.uid:
             left = (uid for uid in application.pods if not self._books.pods[uid].is_placeholder)
             application.originator = next(left, next(iter(application.pods)))
+
+    def _forget_if_over(self, application: ApplicationEntry) -> None:
+        """The scheduler completes an application without pods some time later. Until then it refuses another one of the
+        same name, and takes further pods."""
+        if not application.pods and not application.is_submitted:
+            del self._books.applications[application.id]
 
     # Asks
 
@@ -185,6 +193,7 @@ class Applications:
             application.is_submitted = False
             self._forget_asks(application)
             self.advance(application)  # a pod may have come meanwhile
+            self._forget_if_over(application)
         elif state in ENDED and application.is_submitted:
             timed_out = application.is_reserving
             reason = "ResourceReservationTimeout" if timed_out else "ApplicationFailed"
@@ -199,6 +208,7 @@ class Applications:
                 entry.is_asked = True  # no other ask for it
                 self._books.emit(FailPod(entry.name, reason, message))
                 self._books.record(entry, reason, message, warn=True)
+        self._forget_if_over(application)
 
     def _forget_asks(self, application: ApplicationEntry) -> None:
         for entry in self._books.pods_of(application):

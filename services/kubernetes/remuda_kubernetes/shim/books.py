@@ -56,9 +56,9 @@ class PodEntry:
 
 @dataclass(slots=True)
 class ApplicationEntry:
-    """An application with at least one pod. `is_reserving`: its placeholders are not all bound yet, and its real pods
-    wait. `created`: placeholders whose creation was requested, by task group. `is_submitted`: the scheduler has it.
-    `problem`: of the definition of its gang."""
+    """An application that has pods, or that the scheduler has not completed yet. `is_submitted`: the scheduler has it.
+    `is_reserving`: its placeholders are not all bound yet, and its real pods wait. `created`: names of the placeholders
+    whose creation was requested. `problem`: of the definition of its gang."""
 
     id: str
     queue: str

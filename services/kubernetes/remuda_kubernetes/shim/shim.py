@@ -68,6 +68,9 @@ class Shim:
                 books.put_on(entry, "")
         for node in books.nodes.values():
             node.is_reported = False
+        for namespace in books.namespaces.values():
+            self.namespace_changed(namespace)
+        books.applications = {name: one for name, one in books.applications.items() if one.pods}
         applications = sorted(books.applications.values(), key=lambda one: self._created(one.originator))
         for application in applications:
             application.is_submitted = application.is_accepted = False

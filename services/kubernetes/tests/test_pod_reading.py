@@ -1,0 +1,163 @@
+"""What pods, namespaces and task groups say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from remuda_kubernetes.api.objects import Namespace, PriorityClass
+from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim.namespaces import tags_of
+from remuda_kubernetes.shim.task_groups import GangPolicy, placeholder_pod, policy_of, task_groups_of
+from tests.kubernetes.objects import annotated, pod
+
+D = names.DOMAIN
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "application", "queue", "ignored"),
+    [
+        ({f"{D}app-id": "a", "applicationId": "b"}, {f"{D}app-id": "c"}, "a", "", ("c", "b")),
+        ({"applicationId": "b"}, {f"{D}app-id": "c"}, "c", "", ("b",)),
+        ({"spark-app-selector": "s"}, {}, "s", "", ()),
+        ({"applicationId": "a", "queue": "q"}, {f"{D}queue": "root.x"}, "a", "root.x", ()),
+        ({"applicationId": "a", "queue": "q"}, {}, "a", "q", ()),
+        ({"applicationId": "x-uniqueautogen"}, {}, "x-uid-p", "", ()),
+        ({}, {}, "yunikorn-default-autogen", "", ()),
+    ],
+)  # fmt: skip
+def test_application_and_queue(
+    labels: dict[str, str], annotations: dict[str, str], application: str, queue: str, ignored: tuple[str, ...]
+) -> None:
+    said = pod_reading.application_of(pod("p", labels=labels, annotations=annotations))
+    assert (said.id, said.queue, said.ignored) == (application, queue, ignored)
+
+
+def test_unique_application() -> None:
+    assert pod_reading.application_of(pod("p"), unique=True).id == "default-uid-p"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"user": "alice", "groups": ["dev"]}', ("alice", ("dev",))),
+        ('{"user": "alice"}', ("alice", ())),
+        ('{"groups": ["dev"]}', ("nobody", ())),
+        ("alice", ("nobody", ())),
+        ('{"user": 5}', ("nobody", ())),
+        ("", ("nobody", ())),
+    ],
+)  # fmt: skip
+def test_user(text: str, expected: tuple[str, tuple[str, ...]]) -> None:
+    assert pod_reading.user_of(pod("p", annotations={names.USER_INFO: text})) == expected
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "of_class", "expected"),
+    [("true", "false", True), ("false", "true", False), ("", "false", False), ("", "true", True), ("", "", True)],
+)
+def test_preemption_is_allowed_by_pod_then_class(of_pod: str, of_class: str, expected: bool) -> None:
+    priority_class = annotated(PriorityClass, "c", {names.ALLOW_PREEMPTION: of_class})
+    found = pod_reading.may_be_preempted(pod("p", annotations={names.ALLOW_PREEMPTION: of_pod}), priority_class)
+    assert found is expected
+
+
+def test_preemption_policy() -> None:
+    assert pod_reading.may_preempt(pod("p"))
+    assert not pod_reading.may_preempt(pod("p", preemptionPolicy="Never"))
+
+
+# Namespaces
+
+
+@pytest.mark.parametrize(
+    ("annotations", "quota"),
+    [
+        ({"namespace.quota": '{"cpu": "64", "memory": "1G"}'}, {"vcore": 64_000, "memory": 10**9}),
+        ({"namespace.max.cpu": "1", "namespace.max.memory": "1Gi"}, {"vcore": 1_000, "memory": 2**30}),
+        ({"namespace.quota": '{"cpu": "2"}', "namespace.max.cpu": "1"}, {"vcore": 2_000}),
+        ({"namespace.quota": '{"nvidia.com/gpu": 1}'}, {"nvidia.com/gpu": 1}),
+    ],
+)  # fmt: skip
+def test_quota_of_a_namespace(annotations: dict[str, str], quota: dict[str, int]) -> None:
+    tags, wrong = tags_of(annotated(Namespace, "n", {D + key: value for key, value in annotations.items()}))
+    assert not wrong
+    found = json.loads(tags["namespace.resourcequota"])["resources"]
+    assert {name: amount["value"] for name, amount in found.items()} == quota
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("namespace.quota", "5", "object"), ("namespace.quota", "{}", "object"),
+        ("namespace.quota", '{"cpu": "0"}', "vcore=0"), ("namespace.quota", '{"cpu": "x"}', "cpu='x'"),
+        ("namespace.guaranteed", "[", "JSON"), ("namespace.maxApps", "-1", "whole number"),
+        ("namespace.max.cpu", "many", "cpu='many'"),
+    ],
+)  # fmt: skip
+def test_wrong_annotation_of_a_namespace_counts_as_absent(key: str, value: str, said: str) -> None:
+    tags, (wrong,) = tags_of(annotated(Namespace, "n", {D + key: value}))
+    assert not tags
+    assert said in wrong
+
+
+# Task groups
+
+
+def defining(groups: Any, policy: str = "") -> dict[str, str]:
+    text = groups if isinstance(groups, str) else json.dumps(groups)
+    return {names.TASK_GROUPS: text, names.POLICY_PARAMETERS: policy}
+
+
+GROUP = {"name": "g", "minMember": 2, "minResource": {"cpu": "100m", "memory": "1Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        ("[", "task-groups"),
+        ([{"name": "g"}], "minMember"),
+        ([GROUP | {"minMember": 0}], "minMember=0: expected 1"),
+        ([GROUP | {"minResource": {}}], "at least one"),
+        ([GROUP, GROUP], "name of its own"),
+        ([GROUP | {"name": ""}], "name of its own"),
+        ([GROUP | {"minResource": {"cpu": "1", "vcore": "1"}}], "not both"),
+        ([GROUP | {"minResource": {"pods": "1"}}], "each member is one"),
+        ([GROUP | {"minResource": {"cpu": "-1"}}], "expected 0 or more"),
+        ([GROUP | {"minResource": {"cpu": "lots"}}], "Kubernetes quantity"),
+        ([GROUP | {"minResource": {"memory": "9E"}}], "in all"),
+    ],
+)  # fmt: skip
+def test_wrong_task_groups_say_what_is_wrong(groups: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        task_groups_of(pod("p", annotations=defining(groups)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("placeholderTimeoutInSeconds=60 gangSchedulingStyle=Hard", GangPolicy(60_000, "Hard")),
+        ("gangSchedulingStyle=hard", GangPolicy(0, "Soft")),
+        ("placeholderTimeoutInSeconds=-1", GangPolicy(0, "Soft")),
+        ("nonsense placeholderTimeoutInSeconds=5", GangPolicy(5_000, "Soft")),
+        ("", GangPolicy(0, "Soft")),
+    ],
+)  # fmt: skip
+def test_policy_parameters(text: str, expected: GangPolicy) -> None:
+    assert policy_of(pod("p", annotations=defining([GROUP], text))) == expected
+
+
+def test_placeholder_is_a_confined_pod_of_the_group() -> None:
+    originator = pod("driver", annotations=defining([GROUP], "x=y"), priorityClassName="high")
+    (group,) = task_groups_of(originator)
+    made = placeholder_pod("A-very-long-application-name-of-a-user", "root.q", group, originator, "0123456789", "pause")
+    assert made["metadata"]["name"] == "tg-a-very-long-application-name-g-0123456789"
+    assert made["metadata"]["ownerReferences"][0]["uid"] == "uid-driver"
+    assert made["metadata"]["annotations"][names.PLACEHOLDER] == "true"
+    assert made["metadata"]["labels"][names.QUEUE] == "root.q"
+    assert made["spec"]["priorityClassName"] == "high"
+    (container,) = made["spec"]["containers"]
+    assert container["resources"]["requests"] == container["resources"]["limits"] == {"cpu": "100m", "memory": "1Gi"}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
