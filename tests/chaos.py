@@ -1,4 +1,5 @@
 """`kill -9`, again and again, of everything there is, while RMs ask: `python -m tests.chaos --kills 40 --asks 100000`.
+One of the RMs is connected over gRPC.
 
 Real processes and a real nats-server. When all is asked for and all killing is done, the books of every RM have to
 agree with those of the core, with the sums of its nodes and with its log, replayed from scratch.
@@ -14,6 +15,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -30,6 +32,7 @@ from remuda_events.stories.story import StoryTarget
 from tests.accounting import Books, Plan, verify
 
 RMS = 3
+OVER_GRPC = "rm-3"
 TWO_AT_ONCE = 0.15  # of the kills take a second victim along
 EVERYTHING = "everything"  # a victim like others: nats-server and all services at the same moment
 READY_S = 60.0
@@ -51,7 +54,8 @@ class Chaos:
         self.plan = Plan(asks=-(-options.asks // RMS), rate=options.asks / RMS / options.seconds)
         self.rms = [f"rm-{number}" for number in range(1, RMS + 1)]
         self.heard: dict[str, dict[str, int]] = {}  # how far each RM is
-        self.system = System(Layout(data / "system", cores=3, rmproxies=2))
+        self.grpc_port = free_port()  # the same in each life of the front end
+        self.system = System(Layout(data / "system", cores=3, rmproxies=2, grpc_port=self.grpc_port))
         self.drivers = Supervisor(printed=self.hear)
 
     async def run(self) -> list[str]:
@@ -74,8 +78,9 @@ class Chaos:
                 await bus.close()
 
     def program(self, rm: str) -> Program:
+        url = f"grpc://127.0.0.1:{self.grpc_port}" if rm == OVER_GRPC else self.system.url
         argv = (
-            sys.executable, "-m", "tests.accounting.rm", self.system.url, rm, str(self.journal(rm)),
+            sys.executable, "-m", "tests.accounting.rm", url, rm, str(self.journal(rm)),
             str(self.plan.asks), str(self.plan.rate),
         )  # fmt: skip
         return Program(rm, argv, self.data / f"{rm}.log")
@@ -162,6 +167,13 @@ async def stories(bus: Bus, rm: str, problems: list[str]) -> list[str]:
         for uuid in list(named)[:STORIES]
         async for line in lines(bus, rm, StoryTarget(uuid))
     ]
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -1,6 +1,7 @@
 """An RM that keeps books: asks, releases, confirms; may be killed at any moment and started again on the same books.
 
-As a process: `python -m tests.accounting.rm URL RM JOURNAL ASKS RATE`. It prints how far it is, a JSON object a line.
+As a process: `python -m tests.accounting.rm URL RM JOURNAL ASKS RATE`, over NATS or gRPC, as the URL says. It prints
+how far it is, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from remuda_bus.resource_manager.client import Resync
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk import DeadLetter, RegistrationFailed, ResourceManager, application, ask, node
+from remuda_sdk import DeadLetter, RegistrationFailed, application, ask, node
+from remuda_sdk.api import ResourceManagerCallback, SchedulerAPI, connect
 from tests.accounting.books import MEMORY, QUEUE, QUEUES, Books, Fate, Plan, key_of
 
 RETRY_S = 0.2
@@ -41,26 +44,31 @@ class AccountingRm:
         self._resync: Resync = back if books.reported else "report"
         self._release: list[str] = []
         self._to_release = asyncio.Event()
-        self._rm: ResourceManager
+        self._books_are_open = asyncio.Event()
+        self._scheduler: SchedulerAPI
 
     async def run(self) -> None:
-        async with ResourceManager.connect(
-            self._url, self._rm_id, config=QUEUES, resync=self._resync, heartbeat_s=HEARTBEAT_S, register=False,
-            connect_within_s=None, confirm_releases=False, retry_for_s=BORNE_S,
-        ) as self._rm:  # fmt: skip
+        async with connect(
+            self._url, heartbeat_s=HEARTBEAT_S, connect_within_s=BORNE_S, retry_for_s=BORNE_S
+        ) as self._scheduler:
             self.books.begins(self._resync)
             await self._register()
             await (self._report() if self._resync == "report" else self._resolve_doubts())
             self._releases(uuid for uuid in self.books.running if self.books.unwanted(uuid))
+            self._books_are_open.set()
             async with asyncio.TaskGroup() as work:
-                work.create_task(self._listen())
+                work.create_task(self._scheduler.wait())
                 work.create_task(self._send_releases())
                 work.create_task(self._ask())
 
     async def _register(self) -> None:
+        request = si.RegisterResourceManagerRequest(
+            rmID=self._rm_id, config=QUEUES, extraConfig={"resync": self._resync}
+        )
         while True:
             try:
-                return await self._rm.register()
+                await self._scheduler.register_resource_manager(request, _Callbacks(self))
+                return
             except RegistrationFailed as failure:
                 if failure.code != OUTAGE:
                     raise
@@ -76,13 +84,15 @@ class AccountingRm:
         existing = defaultdict(list)
         for uuid, placed in books.running.items():
             existing[placed.node].append(self._allocation(uuid))
-        await self._rm.submit(*(application(f"app-{n}", queue=QUEUE, user="u") for n in range(self._plan.applications)))
+        new = [application(f"app-{n}", queue=QUEUE, user="u") for n in range(self._plan.applications)]
+        await self._scheduler.update_application(si.ApplicationRequest(rmID=self._rm_id, new=new))
         capacity = {"vcore": self._plan.slots, "memory": MEMORY * self._plan.slots}
-        await self._rm.report_nodes(
-            node(name, existing=existing[name], resources=capacity) for name in self._plan.node_names()
-        )
+        nodes = [node(name, existing=existing[name], resources=capacity) for name in self._plan.node_names()]
+        for one in nodes:
+            one.action = si.NodeInfo.CREATE
+        await self._scheduler.update_node(si.NodeRequest(rmID=self._rm_id, nodes=nodes))
         outstanding = list(books.outstanding())
-        await self._rm.ask(self._message(number) for number in outstanding)
+        await self._send(asks=[self._message(number) for number in outstanding])
         self._are_sent(outstanding)
         books.has_reported()
 
@@ -95,8 +105,8 @@ class AccountingRm:
         withdrawn = [self._withdrawal(number) for number in doubtful]
         for number in doubtful:
             books.sends(number, number, books.attempts[number] + 1)
-        await self._rm.release(withdrawn)
-        await self._rm.ask(self._message(number) for number in doubtful)
+        await self._send(releases=si.AllocationReleasesRequest(allocationAsksToRelease=withdrawn))
+        await self._send(asks=[self._message(number) for number in doubtful])
         self._are_sent(doubtful)
 
     def _are_sent(self, numbers: Iterable[int]) -> None:
@@ -110,28 +120,28 @@ class AccountingRm:
         while (first := self.books.next_ask) < self._plan.asks:
             last = min(first + random.randint(1, CHUNK), self._plan.asks) - 1
             self.books.sends(first, last, 0)
-            await self._rm.ask(self._message(number) for number in range(first, last + 1))
+            await self._send(asks=[self._message(number) for number in range(first, last + 1)])
             self.books.sent(first, last)
             if self._plan.rate is not None:
                 await asyncio.sleep((last + 1 - had) / self._plan.rate - (now() - began))
 
-    async def _listen(self) -> None:
-        async for callback in self._rm.callbacks():
-            match callback:
-                case si.AllocationResponse():
-                    await self._allocations(callback)
-                case si.ApplicationResponse() | si.NodeResponse():
-                    for refused in callback.rejected:
-                        self.books.fault(f"rejected: {refused}")
-                case DeadLetter():
-                    self.books.fault(f"not understood: {callback.reason}")
-            if self.books.settled():
-                self.settled.set()
+    async def receive(self, callback: si.AllocationResponse | si.ApplicationResponse | si.NodeResponse) -> None:
+        """Process a callback. Those that come while the books of a former life are being worked through wait."""
+        await self._books_are_open.wait()
+        if isinstance(callback, si.AllocationResponse):
+            await self._allocations(callback)
+        else:
+            for refused in callback.rejected:
+                self.books.fault(f"rejected: {refused}")
+        if self.books.settled():
+            self.settled.set()
 
     async def _allocations(self, told: si.AllocationResponse) -> None:
         self._releases(self.books.allocations([(a.UUID, a.allocationKey, a.nodeID) for a in told.new]))
         # Releases by the scheduler: the books keep the allocation as running until the release is confirmed.
-        await self._rm.confirm(*(one for one in told.released if one.terminationType != si.STOPPED_BY_RM))
+        asked = [one for one in told.released if one.terminationType != si.STOPPED_BY_RM]
+        if asked:
+            await self._send(releases=si.AllocationReleasesRequest(allocationsToRelease=asked))
         by_reason = defaultdict(list)
         for release in told.released:
             by_reason[si.TerminationType.Name(release.terminationType)].append(release.UUID)
@@ -150,7 +160,15 @@ class AccountingRm:
             await self._to_release.wait()
             self._to_release.clear()
             uuids, self._release = self._release, []
-            await self._rm.release([self._allocation(uuid) for uuid in uuids if uuid in self.books.running])
+            releases = [self._release_of(uuid) for uuid in uuids if uuid in self.books.running]
+            await self._send(releases=si.AllocationReleasesRequest(allocationsToRelease=releases))
+
+    async def _send(self, **content: Any) -> None:
+        await self._scheduler.update_allocation(si.AllocationRequest(rmID=self._rm_id, **content))
+
+    def _release_of(self, uuid: str) -> si.AllocationRelease:
+        application_id = self._plan.application(self.books.running[uuid].number)
+        return si.AllocationRelease(applicationID=application_id, UUID=uuid, terminationType=si.STOPPED_BY_RM)
 
     def _allocation(self, uuid: str) -> si.Allocation:
         placed = self.books.running[uuid]
@@ -172,6 +190,23 @@ class AccountingRm:
     def _withdrawal(self, number: int) -> si.AllocationAskRelease:
         key = key_of(number, self.books.attempts[number])
         return si.AllocationAskRelease(applicationID=self._plan.application(number), allocationKey=key)
+
+
+class _Callbacks(ResourceManagerCallback):
+    def __init__(self, rm: AccountingRm) -> None:
+        self._rm = rm
+
+    async def update_allocation(self, response: si.AllocationResponse) -> None:
+        await self._rm.receive(response)
+
+    async def update_application(self, response: si.ApplicationResponse) -> None:
+        await self._rm.receive(response)
+
+    async def update_node(self, response: si.NodeResponse) -> None:
+        await self._rm.receive(response)
+
+    def update_refused(self, letter: DeadLetter) -> None:
+        self._rm.books.fault(f"not understood: {letter.reason}")
 
 
 async def main(url: str, rm_id: str, journal: str, asks: str, rate: str) -> None:
