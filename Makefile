@@ -8,7 +8,7 @@ DOCS   := .venv-docs
 # Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.
 export GRPC_ENABLE_FORK_SUPPORT := 0
 # Python that is in no package: tests, benchmarks, generators.
-SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests bench tests release/metadata.py -name '*.py' 2>/dev/null)
+SCRIPTS = $(shell find proto/generate.py conftest.py docs */tests services/*/tests bench examples tests release/metadata.py -name '*.py' 2>/dev/null)
 
 # Recordings of the reference: DIR=... NAME=r003 (one, step by step) JSON=1 COMPATIBILITY=none STEPS=10
 DIR    ?= ../shared/conformance
