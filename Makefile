@@ -105,6 +105,7 @@ lint: $(READY)          ## style, types, import contracts
 	@$(BIN)/python -m docs.bounds --check
 	@$(BIN)/python -m docs.settings --check
 	@$(BIN)/python -m docs.metrics --check
+	@$(BIN)/python -m docs.api --check
 	@$(BIN)/python -m docs.tour --check
 
 docs: $(READY)          ## write the diagrams and tables in docs/ anew
@@ -112,6 +113,7 @@ docs: $(READY)          ## write the diagrams and tables in docs/ anew
 	@$(BIN)/python -m docs.bounds
 	@$(BIN)/python -m docs.settings
 	@$(BIN)/python -m docs.metrics
+	@$(BIN)/python -m docs.api
 	@$(BIN)/python -m docs.tour
 
 site: $(DOCS)/.ready    ## the documentation as a site, in site/

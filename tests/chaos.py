@@ -25,10 +25,10 @@ from pathlib import Path
 
 from remuda.local.supervisor import Program, Supervisor
 from remuda.local.system import Layout, System
-from remuda.show.story import lines
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
 from remuda_events.stories.story import StoryTarget
+from remuda_events.story_reader import lines
 from tests.accounting import Books, Plan, verify
 
 RMS = 3

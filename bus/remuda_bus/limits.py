@@ -200,6 +200,30 @@ PROCESS_QUERY_TIMEOUT_S = 2.0
 ENTRIES_WITHIN_S = 0.3
 # Entries of a bucket that keeps changing.
 ALL_ENTRIES_WITHIN_S = 10.0
+# Services that answer a ping: all within a machine's or a cluster's round trip, also on a busy machine.
+PING_S = 0.3
+
+# The interface for operators (`operator_api`)
+
+# Rows of a page that become messages before other work goes on: some milliseconds.
+ROWS_WITHOUT_PAUSE = 50
+# Clients that follow or read changes in one process: each has a consumer and a batch. A dashboard is one of them.
+CHANGE_READERS = 200
+# Changes that a follower holds.
+CHANGES_PER_BATCH = 1_000
+# A follower that has no changes for its client sends the position so often. So a dead client is noticed, and one that
+# resumes does not read everything again.
+CHANGES_POSITION_INTERVAL_S = 5.0
+# The longest wait of a request for changes: a request of the bus is answered within a bounded time.
+CHANGES_WAIT_MS = 10_000
+# Between two samples of metrics: each is three queries.
+METRICS_INTERVAL_MS = 5_000
+METRICS_LEAST_INTERVAL_MS = 1_000
+METRICS_MOST_INTERVAL_MS = 3_600_000
+# A story reads the whole log of an RM, at a million facts a second, beside the work of the event service.
+STORY_TIMEOUT_S = 60.0
+# Changes that are there arrive within this time.
+CHANGES_READ_S = 0.5
 
 # Metrics
 

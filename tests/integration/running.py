@@ -42,7 +42,7 @@ async def running(
     """A service until the block is left; raises what it failed with meanwhile."""
     bus = await connect(url, f"remuda-{name}", timeout_s=5, access=access)
     await bus.declare()
-    await bus.announce()
+    await bus.announce(name)
 
     async def work() -> None:
         await main(bus, settings(nats_url=url, instance=name))

@@ -37,7 +37,8 @@ NUMBERS = {
     "bus/nats/micro_service.py": {"BUSY", "INTERNAL"},
     "bus/nats/durable_consumer.py": {"UNLIMITED_BYTES"},
     "bus/process/run.py": {"GC_THRESHOLDS"},
-    "bus/queries/status_codes.py": {"FORBIDDEN", "NOT_FOUND", "TOO_LARGE", "BUSY"},
+    "events/story_queries.py": {"BUSY", "UNAVAILABLE"},
+    "bus/queries/status_codes.py": {"FORBIDDEN", "NOT_FOUND", "GONE", "TOO_LARGE", "BUSY", "UNAVAILABLE"},
     "bus/resource_manager/callback_place.py": {"NOWHERE"},
     "bus/resource_manager/status_codes.py": {"REFUSED", "INTERNAL", "OUTAGE"},
     # How far structures of the index grow before they are put in order: any number would do.

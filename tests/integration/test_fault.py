@@ -20,9 +20,9 @@ from cli.tests.running import finished
 from remuda.admin.rebuild import delete_and_request_report
 from remuda.admin.saved_messages import read
 from remuda.embedded import NatsServer
-from remuda.show.halts import halts
 from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
+from remuda_bus.queries.records import halts
 from remuda_bus.rms.halts import Halts
 from remuda_core import evolve, facts
 from remuda_core.shell.main import main as core_main

@@ -22,14 +22,18 @@ async def system(server: NatsServer) -> AsyncIterator[System]:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("certificates")
+    return make_certificates(tmp_path_factory.mktemp("certificates"), "localhost", "rm-1", "team")
+
+
+def make_certificates(directory: Path, *names: str) -> Path:
+    """A CA, and a certificate for each name. Returns the directory."""
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
 
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test CA", "-days", "2")
-    for name in ("localhost", "rm-1", "team"):
+    for name in names:
         extension = directory / f"{name}.ext"
         extension.write_text(f"subjectAltName=DNS:{name}\n")
         openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")

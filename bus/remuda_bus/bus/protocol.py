@@ -72,6 +72,10 @@ class Bus(Protocol):
         NoResponders or another Unanswered."""
         ...
 
+    async def request_all(self, subject: str, payload: bytes = b"", *, within_s: float) -> list[Message]:
+        """Send a request that several processes answer. Returns the answers that arrive within `within_s`."""
+        ...
+
     async def serve(
         self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
     ) -> Serving:

@@ -112,6 +112,18 @@ class MemoryBus:
         except TimeoutError:
             raise Unanswered(f"{subject}: no answer within {timeout_s} s") from None
 
+    async def request_all(self, subject: str, payload: bytes = b"", *, within_s: float) -> list[Message]:
+        asked = Message(subject, payload, self._outgoing(subject, payload, None).headers)
+        there = [one for one in self._handlers if matches(one.subject, subject)]
+        asked_all = [one for one in there if one.answers is None or one.answers()]
+        tasks = [one.start(handle_request(one.handler, asked)) for one in asked_all]
+        done, _ = await asyncio.wait(tasks, timeout=within_s) if tasks else (set(), set())
+        answers = [task.result() for task in done if not task.cancelled() and task.exception() is None]
+        return [
+            Message(subject, one.payload, dict(one.headers)) if isinstance(one, Reply) else Message(subject, one)
+            for one in answers
+        ]
+
     async def _first_answer(self, asked: list[tuple[MemoryServing, asyncio.Task[Any]]]) -> bytes | Reply:
         """The first answer among the processes that may still answer when they have it."""
         waiting = {task: one for one, task in asked}

@@ -92,6 +92,12 @@ class NatsBus:
             raise _refusal(answered)
         return Message(subject, reply.data, answered)
 
+    async def request_all(self, subject: str, payload: bytes = b"", *, within_s: float) -> list[Message]:
+        return [
+            Message(subject, reply.data, reply.headers or NO_HEADERS)
+            for reply in await self._connection.ask_all(subject, payload, within_s)
+        ]
+
     async def announce(self, instance: str = "") -> None:
         """Register this process as a NATS micro service with the name of the connection (`nats micro ls`). `instance`:
         the name of the process, for its metadata."""

@@ -45,6 +45,7 @@ class Connection:
         self._up = asyncio.Event()
         self._waiting: dict[str, tuple[str, asyncio.Future[Msg]]] = {}  # by token: subject of the request, its reply
         self._several: dict[str, list[Msg]] = {}  # by token: replies so far, of requests with several
+        self._gathering: dict[str, list[Msg]] = {}  # by token: replies so far, of requests that all may answer
         self._tokens = itertools.count(1)
         self._prefix = ""
         self._on_reconnect: set[Callable[[], None]] = set()
@@ -164,11 +165,27 @@ class Connection:
             raise NoResponders(f"{subject}: no responders")
         return message
 
+    async def ask_all(self, subject: str, payload: bytes, within_s: float) -> list[Msg]:
+        """Send a request and return the replies that arrive within `within_s`. Raises Unanswered, Refused."""
+        if not self._up.is_set():
+            await self.until_up(within_s)
+        token = str(next(self._tokens))
+        replies = self._gathering[token] = []
+        try:
+            await self.send(subject, payload, None, self._prefix + token)
+            await asyncio.sleep(within_s)
+        finally:
+            del self._gathering[token]
+        return [reply for reply in replies if reply.data]
+
     def _expire(self, token: str, subject: str, timeout_s: float) -> None:
         self._fail(token, Unanswered(f"{subject}: no answer within {timeout_s} s"))
 
     async def _reply(self, message: Msg) -> None:
         token = message.subject[len(self._prefix) :]
+        if token in self._gathering:
+            self._gathering[token].append(message)
+            return
         if token in self._several:
             self._several[token].append(message)
             if message.headers and SEQUENCE in message.headers:

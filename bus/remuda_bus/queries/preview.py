@@ -51,7 +51,13 @@ class Report(msgspec.Struct):
 async def preview(
     bus: Bus, rm: str, configuration: config_pb2.Configuration, passes: int, rows: int
 ) -> tuple[Report, bytes]:
-    """The report, and the answer that it was read from. Waits PREVIEW_RETRIES_S for a core that plays another preview.
+    """The report, and the answer that it was read from. Raises as `answer`."""
+    found = await answer(bus, rm, configuration, passes, rows)
+    return msgspec.json.decode(found, type=Report), found
+
+
+async def answer(bus: Bus, rm: str, configuration: config_pb2.Configuration, passes: int, rows: int) -> bytes:
+    """The answer of the core as JSON. Waits PREVIEW_RETRIES_S for a core that plays another preview.
     Raises RequestRefused, NoAnswer."""
     encoded = base64.b64encode(configuration.SerializeToString()).decode()
     payload = json.dumps({"configuration": encoded, "passes": passes, "limit": rows}).encode()
@@ -61,8 +67,7 @@ async def preview(
     give_up = asyncio.get_running_loop().time() + limits.PREVIEW_RETRIES_S
     while True:
         try:
-            answer = await core.answer_of_core(bus, subjects.PREVIEW, rm, payload, limits.PREVIEW_TIMEOUT_S)
-            return msgspec.json.decode(answer, type=Report), answer
+            return await core.answer_of_core(bus, subjects.PREVIEW, rm, payload, limits.PREVIEW_TIMEOUT_S)
         except Refused as refused:
             if refused.code != BUSY or asyncio.get_running_loop().time() >= give_up:
                 raise RequestRefused(f"preview: {refused.reason}", refused.code) from None

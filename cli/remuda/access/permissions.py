@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remuda_bus import subjects
+from remuda_bus.operator_api.methods import ACTING, READING
 from remuda_bus.operators import Operator
 
 SERVICES = ("core", "rmproxy", "config", "events", "grpc")
@@ -67,10 +68,14 @@ def operator_imports(operator: Operator) -> list[tuple[str, str]]:
     second one of an action or a change contains the operator's name and groups; the operator does not send them."""
     acts = subjects.administration(operator.token, operator.groups_token, "*", "*")
     changes = subjects.configuration_change(operator.token, operator.groups_token, "*")
+    name, groups = operator.token, operator.groups_token
+    acting = [(subjects.operator_method("admin", one), subjects.operator_change(name, groups, one)) for one in ACTING]
     queries = [subjects.configuration_query(kind) for kind in subjects.CONFIGURATION_QUERIES]
+    queries += [subjects.operator_method(service, method) for service, method in READING]
     return [
         (subjects.own_administration("*", "*"), acts),
         (subjects.own_configuration_change("*"), changes),
+        *acting,
         *((query, query) for query in (_ANY_QUERY, *queries)),
     ]
 
@@ -168,6 +173,19 @@ _FORGETS = (
     f"$KV.{_LEASES}.{subjects.forget_lease('*')}",
     subjects.lease_holder(subjects.forget_lease("*")),
 )
+# A front end serves operators: it queries and acts in their names.
+_FOR_OPERATORS = (
+    "$SRV.PING",
+    subjects.core_query("*", "*"),
+    "remuda.api.cores.*",
+    "remuda.api.grpc.*",
+    subjects.story("*"),
+    *(subjects.configuration_query(kind) for kind in subjects.CONFIGURATION_QUERIES),
+    subjects.configuration_change("*", "*", "*"),
+    *(subjects.administration("*", "*", "*", action) for action in subjects.ACTIONS),
+    *_reads(subjects.EVENTS.name),
+    *_looks_into(_LEASES, _HALTS, _FAULTS),
+)
 _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "core": (
         (
@@ -247,7 +265,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$KV.{_FAULTS}.*.*",
             subjects.lease_holder(subjects.EVENTS_LEASE),
         ),
-        (subjects.lease_holder(subjects.EVENTS_LEASE),),
+        (subjects.lease_holder(subjects.EVENTS_LEASE), subjects.story("*")),
     ),
     # The permissions of an RM, for every RM: certificates say which client is which.
     "grpc": (
@@ -257,8 +275,13 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "$JS.ACK.CALLBACKS.*.>",
             *_looks_into(_RMS, subjects.FRONT_ENDS.name),
             f"$KV.{subjects.FRONT_ENDS.name}.*",
+            *_FOR_OPERATORS,
         ),
-        ("remuda.api.grpc.*",),
+        (
+            "remuda.api.grpc.*",
+            *(subjects.operator_method(service, "*") for service in ("admin", "metrics")),
+            subjects.operator_change("*", "*", "*"),
+        ),
     ),
     # Reads and queries.
     "operator": (

@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Refused
 from remuda_bus.lease.leaders import leader_of
+from remuda_bus.queries.records import faults_of
 from remuda_bus.rms.forget import BEING_FORGOTTEN
 from remuda_bus.rms.halts import FAULT, OPERATOR, Halt, Halts
 from remuda_proto.remuda.v1 import log_pb2
@@ -83,7 +84,7 @@ async def _inspect(url: str, rm_id: str) -> Halted:
                 f"{rm_id} is halted because its streams have lost or changed their past ({halt.reason}); only "
                 f"`remuda rebuild {rm_id}` ends that"
             )
-        return Halted(halt, entry.revision, await faults.faults_of(bus, rm_id))
+        return Halted(halt, entry.revision, await faults_of(bus, rm_id))
 
 
 async def _resume(url: str, rm_id: str, found: Halted) -> tuple[str, bool]:

@@ -1,42 +1,20 @@
-"""The operator who runs a command. Where no keys are in use, this is the user of the operating system."""
+"""The operator who runs a command."""
 
 from __future__ import annotations
 
-import grp
-import os
-import pwd
-
-from remuda_bus import limits as bus_limits
 from remuda_bus.nats import Access
-from remuda_bus.operators import Operator, encode
-from remuda_proto.names import GROUP
+from remuda_bus.operators import Operator
+from remuda_bus.system_user import user_of_the_system
 
 from ..errors import UserError
 
 
 def operator() -> Operator | None:
-    """None where this process has a key: the server knows its owner. Raises UserError."""
-    return None if Access.from_environment().seed is not None else user_of_the_system()
-
-
-def user_of_the_system() -> Operator:
-    """The user who runs this process, with as many groups as fit into a subject. Raises UserError for a user without a
-    usable name."""
+    """None where this process has a key: the server knows its owner. Without keys, the user of the operating system.
+    Raises UserError."""
+    if Access.from_environment().seed is not None:
+        return None
     try:
-        user = pwd.getpwuid(os.geteuid())
-    except KeyError:
-        raise UserError(f"the user with the number {os.geteuid()} has no name, by which access lists know it") from None
-    groups: list[str] = []
-    size = 0
-    for number in os.getgrouplist(user.pw_name, user.pw_gid):
-        try:
-            name = grp.getgrgid(number).gr_name
-        except KeyError:
-            continue
-        size += len(encode(name)) + 1
-        if len(groups) < bus_limits.OPERATOR_GROUPS and size <= bus_limits.OPERATOR_GROUPS_CHARACTERS:
-            groups += [name] if GROUP.matches(name) and name not in groups else []
-    try:
-        return Operator(user.pw_name, tuple(groups))
+        return user_of_the_system()
     except ValueError as error:
         raise UserError(str(error)) from None

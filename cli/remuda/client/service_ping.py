@@ -7,9 +7,7 @@ processes; talks to NATS directly because a ping has many found and a request of
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 
 from nats.aio.msg import Msg
@@ -17,19 +15,7 @@ from nats.errors import Error as NatsError
 
 from remuda_bus.nats import Access
 from remuda_bus.nats.patched_client import PatchedClient, servers
-
-PREFIX = "remuda-"
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceInstance:
-    """One running instance of a service: `service` without the prefix, `id` its micro service ID."""
-
-    service: str
-    id: str
-    version: str
-    instance: str
-    pid: int
+from remuda_bus.queries.services import PING, ServiceInstance, in_order, instance_of
 
 
 async def plain_client(url: str, name: str) -> PatchedClient:
@@ -65,37 +51,19 @@ class Pinger:
 
     async def ping(self, wait_s: float = 0.25) -> list[ServiceInstance]:
         """The services that answer within `wait_s`, ordered by service and instance."""
-        found: list[ServiceInstance] = []
+        found: list[ServiceInstance | None] = []
 
         async def arrived(message: Msg) -> None:
-            one = _instance_of(message.data)
-            if one is not None:
-                found.append(one)
+            found.append(instance_of(message.data))
 
         inbox = self._client.new_inbox()
         with suppress(NatsError):
             subscription = await self._client.subscribe(inbox, cb=arrived)
-            await self._client.publish("$SRV.PING", b"", reply=inbox)
+            await self._client.publish(PING, b"", reply=inbox)
             await asyncio.sleep(wait_s)
             await subscription.unsubscribe()
-        return sorted(found, key=lambda one: (one.service, one.instance, one.id))
+        return in_order(found)
 
 
 async def _ignore(error: Exception) -> None:
     """A lost connection shows as missing answers."""
-
-
-def _instance_of(data: bytes) -> ServiceInstance | None:
-    try:
-        reply = json.loads(data)
-        name = str(reply.get("name", ""))
-        metadata = reply.get("metadata") or {}
-        if not name.startswith(PREFIX):
-            return None
-        pid = int(metadata.get("pid", 0) or 0)
-        service = name.removeprefix(PREFIX)
-        return ServiceInstance(
-            service, str(reply.get("id", "")), str(reply.get("version", "")), str(metadata.get("instance", "")), pid
-        )
-    except (ValueError, TypeError, AttributeError):
-        return None

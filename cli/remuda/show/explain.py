@@ -16,13 +16,14 @@ from remuda_bus.queries import core as queries
 from remuda_bus.queries.rows import Ask, Explanation
 from remuda_bus.queries.status_codes import NOT_FOUND
 from remuda_events.stories.story import StoryLine, StoryTarget
+from remuda_events.story_reader import lines
 
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import number
-from .story import at, lines
+from .story import at
 from .wait_reasons import position_of, reasons_of, waiting_time, with_units
 
 

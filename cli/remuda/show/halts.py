@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import Any
 
 from rich.text import Text
 
-from remuda_bus import subjects
-from remuda_bus.bus import Bus
-from remuda_bus.queries.bucket_entries import entries
 from remuda_bus.rms.halts import FAULT, Halt
-
-
-async def halts(bus: Bus) -> list[dict[str, Any]]:
-    return [asdict(Halt.decode(entry.value)) for entry in await entries(bus, subjects.HALTS.name) if entry.value]
 
 
 def describe(halt: dict[str, Any]) -> Text:

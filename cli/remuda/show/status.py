@@ -13,10 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus
-from remuda_bus.queries import NoAnswer, RequestRefused
+from remuda_bus.queries import NoAnswer, RequestRefused, records
 from remuda_bus.queries import core as queries
 from remuda_bus.queries.bucket_entries import registered_rms
 from remuda_bus.queries.cores import cores as query_cores
+from remuda_bus.queries.front_ends import front_ends as query_front_ends
 from remuda_bus.queries.rows import Queues
 
 from .. import limits
@@ -53,7 +54,7 @@ async def _status(url: str) -> dict[str, Any]:
             "nats": url,
             "services": dict(Counter(answer.service for answer in answers)),
             **await storage_status.read(bus),
-            "grpc": await front_ends.front_ends(bus, answers),
+            "grpc": await query_front_ends(bus, answers),
             "cores": [],
             "rms": [],
             "halts": [],
@@ -64,8 +65,8 @@ async def _status(url: str) -> dict[str, Any]:
         if not found["jetstream"]:
             found["rms"] = await _rms(bus)
             found["cores"] = await query_cores(bus)
-            found["halts"] = await halts.halts(bus)
-            found["faults"] = await faults.faults(bus)
+            found["halts"] = await records.halts(bus)
+            found["faults"] = await records.faults(bus)
             async with jetstream_at(url) as jetstream:
                 found["dead_letters"] = await dead_letters.counts(jetstream)
     return found

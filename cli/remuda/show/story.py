@@ -5,8 +5,6 @@ Reads the log itself: it needs no core, and covers objects that are no longer in
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -14,9 +12,9 @@ from rich.text import Text
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
-from remuda_bus.log import LogEntry, LogReader
 from remuda_bus.queries.bucket_entries import registered_rms
-from remuda_events.stories.story import Story, StoryLine, StoryTarget
+from remuda_events.stories.story import StoryLine, StoryTarget
+from remuda_events.story_reader import first_commit, lines
 
 from ..client.connections import bus_at
 from ..errors import UserError
@@ -53,43 +51,13 @@ async def _story(url: str, sought: StoryTarget, rms: list[str] | None, as_json: 
         raise UserError(f"no fact about {str(sought)!r}: {'; '.join(silent) or 'no resource manager is registered'}")
 
 
-async def lines(bus: Bus, rm: str, sought: StoryTarget) -> AsyncIterator[StoryLine]:
-    """Find the first fact, which shows whether the ID is an allocation. Then read from the beginning, because the story
-    of an allocation includes its ask."""
-    first = Story(sought)
-    async with aclosing(_lines_of(bus, rm, first)) as found:
-        async for _ in found:
-            break
-        else:
-            return
-    async for line in _lines_of(bus, rm, Story(first.restart_as or sought)):
-        yield line
-
-
-async def _lines_of(bus: Bus, rm: str, story: Story) -> AsyncGenerator[StoryLine]:
-    async with aclosing(_entries(bus, rm)) as entries:
-        async for entry in entries:
-            for line in story.lines_of(entry.seq, entry.commit):
-                yield line
-
-
-async def _entries(bus: Bus, rm: str) -> AsyncGenerator[LogEntry]:
-    reader = await LogReader.open(bus, rm, None)  # from the first commit that is kept
-    try:
-        async for entries in reader.read_to_end():
-            for entry in entries:
-                yield entry
-    finally:
-        await reader.close()
-
-
 async def _reach(bus: Bus, rm: str) -> str:
     """How far back the log goes."""
-    async with aclosing(_entries(bus, rm)) as entries:
-        async for first in entries:
-            before = " (complete)" if first.commit.parent == 0 else " (older commits are deleted)"
-            return f"the log of {rm}, kept since {at(first.commit.now_ms)}{before}"
-    return f"the log of {rm} is empty"
+    first = await first_commit(bus, rm)
+    if first is None:
+        return f"the log of {rm} is empty"
+    before = " (complete)" if first.commit.parent == 0 else " (older commits are deleted)"
+    return f"the log of {rm}, kept since {at(first.commit.now_ms)}{before}"
 
 
 def _print(rm: str, line: StoryLine, as_json: bool) -> None:

@@ -28,6 +28,13 @@ OPENINGS_AT_ONCE: Final = 32
 # After an outage or a fault: the history of the RM, or of a halt, is retried without end.
 HISTORY_RETRY: Final = RetryPolicy(1.0)
 
+# Lines of a page of a story: some 300 kB.
+STORY_LINES: Final = 1_000
+# Stories that wait for the one that is being read: each reads a whole log.
+STORIES_WAITING: Final = 10
+# A story takes at most so long; the client waits longer (`remuda_bus.limits.STORY_TIMEOUT_S`).
+STORY_WITHIN_S: Final = 50.0
+
 # A bookmark costs a write, and saves the reading of at most so much log.
 BOOKMARK_INTERVAL_S: Final = 10.0
 # A warning is logged when the history is behind the log by more than this, and how often at most.

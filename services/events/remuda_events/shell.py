@@ -27,6 +27,7 @@ from remuda_bus.rms.halts import Halts
 from remuda_events import limits
 from remuda_events.history.event_history import EventHistory
 from remuda_events.history.halt_records import publish_halts
+from remuda_events.story_queries import StoryQueries
 
 log = structlog.get_logger()
 
@@ -37,7 +38,8 @@ async def main(bus: Bus, settings: Settings) -> None:
 
 
 async def serve(bus: Bus, instance: str) -> None:
-    """Write the history while this process holds the lease. Runs until cancelled."""
+    """Answer queries for stories, and write the history while this process holds the lease. Runs until cancelled."""
+    await StoryQueries(bus).serve()
     lease = Lease(bus, subjects.EVENTS_LEASE, instance)
     try:
         while True:

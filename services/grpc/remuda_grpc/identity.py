@@ -23,7 +23,7 @@ class Clients:
     `grpc.clients`."""
 
     def __init__(self, required: bool, entries: Iterable[str]) -> None:
-        self._required = required
+        self.required = required
         self._patterns: defaultdict[str, list[str]] = defaultdict(list)
         for entry in entries:
             name, _, pattern = entry.partition("=")
@@ -31,7 +31,7 @@ class Clients:
 
     def check(self, names: frozenset[str], rm_id: str) -> None:
         """Raises Failure PERMISSION_DENIED when the certificate with these names is not for that RM."""
-        if not self._required:
+        if not self.required:
             return
         for name in names:
             patterns = self._patterns.get(name)

@@ -42,6 +42,11 @@ HANDOVER_S: Final = 1.0
 # A client that names a commit without a fact has processed all of it.
 LAST_FACT: Final = 2**31
 
+# Operators
+
+# A follower of changes that takes no message for so long is ended. It resumes at its position.
+READS_WITHIN_S: Final = 10.0
+
 # Connections
 
 # The scheduler counts an RM as lost after three of these (docs/wire-contract.md).

@@ -1,4 +1,4 @@
-"""The gRPC server: `si.v1.Scheduler`, health and reflection, on a port with or without TLS."""
+"""The gRPC server: its services, health and reflection, on a port with or without TLS."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from remuda_bus.operator_api.methods import SERVICES
 from remuda_grpc import limits
+from remuda_grpc.operator_rpcs import OperatorRpcs
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.settings import GrpcSettings
 from remuda_proto.si.v1 import si_pb2 as si
 
 SCHEDULER: Final = si.DESCRIPTOR.services_by_name["Scheduler"].full_name
+OPERATOR_SERVICES: Final = tuple(service.full_name for service in SERVICES)
 _STREAMS: Final = {"UpdateApplication": "application", "UpdateAllocation": "allocation", "UpdateNode": "node"}
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", limits.REQUEST_BYTES),
@@ -32,13 +35,20 @@ _OPTIONS: Final = (
 class Server:
     """`port`: the one it listens on, once it is started."""
 
-    def __init__(self, settings: GrpcSettings, scheduler: Scheduler) -> None:
+    def __init__(self, settings: GrpcSettings, scheduler: Scheduler, operator_rpcs: OperatorRpcs) -> None:
         self._settings = settings
         self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=limits.RPCS_AT_ONCE)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SCHEDULER, _handlers(scheduler)),))
+        services = {
+            SCHEDULER: _handlers(scheduler),
+            **{name: operator_rpcs.handlers(name) for name in OPERATOR_SERVICES},
+        }
+        handlers = [grpc.method_handlers_generic_handler(name, found) for name, found in services.items()]
+        self._server.add_generic_rpc_handlers(tuple(handlers))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection((SCHEDULER, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self._services = tuple(services)
+        reflected = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(reflected, self._server)
         self.port = 0
 
     async def start(self) -> None:
@@ -55,9 +65,9 @@ class Server:
         await self._server.start()
 
     async def set_serving(self, serving: bool) -> None:
-        """Set the answer of the health service, for the whole server and for the scheduler."""
+        """Set the answer of the health service, for the whole server and for each service."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for service in ("", SCHEDULER):
+        for service in ("", *self._services):
             await self._health.set(service, status)
 
     async def stop(self) -> None:

@@ -11,6 +11,7 @@ from remuda_bus import name_patterns
 from remuda_bus.process import Settings
 from remuda_bus.settings import ReadableFile, Texts, setting
 from remuda_grpc import limits
+from remuda_grpc.callers import operator_in
 
 
 def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
@@ -19,6 +20,12 @@ def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
         if not (name and equals):
             raise ValueError(f"expected NAME=RM, found {entry!r}")
         name_patterns.check(pattern)
+    return entries
+
+
+def _operators(entries: tuple[str, ...]) -> tuple[str, ...]:
+    for entry in entries:
+        operator_in(entry)
     return entries
 
 
@@ -37,6 +44,11 @@ class GrpcSettings(Settings):
         "grpc.clients", (),
         "which rmIDs a client certificate may use, as `NAME=RM` each; RM is a name or a pattern as in `rms.allowed`. A "
         "certificate whose name is not listed may use the rmID that equals its name",
+    )  # fmt: skip
+    operators: Annotated[Texts, AfterValidator(_operators)] = setting(
+        "grpc.operators", (),
+        "which operator the owner of a client certificate is, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each. "
+        "These may read everything, and act as access lists allow",
     )  # fmt: skip
     open: bool = setting("grpc.open", False, "listen on an address other than loopback without client certificates")
 

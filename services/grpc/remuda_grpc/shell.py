@@ -9,12 +9,19 @@ import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
+from remuda_bus.nats import Access
+from remuda_bus.operator_api import endpoints
+from remuda_bus.operator_api.methods import methods as operator_methods
+from remuda_bus.operators import Operator
+from remuda_bus.system_user import user_of_the_system
 from remuda_grpc import metrics
+from remuda_grpc.callers import Callers
 from remuda_grpc.identity import Clients
+from remuda_grpc.operator_rpcs import OperatorRpcs
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.server import Server
 from remuda_grpc.sessions import Sessions
-from remuda_grpc.settings import GrpcSettings
+from remuda_grpc.settings import GrpcSettings, is_loopback
 
 log = structlog.get_logger()
 
@@ -24,11 +31,14 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
     sessions = Sessions(bus, settings.instance)
     metrics.SESSIONS.set_function(lambda: len(sessions))
     clients = Clients(settings.client_ca is not None, settings.clients)
-    server = Server(settings, Scheduler(bus, sessions, clients))
+    methods = operator_methods()
+    operator_rpcs = OperatorRpcs(bus, methods, Callers(clients, settings.operators, _local_operator(settings)))
+    server = Server(settings, Scheduler(bus, sessions, clients), operator_rpcs)
     watching = asyncio.get_running_loop().create_task(sessions.run(), name="claims of front ends")
     try:
         await server.start()
         await bus.serve(subjects.front_end(settings.instance), _about(server, settings, sessions), "front-end")
+        await endpoints.serve(bus, methods)
         await server.set_serving(True)
         log.info("listens for gRPC", host=settings.host, port=server.port)
         health.PROCESS_HEALTH.set_status(f"listens for gRPC on port {server.port}")
@@ -38,6 +48,18 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
         await server.set_serving(False)
         await sessions.close()
         await server.stop()
+
+
+def _local_operator(settings: GrpcSettings) -> Operator | None:
+    """The operator where neither clients have certificates nor the bus has keys: the user who runs this process, as of
+    commands on this machine."""
+    if not is_loopback(settings.host) or Access.from_environment().seed is not None:
+        return None
+    try:
+        return user_of_the_system()
+    except ValueError as error:
+        log.warning("clients of gRPC cannot act", because=str(error))
+        return None
 
 
 def _about(server: Server, settings: GrpcSettings, sessions: Sessions) -> Handler:

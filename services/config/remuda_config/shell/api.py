@@ -8,6 +8,7 @@ with the version in force or with the file.
 
 from __future__ import annotations
 
+import base64
 import difflib
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -81,7 +82,10 @@ class ConfigurationApi:
             configuration = await self._pool.load(text, "check", limits.LOAD_FILE_CPU_S)
         except Invalid as invalid:
             return {"valid": False, "problems": _problems(invalid)}
-        return {"valid": True, "problems": [], "checksum": configuration.checksum}
+        answer: Document = {"valid": True, "problems": [], "checksum": configuration.checksum}
+        if request.get("configuration") is True:  # the parsed text, for a preview
+            answer["configuration"] = base64.b64encode(configuration.SerializeToString()).decode()
+        return answer
 
     async def _history(self, request: Document) -> Document:
         if "rm" in request:

@@ -1,0 +1,37 @@
+"""Subjects on which operators act: their name and groups are part of them. `subjects` exports them."""
+
+from __future__ import annotations
+
+
+def configuration_change(operator: str, groups: str, verb: str) -> str:
+    """Changes of the configuration: update, rollback, confirm. `operator`, `groups`: as in `administration`."""
+    return f"remuda.configuration.{operator}.{groups}.{verb}"
+
+
+def own_configuration_change(verb: str) -> str:
+    """The same requests in the account of an operator, as `own_administration`."""
+    return f"remuda.configure.{verb}"
+
+
+def operator_method(service: str, method: str) -> str:
+    """Requests to a front end for a method of remuda.v1.Admin or Metrics (docs/api.md). In an operator's account, all
+    methods; in the account of the services, those that read. `service`: admin or metrics."""
+    return f"remuda.api.{service}.{method}"
+
+
+def operator_change(operator: str, groups: str, method: str) -> str:
+    """Requests to a front end for a method of remuda.v1.Admin that acts. `operator`, `groups`: as in
+    `administration`. The NATS server maps `operator_method` of an operator's account to it."""
+    return f"remuda.operate.{operator}.{groups}.{method}"
+
+
+def administration(operator: str, groups: str, rm_id: str, action: str) -> str:
+    """Requests of operators to rmproxy: kill an application, drain a node and so on. `operator`, `groups`: as
+    `operators` encodes them. Without keys a client states both. With keys the server does (`own_administration`)."""
+    return f"remuda.admin.{operator}.{groups}.{rm_id}.{action}"
+
+
+def own_administration(rm_id: str, action: str) -> str:
+    """The same requests in the account of an operator. The NATS server maps the subject to `administration` with the
+    operator's name and groups."""
+    return f"remuda.administer.{rm_id}.{action}"
