@@ -57,6 +57,10 @@ ACCESS: Final = (
         "rules.acl",
         ("admins_may_not_submit", "4: who administers a queue may submit to it", " or allows(s.admin_acl, user, groups)", ""),
     ),
+    *_of(
+        "decide.submit",
+        ("unknown_groups_are_none", "4: groups that are not known are not none", "    if command.groups_problem:", "    if False:"),
+    ),
     Mutant("groups_are_not_looked_at", "4: groups of a list have access", "remuda_proto.access_list", " or not self.groups.isdisjoint(groups)", ""),
 )  # fmt: skip
 

@@ -25,11 +25,9 @@ from .queues import under_way_ends
 def problems_of_kill(
     state: State, partition: Partition, command: Administer, action: KillApplication
 ) -> Iterator[Problem]:
-    application = running_application(partition, action.application_id)
-    if isinstance(application, Problem):
-        yield application
+    application = yield from running_application(partition, command, action.application_id)
+    if application is None:
         return
-    yield from problems_of_access(application.queue, command)
     if application.state == lifecycle.FAILING:
         yield Problem(f"applicationID {shown(application.id)} is {application.state} already")
 
@@ -46,11 +44,9 @@ def kill_application(
 def problems_of_move(
     state: State, partition: Partition, command: Administer, action: MoveApplication
 ) -> Iterator[Problem]:
-    application = running_application(partition, action.application_id)
-    if isinstance(application, Problem):
-        yield application
+    application = yield from running_application(partition, command, action.application_id)
+    if application is None:
         return
-    yield from problems_of_access(application.queue, command)
     path = action.queue.lower()
     queue = partition.queues.get(path)
     if queue is None or not queue.leaf:

@@ -22,11 +22,9 @@ from .problem import Problem, problems_of_access, running_application, why
 def problems_of_priority(
     state: State, partition: Partition, command: Administer, action: ChangeAskPriority
 ) -> Iterator[Problem]:
-    application = running_application(partition, action.application_id)
-    if isinstance(application, Problem):
-        yield application
+    application = yield from running_application(partition, command, action.application_id)
+    if application is None:
         return
-    yield from problems_of_access(application.queue, command)
     pending = application.asks.get(action.allocation_key)
     if pending is None:
         yield Problem(f"allocationKey {shown(action.allocation_key)} has no pending allocations")

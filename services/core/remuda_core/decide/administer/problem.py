@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from remuda_proto.bounds import shown
@@ -38,13 +38,20 @@ def problems_of_nodes(command: Administer) -> Iterator[Problem]:
         )
 
 
-def running_application(partition: Partition, application_id: str) -> Application | Problem:
-    """The application, or why there is nothing to act on."""
+def running_application(
+    partition: Partition, command: Administer, application_id: str
+) -> Generator[Problem, None, Application | None]:
+    """Yields why the operator may not act on the application. Returns the application; None: there is nothing to act
+    on."""
     application = partition.applications.get(application_id)
     if application is None:
-        return Problem(f"applicationID {shown(application_id)} does not exist")
+        yield Problem(f"applicationID {shown(application_id)} does not exist")
+        return None
     if application.terminal:
-        return Problem(f"applicationID {shown(application_id)} is {application.state}, expected one that has not ended")
+        state = application.state
+        yield Problem(f"applicationID {shown(application_id)} is {state}, expected one that has not ended")
+        return None
+    yield from problems_of_access(application.queue, command)
     return application
 
 
