@@ -125,7 +125,7 @@ def configuration_query(kind: str) -> str:
 
 # Queries to the core about an RM that the RM itself may send, too: they read what there is.
 CORE_QUERIES = (
-    "queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "stats", "digest",
+    "queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "actions", "stats", "digest",
 )  # fmt: skip
 PREVIEW = "preview"  # for operators alone: it takes seconds of a processor, and one at a time is answered
 

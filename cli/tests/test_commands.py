@@ -35,6 +35,7 @@ NAMED = (
     ["kill", "{}", "app"], ["kill", "rm", "app\x00{}"], ["move", "rm", "app", "root\x01{}"], ["hold", "{}", "root.a"],
     ["unhold", "rm", "root.a", "--action-id", "/{}"], ["drain", "rm", "n\x00{}"],
     ["undrain", "rm", "n1", "--reason", "\x07{}"],
+    ["action", "{}"], ["action", "rm", "/{}"],
     ["priority", "rm", "app", "k\x00{}", "1"], ["release", "rm", "u", "--partition", "\x00{}"],
     ["operator", "add", "{}"], ["operator", "add", "bob", "--groups", "x,{}"], ["operator", "groups", "{}", "ops"],
     ["operator", "groups", "bob", "x,{}"], ["operator", "remove", "{}"],
@@ -55,6 +56,7 @@ ASKS_A_SYSTEM = (
     ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"], ["kill", "rm", "app"],
     ["move", "rm", "app", "root.a"], ["hold", "rm", "root.a"], ["unhold", "rm", "root.a"], ["drain", "rm", "n"],
     ["undrain", "rm", "n"], ["priority", "rm", "app", "k", "1"], ["release", "rm", "u"],
+    ["action", "rm"], ["action", "rm", "id"],
 )  # fmt: skip
 
 

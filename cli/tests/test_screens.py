@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from remuda.local.process_table import table
 from remuda.local.supervisor import Process, State
+from remuda.show import configuration_status
 from remuda.show.queue_tree import bar, ceiling, leaves, tree
 from remuda.simulated_rm.demo.screen import screen
 from remuda.simulated_rm.demo.watch import View
@@ -112,3 +114,15 @@ def test_figures_are_short() -> None:
     assert [duration(value) for value in (0.84, 12.3, 1500)] == ["0.84 ms", "12 ms", "1.5 s"]
     assert amount("vcore", 500) == "0.5"
     assert amounts({"gpu": 1000, "memory": 2**30, "vcore": 1500}) == "vcore 1.5, memory 1Gi, gpu 1"
+
+
+def test_a_staged_change_is_part_of_the_status() -> None:
+    until_ms = time.time_ns() // 1_000_000 + 90_000
+    version = {"number": 7, "by": "alice", "until_ms": until_ms, "falls_back_to": 6}
+    found = {"path": "queues.yaml", "revision": 7, "problems": [], "version": version}
+    said = [line.plain for line in configuration_status.lines(found)]
+    assert re.fullmatch(
+        r"configuration version 7 by alice is staged: rolled back to version 6 in (90|89|8\d) s unless confirmed",
+        said[0],
+    ), said
+    assert list(configuration_status.lines({**found, "version": {**version, "confirmed_at_ms": 1}})) == []

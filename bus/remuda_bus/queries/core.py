@@ -15,6 +15,8 @@ from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, Refused, Unanswered
 from remuda_bus.queries.errors import NoAnswer, RequestRefused
 from remuda_bus.queries.rows import (
+    Action,
+    ActionsPage,
     Explanation,
     NodePartition,
     Nodes,
@@ -60,6 +62,14 @@ async def explain(bus: Bus, rm: str, application: str | None = None, key: str | 
     which = {name: value for name, value in (("application", application), ("key", key)) if value is not None}
     pages = [page async for page in pages_of(bus, "explain", Explanation, rm=rm, **which)]
     return Explanation([ask for page in pages for ask in page.asks])
+
+
+async def outcomes(bus: Bus, rm: str, action: str | None = None) -> list[Action]:
+    """The outcomes of operators' actions that the core remembers; of one `action`, by its ID with or without the
+    operator's name."""
+    which = {"action": action} if action is not None else {}
+    pages = [page async for page in pages_of(bus, "actions", ActionsPage, rm=rm, **which)]
+    return [one for page in pages for one in page.actions]
 
 
 class Page(Protocol):

@@ -141,3 +141,35 @@ class Rows(msgspec.Struct):
     asks: list[dict[str, Any]] = []
     allocations: list[dict[str, Any]] = []
     next: list[Any] | None = None
+
+
+class Action(msgspec.Struct):
+    """The outcome of an operator's action. `action_id`: `<operator>/<ID>`. `outcome`: accepted or refused. Fields that
+    the `kind` does not have are empty."""
+
+    action_id: str
+    operator: str
+    kind: str
+    outcome: str
+    reason: str = ""
+    refusal: str = ""
+    overridden: list[str] = []
+    soft: bool = False
+    force: bool = False
+    partition: str = ""
+    application_id: str = ""
+    queue: str = ""
+    node_id: str = ""
+    allocation_key: str = ""
+    uuid: str = ""
+    priority: int = 0
+
+    @property
+    def target(self) -> str:
+        ask = f"{self.application_id}/{self.allocation_key}" if self.allocation_key else self.application_id
+        return " to ".join(filter(None, (ask, self.queue))) or self.node_id or self.uuid
+
+
+class ActionsPage(msgspec.Struct):
+    actions: list[Action] = []
+    next: PageToken | None = None

@@ -120,6 +120,21 @@ def usage(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
     show(nats, rm, json)
 
 
+def action(
+    rm: Rm,
+    action_id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="ID of the action. Default: all.", callback=arguments.action_id)
+    ] = None,
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show what was decided about the actions of operators, the last 1,000 of a resource manager. Of one action: exit
+    code 1 if it was refused, 3 if no decision is known."""
+    from ..show.outcomes import outcomes as show
+
+    show(nats, rm, action_id, json)
+
+
 def dead_letters(
     rm: Annotated[
         str | None,

@@ -1,8 +1,9 @@
-"""The configuration file, as `remuda status` shows it: only when it is refused."""
+"""The configuration file, as `remuda status` shows it: only when it is refused, or a change is staged."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 
 from .. import limits
+from ..terminal.units import duration
 
 
 async def read(bus: Bus) -> dict[str, Any] | None:
@@ -25,6 +27,8 @@ async def read(bus: Bus) -> dict[str, Any] | None:
 
 
 def lines(found: Mapping[str, Any] | None) -> Iterator[Text]:
+    if found:
+        yield from _staged(found)
     if not found or not found["problems"]:
         return
     problems = found["problems"]
@@ -35,3 +39,14 @@ def lines(found: Mapping[str, Any] | None) -> Iterator[Text]:
         where = f"line {problem['line']}, " if problem["line"] else ""
         yield Text(f"  {where}{problem['path'] + ': ' if problem['path'] else ''}{problem['message']}", style="red")
     yield Text(f"  `remuda config check {found['path']}` lists all", style="red")
+
+
+def _staged(found: Mapping[str, Any]) -> Iterator[Text]:
+    version = found.get("version") or {}
+    if not version.get("until_ms") or version.get("confirmed_at_ms"):
+        return
+    left_ms = max(0, version["until_ms"] - time.time_ns() // 1_000_000)
+    by = f" by {version['by']}" if version.get("by") else ""
+    back = f"rolled back to version {version['falls_back_to']} in {duration(left_ms)}"
+    yield Text(f"configuration version {version['number']}{by} is staged: {back} unless confirmed", style="yellow")
+    yield Text("  `remuda config confirm` keeps it", style="yellow")

@@ -9,6 +9,7 @@ import pytest
 
 from remuda_bus.bus import Refused
 from remuda_core import commands
+from remuda_core.actions import Action, DrainNode
 from remuda_core.check import check
 from remuda_core.core import Core
 from remuda_core.facts import Ask
@@ -241,3 +242,22 @@ def test_draining_queues_alone_with_what_they_have_and_who_administers_them() ->
     assert all(row["draining"] is None for row in rows(queries.queues, "queues") if row["path"] == "root.q0")
     with pytest.raises(Refused, match="draining is 'x', expected true or false"):
         queries.queues({"draining": "x"})
+
+
+def test_the_outcome_of_an_action_by_its_id() -> None:
+    found = core()
+
+    def act(action_id: str, action: Action, scheduler: bool) -> None:
+        known = f"ann/{action_id}"
+        found.handle(commands.Administer("ann", (), scheduler, "disks", known, False, PARTITION, action), NOW_MS)
+
+    act("one", DrainNode("n0"), True)
+    act("two", DrainNode("n0"), False)
+    queries = Queries(found)
+    (one,) = rows(queries.actions, "actions", action="one")
+    assert (one["action_id"], one["kind"], one["node_id"], one["outcome"]) == ("ann/one", "DrainNode", "n0", "accepted")
+    assert (one["partition"], one["reason"], one["overridden"]) == ("default", "disks", [])
+    (two,) = rows(queries.actions, "actions", action="ann/two")
+    assert two["outcome"] == "refused" and "may not administer nodes" in two["refusal"]
+    assert rows(queries.actions, "actions", action="three") == []
+    assert [row["action_id"] for row in rows(queries.actions, "actions", limit=1)] == ["ann/one", "ann/two"]

@@ -48,6 +48,7 @@ class Queries:
             "allocations": self.allocations,
             "usage": self.usage,
             "explain": self.explain,
+            "actions": self.actions,
             "stats": self.stats,
         }
 
@@ -207,6 +208,17 @@ class Queries:
             for ask in asks(application, after)
         )
         return page(request, "asks", rows, self._head(), lambda: explanations.looks >= PAGE_NODE_LOOKS)
+
+    def actions(self, request: Request) -> dict[str, object]:
+        """The outcomes of operators' actions that are remembered; of one `action`, by its ID with or without the
+        operator's name."""
+        wanted = _text(request, "action")
+        rows = (
+            ([action_id], partial(views.action, outcome))
+            for action_id, outcome in sorted(self._state.actions.items(), key=lambda known: known[0])
+            if wanted in (None, action_id, action_id.partition("/")[2])
+        )
+        return page(request, "actions", rows, self._head())
 
     def _counted(self) -> Positions:
         if time.monotonic() - self._positions[0] >= SUMS_KEPT_S:

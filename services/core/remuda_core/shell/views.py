@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from msgspec.structs import asdict
+
+from ..decide.names import plain
 from ..evolve.lookups import sum_pending
 from ..explain.queue_position import Position
-from ..facts import Constraint
+from ..facts import ActionRefused, ActionTaken, Constraint
 from ..limits import DRAIN_REPORT_NAMES
 from ..rules import lifecycle
 from ..rules.acl import admin_acls
@@ -26,6 +29,13 @@ def partition(name: str, partition: Partition) -> View:
         "allocated": amounts(partition.root.allocated),
         "nodes": len(partition.nodes),
     }
+
+
+def action(outcome: ActionTaken | ActionRefused) -> View:
+    described = {**asdict(outcome.action), "partition": plain(outcome.action.partition)}
+    if isinstance(outcome, ActionTaken):
+        return {**described, "outcome": "accepted", "overridden": outcome.overridden}
+    return {**described, "outcome": "refused", "refusal": outcome.refusal, "soft": outcome.soft}
 
 
 def queue(name: str, partition: Partition, queue: Queue) -> View:

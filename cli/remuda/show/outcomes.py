@@ -1,0 +1,48 @@
+"""`remuda action RM [ID]`: what was decided about the actions of operators.
+
+Exit codes, of one action: 0 accepted, 1 refused, 3 not decided as far as the core remembers.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from rich.table import Table
+
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.rows import Action
+
+from ..client.connections import bus_at
+from ..errors import Undecided, UserError
+from ..terminal import event_loop
+from ..terminal.output import console
+
+
+def outcomes(url: str, rm: str, action_id: str | None, as_json: bool) -> None:
+    """Raises UserError, Undecided."""
+    found = event_loop.run(lambda: _query(url, rm, action_id))
+    if as_json:
+        print(msgspec.json.encode(found).decode())
+    elif found:
+        console.print(_table(found))
+    if action_id is None:
+        return
+    if not found:
+        raise Undecided(f"action {action_id} in {rm}: no decision is known; the core remembers the last 1,000 of an RM")
+    if all(one.outcome == "refused" for one in found):
+        raise UserError(f"action {action_id} in {rm} is refused: {found[0].refusal}")
+
+
+async def _query(url: str, rm: str, action_id: str | None) -> list[Action]:
+    async with bus_at(url) as bus:
+        return await queries.outcomes(bus, rm, action_id)
+
+
+def _table(found: list[Action]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("action", "operator", "does", "to", "outcome", "why"):
+        table.add_column(name)
+    for one in found:
+        what = f"{one.kind} {one.priority}" if one.kind == "ChangeAskPriority" else one.kind
+        why = "; ".join(filter(None, (one.refusal, *(f"by force: {rule}" for rule in one.overridden), one.reason)))
+        table.add_row(one.action_id.partition("/")[2], one.operator, what, one.target, one.outcome, why)
+    return table
