@@ -42,9 +42,10 @@ class SessionDecisions:
         if correlation is None:  # of an operator's action
             self._pending_answers.resolve(rm_id, decision)
             return
+        config_checksum = _applied_checksum(decision)
         try:
             for fact in decision.facts:
-                await self._apply_fact(rm_id, fact, correlation, _applied_checksum(decision))
+                await self._apply_fact(rm_id, fact, correlation, config_checksum)
         except asyncio.CancelledError:
             # The RM is halted or being removed, and its publisher does not return to this decision. A deregistration is
             # in force by the decision alone; a registration is of no use without its consumer.
