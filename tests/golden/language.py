@@ -386,11 +386,9 @@ class Notes:
         partition, queue, user = self.partition(line), line.take("queue"), line.take("user", "alice")
         groups = tuple(filter(None, line.take("groups").split(",")))
         tags, timeout_ms = line.with_prefix("tag."), self._timeout_ms(line)
-        gang, style, unresolved = line.resource("gang."), line.take("style"), line.take("unresolved")
+        rest = (tags, timeout_ms, line.resource("gang."), line.take("style"), line.take("unresolved"))
         for application in line.one("list of applications").split(","):
-            yield commands.SubmitApplication(
-                partition, application, queue, user, groups, tags, timeout_ms, gang, style, unresolved
-            )
+            yield commands.SubmitApplication(partition, application, queue, user, groups, *rest)
 
     def remove(self, line: Line) -> Iterator[commands.Command]:
         yield commands.RemoveApplication(self.partition(line), line.one("application"))
