@@ -14,10 +14,7 @@ from remuda_bus.bus import Message
 from remuda_bus.log import Chain
 from remuda_bus.resource_manager.session import Session
 from remuda_bus.rms.halts import Halts
-from remuda_config.shell import distributor
 from remuda_config.shell.active_configuration import AcceptedText, ActiveConfiguration
-from remuda_config.shell.assignments import AssignedConfiguration
-from remuda_config.shell.records import RmRecord
 from remuda_core import commands, evolve, facts, snapshot
 from remuda_core.decide import BY_COMMAND
 from remuda_core.shell.deciding import CommitInProgress
@@ -153,15 +150,6 @@ def written_for_good(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ActiveConfiguration, "_is_in_force", is_in_force)
 
 
-def sent_once_for_all_registrations(patch: pytest.MonkeyPatch) -> None:
-    """A configuration that was sent before a registration is not sent again."""
-
-    def has(assigned: AssignedConfiguration, record: RmRecord, current: AcceptedText) -> bool:
-        return assigned.revision >= current.number
-
-    patch.setattr(distributor, "_has", has)
-
-
 def late_versions_count(patch: pytest.MonkeyPatch) -> None:
     """The core applies a version that is older than the one in force."""
     decide = BY_COMMAND[commands.Configure]
@@ -186,7 +174,7 @@ def confirmed_by_itself(patch: pytest.MonkeyPatch) -> None:
 
 # Mutants of the configuration are found in runs that change it.
 CONFIGURATION_MUTANTS: tuple[Mutant, ...] = (
-    written_for_good, sent_once_for_all_registrations, late_versions_count, confirmed_by_itself,
+    written_for_good, late_versions_count, confirmed_by_itself,
 )  # fmt: skip
 # Mutants of the isolation of RMs are found in runs with a hostile RM.
 TENANTS_MUTANTS: tuple[Mutant, ...] = (forwarded_one_after_the_other, all_are_halted, a_fault_ends_the_process)
