@@ -88,9 +88,9 @@ conformance: $(READY)   ## play the reference's recordings and compare: DIR=... 
 conformance-config: $(READY)  ## the same for the reference's configurations: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance.configurations --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)
 
-conformance-peloton: $(READY)  ## the tables of Peloton's own tests: DIR=... NAME=... JSON=1
+conformance-peloton: $(READY)  ## the tables of Peloton's own tests: DIR=... NAME=... JSON=1 VIA=grpc
 	@$(BIN)/python -m tests.conformance_peloton --dir '$(if $(filter file,$(origin DIR)),$(DIR)/peloton,$(DIR))' \
-	  $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)
+	  $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json) $(if $(VIA),--via $(VIA))
 
 mutants: $(READY)       ## break one rule of scheduling after the other; a golden scenario or a law has to notice
 	@$(BIN)/python -m tests.mutants $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(ONLY),--only '$(ONLY)') $(ARGS)

@@ -41,9 +41,11 @@ class Verdict(NamedTuple):
     error: str = ""
 
 
-def judge(case: Case) -> Verdict:
+def judge(case: Case, via: str = "core") -> Verdict:
+    """`via`: grpc: the kind rpc over a real server."""
+    player = rpc_played.play_over_grpc if (via, case.kind) == ("grpc", "rpc") else PLAYERS[case.kind]
     try:
-        differences = list(PLAYERS[case.kind](case))
+        differences = list(player(case))
     except Exception:  # noqa: BLE001 - whatever it is, it is the verdict on this case
         return Verdict(case, FAILED, [], traceback.format_exc())
     return Verdict(case, DIFFERENT if differences else EQUAL, differences)
@@ -60,7 +62,7 @@ def main() -> int:
     if not cases:
         console.print(f"there is no case {arguments.name!r} in {arguments.dir}")
         return 2
-    verdicts = [judge(case) for case in cases]
+    verdicts = [judge(case, arguments.via) for case in cases]
     console.print(_table(verdicts))
     for verdict in verdicts if arguments.name else ():
         console.print("\n".join(map(str, verdict.differences)) + verdict.error, markup=False)
@@ -76,6 +78,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--dir", type=Path, required=True, help="tables, one JSON file of each kind")
     parser.add_argument("--name", default="", help="one case, with all that differs")
     parser.add_argument("--json", action="store_true", help="a last line for machines")
+    parser.add_argument("--via", choices=("core", "grpc"), default="core", help="grpc: RPCs over a real server")
     return parser.parse_args()
 
 

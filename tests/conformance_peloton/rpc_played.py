@@ -5,7 +5,9 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from google.protobuf import json_format
+import grpc
+from google.protobuf import descriptor_pool, json_format, message_factory
+from google.protobuf.message import Message
 
 from remuda_proto.peloton.private.resmgr import resmgr_pb2
 from remuda_resmgr import commands
@@ -21,8 +23,9 @@ from remuda_resmgr.state import Run
 from remuda_resmgr.wire.pool_rpcs import pool_rpcs
 from remuda_resmgr.wire.rpcs import RPCS, RpcError
 from remuda_resmgr.wire.tasks import task_of
-from tests.conformance_peloton import pools
+from tests.conformance_peloton import over_grpc, pools
 from tests.conformance_peloton.compare import equal, subset
+from tests.conformance_peloton.over_grpc import Call, served
 from tests.conformance_peloton.rules_played import Differences
 from tests.conformance_peloton.tables import Case
 
@@ -30,7 +33,17 @@ Step = dict[str, Any]
 
 
 def play(case: Case) -> Differences:
+    yield from _played(case, Board(case))
+
+
+def play_over_grpc(case: Case) -> Differences:
+    """Over a real server, with the headers of YARPC clients. Steps that are no calls change its core directly."""
     board = Board(case)
+    with served(board.core, clock_ms=lambda: board.now_ms) as board.remote:
+        yield from _played(case, board)
+
+
+def _played(case: Case, board: Board) -> Differences:
     for place, (step, wanted) in enumerate(zip(case.given["steps"], case.expect["steps"], strict=True)):
         answer = getattr(board, step["op"])(step)
         if board.consistent:
@@ -47,14 +60,18 @@ class Board:
         self.core.state = self.state = pools.state_with(case.pools(case.given["pools"]))
         self.known = set(self.state.pools)
         self.rpcs = RPCS if case.given["service"] == "resmgr" else pool_rpcs(lambda: str(uuid.uuid4()))
+        self.service = case.given["service"]
         self.consistent = True
         self.now_ms = 1_000
+        self.remote: Call | None = None
 
     def call(self, step: Step) -> dict[str, Any]:
         rpc = self.rpcs[step["rpc"]]
         request = json_format.ParseDict(step["request"], rpc.request())
         try:
-            if rpc.question is not None:
+            if self.remote is not None:
+                response = self.remote(self.service, step["rpc"], request, response_of(self.service, step["rpc"]))
+            elif rpc.question is not None:
                 response = rpc.question(self.state, request)
             else:
                 assert rpc.command is not None and rpc.answer is not None
@@ -62,6 +79,8 @@ class Board:
                 response = rpc.answer(request, answer)
         except RpcError as error:
             return {"error": {"status": error.code}}
+        except grpc.RpcError as error:
+            return {"error": {"status": error.code().name}}
         answered: dict[str, Any] = json_format.MessageToDict(response)
         return answered
 
@@ -143,6 +162,13 @@ class Board:
         if "new_pool_types" in wanted:
             types = {one["type"] for pool in new for one in pool["config"]["resources"]}
             yield from equal(f"{where}.new_pool_types", sorted(types), [wanted["new_pool_types"]])
+
+
+def response_of(service: str, rpc: str) -> type[Message]:
+    """The class of the response of an RPC."""
+    name = over_grpc.SERVICES[service]
+    method = descriptor_pool.Default().FindServiceByName(name).FindMethodByName(rpc)
+    return message_factory.GetMessageClass(method.output_type)
 
 
 def _is_uuid(text: str) -> bool:

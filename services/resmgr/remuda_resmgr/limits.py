@@ -41,3 +41,6 @@ LIMIT_PER_CALL: Final = 10_000
 
 # Tasks of one EnqueueGangs call, so that a commit fits into a few messages. Job managers send at most 1,000.
 TASKS_PER_CALL: Final = 10_000
+
+# The largest message of an RPC, either way. Peloton's number; its clients are configured for it.
+MESSAGE_BYTES: Final = 256 * 1024 * 1024

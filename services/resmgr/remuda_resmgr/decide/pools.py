@@ -7,7 +7,7 @@ from collections.abc import Generator
 import msgspec
 
 from ..commands import CalculateEntitlements, CreatePool, DeletePool, UpdatePool
-from ..facts import Fact, PoolCreated, PoolDeleted, PoolUpdated
+from ..facts import Fact, GangReduced, PoolCreated, PoolDeleted, PoolUpdated
 from ..limits import POOL_DEPTH, POOLS
 from ..rules.pools import (
     ROOT,
@@ -66,6 +66,9 @@ def delete_pool(state: State, settings: Settings, command: DeletePool) -> Answer
     pool = state.pools[pool_id]
     if not pool.is_leaf:
         return InvalidPool("not_leaf", f"pool {pool_id} has children, or is root", id=pool_id)
+    for number in [number for queue in pool.queues.values() for number in queue]:
+        if not state.members(state.gangs[number]):
+            yield GangReduced(number)  # its tasks were killed, and no pass has looked at it since
     if is_busy(pool):
         return InvalidPool("busy", f"pool {pool_id} has tasks", id=pool_id)
     yield PoolDeleted(pool_id)

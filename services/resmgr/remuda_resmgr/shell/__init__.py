@@ -1,0 +1,1 @@
+"""asyncio, gRPC and the clock: the core as a server."""
