@@ -93,7 +93,7 @@ def _read(rpc: Rpc[Any, Any], payload: bytes, as_json: bool) -> Message:
     except (DecodeError, json_format.ParseError, UnicodeDecodeError) as error:
         raise RpcError("INVALID_ARGUMENT", f"the request is no {request.DESCRIPTOR.name}: {error}"[:500]) from None
     if not request.IsInitialized():  # an enumeration of Mesos is closed: an unknown state is a missing one
-        missing = ", ".join(request.FindInitializationErrors())
+        missing = ", ".join(request.FindInitializationErrors())  # type: ignore[attr-defined]
         raise RpcError("INVALID_ARGUMENT", f"{request.DESCRIPTOR.name} lacks {missing}"[:500])
     return request
 
