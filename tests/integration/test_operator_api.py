@@ -221,6 +221,9 @@ async def test_what_is_no_request_is_refused(system: System) -> None:
         with pytest.raises(Refused, match="the request is no ListNodesRequest") as refused:
             await system.nats._bus.request("remuda.api.admin.ListNodes", payload, headers)
         assert refused.value.code == 400
+    for method, kind in (("ListNodes", "unary_unary"), ("FollowChanges", "unary_stream")):
+        call = getattr(system.grpc._channel, kind)(f"/remuda.v1.Admin/{method}")(b"\xff\xff")
+        assert await call.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_actions(system: System) -> None:

@@ -9,14 +9,14 @@ from contextlib import aclosing
 from typing import Any, Final, NoReturn
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Refused
 from remuda_bus.operator_api.methods import Method
 from remuda_grpc import limits
 from remuda_grpc.callers import Callers
 from remuda_grpc.identity import names_of
-from remuda_grpc.status import Failure, failure_of
+from remuda_grpc.status import Failure, failure_of, invalid
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types
 
@@ -47,32 +47,38 @@ class OperatorRpcs:
         return {method.name: self._handler(method) for method in self._methods if method.service == service}
 
     def _handler(self, method: Method) -> Any:
-        parts = {"request_deserializer": method.request.FromString, "response_serializer": _serialized}
         if method.stream is not None:
-            return grpc.unary_stream_rpc_method_handler(self._streaming(method), **parts)
-        return grpc.unary_unary_rpc_method_handler(self._unary(method), **parts)
+            return grpc.unary_stream_rpc_method_handler(self._streaming(method), response_serializer=_serialized)
+        return grpc.unary_unary_rpc_method_handler(self._unary(method), response_serializer=_serialized)
 
-    def _unary(self, method: Method) -> Callable[[Message, Context], Awaitable[Message]]:
-        async def call(request: Message, context: Context) -> Message:
+    def _unary(self, method: Method) -> Callable[[bytes, Context], Awaitable[Message]]:
+        async def call(payload: bytes, context: Context) -> Message:
             try:
                 caller = self._callers.of(names_of(context.auth_context()))
-                return await method.call(self._bus, caller, request)
+                return await method.call(self._bus, caller, _parsed(method, payload))
             except (Failure, BusError) as error:
                 await _abort(context, error)
 
         return call
 
-    def _streaming(self, method: Method) -> Callable[[Message, Context], Awaitable[None]]:
-        async def call(request: Message, context: Context) -> None:
+    def _streaming(self, method: Method) -> Callable[[bytes, Context], Awaitable[None]]:
+        async def call(payload: bytes, context: Context) -> None:
             try:
                 caller = self._callers.of(names_of(context.auth_context()))
-                async with aclosing(method.follow(self._bus, caller, request)) as found:
+                async with aclosing(method.follow(self._bus, caller, _parsed(method, payload))) as found:
                     async for response in found:
                         await _write(context, response)
             except (Failure, BusError, HistoryChanged) as error:
                 await _abort(context, error)
 
         return call
+
+
+def _parsed(method: Method, payload: bytes) -> Message:
+    try:
+        return method.request.FromString(payload)
+    except DecodeError as error:
+        raise invalid("", f"the request is no {method.request.DESCRIPTOR.name}: {error}") from error
 
 
 async def _write(context: Context, response: Message) -> None:
