@@ -70,10 +70,12 @@ async def current(bus) -> dict[str, Any]:
     return json.loads((await bus.request(subjects.CURRENT_CONFIGURATIONS)).payload)
 
 
-async def register(bus, rm_id="rm-1", source="file", state="registered", extra_config=None, checksum="") -> None:
+async def register(
+    bus, rm_id="rm-1", source="file", state="registered", extra_config=None, checksum="", registration=1
+) -> None:
     """The record of an RM, as rmproxy writes it."""
     value = {"rm_id": rm_id, "policy_group": "group", "version": "", "config_source": source, "state": state}
-    value |= {"extra_config": extra_config or {}, "config_checksum": checksum}
+    value |= {"extra_config": extra_config or {}, "config_checksum": checksum, "registration": registration}
     await bus.put(subjects.RMS.name, subjects.key_of(rm_id), json.dumps(value).encode())
 
 

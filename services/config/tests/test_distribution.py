@@ -164,3 +164,22 @@ async def test_an_unreadable_record_does_not_affect_other_rms(server, bus, tmp_p
         await register(bus)
         await eventually(lambda: is_on_record(bus))
         assert await sent(bus, 1) == [1]  # it had nothing yet
+
+
+async def test_a_registration_with_an_older_version_gets_the_newest(server, bus, tmp_path):
+    """A service that has crashed since, or that is behind, has answered the registration."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(limited(1))
+    async with service(server, file):
+        first = await join(bus)
+        file.write_text(limited(2))
+        assert await sent(bus, 1) == [2]
+        await eventually(lambda: no_rm_waits(bus))
+        await register(bus, checksum=first.checksum, registration=2)
+        assert await sent(bus, 2) == [2, 2]
+        await eventually(lambda: no_rm_waits(bus))
+        (configure, again) = await inbox(bus)
+        assert configure.configuration.revision == again.configuration.revision == 2
+        await register(bus, checksum=again.configuration.checksum, registration=3)
+        file.write_text(limited(3))
+        assert await sent(bus, 3) == [2, 2, 3]
