@@ -148,3 +148,5 @@ IN_PROCESS_RESTART_S = 0.1
 # Until its services answer: they are imported and read their settings, on a busy machine.
 IN_PROCESS_READY_S = 30.0
 IN_PROCESS_CHECK_S = 0.01
+# How long `remuda dump` waits for the RM, which may have to collect its state.
+DUMP_WITHIN_S = 10.0

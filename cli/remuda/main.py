@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.up, start.run, start.demo, start.load),
     "Show": (
         show.status, show.queues, show.applications, show.nodes, show.usage, show.explain, show.story, show.action,
-        show.dead_letters,
+        show.dump, show.dead_letters,
     ),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (

@@ -53,6 +53,8 @@ MAY_PUBLISH = {
     "si.v1.rm.rm-1.callback.event": {"events"},
     "si.v1.rm.rm-1.predicates": {"rmproxy"},
     "si.v1.rm.rm-1.preemption_predicates": {"rmproxy"},
+    "si.v1.rm.rm-1.batch_predicates": {"rmproxy"},
+    "si.v1.rm.rm-1.state_dump": {"rmproxy", "operator"},
     "remuda.inbox.rm-1": {"rmproxy", "config"},
     "remuda.inbox.rm-2": {"rmproxy", "config"},
     "remuda.log.rm-1": {"core"},
@@ -155,8 +157,8 @@ MAY_SUBSCRIBE = {
     "si.v1.rm.*.register": {"rmproxy"},
     "si.v1.rm.*.heartbeat": {"rmproxy"},
     "si.v1.rm.rm-1.>": set(),
-    "si.v1.rm.rm-1.predicates": {"rm-1"},
-    "si.v1.rm.rm-2.predicates": set(),
+    "si.v1.rm.rm-1.predicates": {"rm-1", "grpc"},
+    "si.v1.rm.rm-2.predicates": {"grpc"},
     "si.v1.rm.rm-2.callback.allocation": set(),
 }
 WHO = (*(role for role in ROLES if role != "admin"), "rm-1", ALICE)

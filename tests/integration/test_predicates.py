@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from remuda.local.system import Layout, System
+from remuda.show.dump import state_of
 from remuda_bus import subjects
 from remuda_bus.nats import connect
 from remuda_proto.remuda.v1 import predicates_pb2
@@ -175,3 +177,23 @@ async def test_one_question_serves_many_asks_and_nodes(system: System) -> None:
         assert (request.rm_id, request.partition, len(request.node_ids)) == ("rm-1", "default", 100)
         assert request.application_id == "app-1" and request.resource.resources["vcore"].value == 10
         assert request.predicate_class == "odd" or request.tags == {"zone": "even"}
+
+
+async def test_states_of_scheduler_and_rm_are_one_document(system: System) -> None:
+    rm = ResourceManager.connect(system.url, "rm-1", config=QUEUES)
+    rm.on_state_dump(lambda: json.dumps({"pods": 3}))
+    async with rm:
+        placed = Placed(rm, 1)
+        await rm.report_nodes([node("n1", vcore=10)])
+        await rm.submit(application("app-1", queue="root.a", user="alice"))
+        await rm.ask([ask("app-1", "k1", vcore=10), ask("app-1", "k2", vcore=10)])
+        await asyncio.wait_for(placed.enough.wait(), 30)
+        found = await state_of(system.url, "rm-1")
+    assert found["resource_manager"] == {"pods": 3}
+    scheduler = found["scheduler"]
+    assert [one["id"] for one in scheduler["nodes"]] == ["n1"]
+    assert [one["key"] for one in scheduler["allocations"]] == ["k1"]
+    assert [one["key"] for one in scheduler["asks"]] == ["k2"]
+    assert scheduler["applications"][0]["id"] == "app-1" and scheduler["queues"] and scheduler["stats"]
+    left = await state_of(system.url, "rm-1")
+    assert left["resource_manager"] is None and "not connected" in left["problem"]

@@ -18,7 +18,7 @@ from remuda_bus.resource_manager.callbacks import Callback, parse_callback
 from remuda_bus.resource_manager.errors import RegistrationFailed, ReportRequested, Superseded
 from remuda_bus.resource_manager.handlers import HandlersOfRm, call_handler
 from remuda_bus.resource_manager.heartbeat import Heartbeat
-from remuda_bus.resource_manager.predicate_answers import serve_predicates
+from remuda_bus.resource_manager.predicate_answers import answer_state_dump, serve_predicates
 from remuda_bus.resource_manager.request_encoding import RequestEncoder
 from remuda_bus.resource_manager.request_publisher import RequestPublisher
 from remuda_bus.resource_manager.requests import RequestsOfRm
@@ -331,10 +331,13 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         await serve_predicates(
             bus, self.rm_id, declared, self._predicates, self._batch_predicates, self._preemption_predicates
         )
+        if self._state_dump is not None:
+            answer = partial(answer_state_dump, self._state_dump)
+            await bus.serve(subjects.question(self.rm_id, "state_dump"), answer, "state_dump")
 
     def _check_undeclared(self) -> None:
         if self._bus is not None:
-            raise RuntimeError("predicates are declared at the registration: set their handlers before connecting")
+            raise RuntimeError("questions are answered from the registration on: set their handlers before connecting")
 
     async def _confirm_if_asked(self, callback: Callback) -> None:
         if self._confirm_releases:

@@ -57,6 +57,7 @@ class HandlersOfRm:
         self._handlers = Handlers()
         self._report_handler: Callable[[], Any] | None = None
         self._batch_predicates: Callable[[Any], Any] | None = None
+        self._state_dump: Callable[[], Any] | None = None
         self._predicates: Callable[[Any], Any] | None = None
         self._preemption_predicates: Callable[[Any], Any] | None = None
 
@@ -93,6 +94,15 @@ class HandlersOfRm:
         if self._report_handler is not None:
             raise ValueError(f"reports have a handler already: {self._report_handler!r}")
         self._report_handler = handler
+        return handler
+
+    def on_state_dump(self, handler: Report) -> Report:
+        """Set `handler()`: the state of this RM for people, as text, best as JSON (000, GetStateDump). Set it before
+        the RM connects."""
+        if self._state_dump is not None:
+            raise ValueError(f"state dumps have a handler already: {self._state_dump!r}")
+        self._check_undeclared()
+        self._state_dump = handler
         return handler
 
     def on_predicates(self, handler: Predicates) -> Predicates:

@@ -46,6 +46,14 @@ async def serve_predicates(
         await bus.serve(subjects.question(rm_id, name), answer, name)
 
 
+async def answer_state_dump(handler: Callable[[], Any], message: Message) -> bytes:
+    """Answer with the text that the handler returns."""
+    text = handler()
+    if inspect.isawaitable(text):
+        text = await text
+    return str(text).encode()
+
+
 async def answer_batch(handler: Handler | None, message: Message) -> bytes:
     """Answer a BatchPredicatesRequest with the verdicts that the handler returns. Without a handler, every node is
     accepted."""

@@ -113,6 +113,7 @@ def _durables(rm_id: str) -> list[tuple[str, str]]:
 
 _ANY_QUERY = subjects.core_query("*", "*")
 _RM_SENDS = ("register", *subjects.REQUEST_KINDS, "heartbeat", "deregister")
+_FOR_RMS = (subjects.CALLBACKS.name, subjects.EVENTS.name)
 _RM_ANSWERS = (*subjects.RM_ANSWERS, "report_wanted")
 
 
@@ -271,14 +272,15 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "grpc": (
         (
             *(f"si.v1.rm.*.{kind}" for kind in (*subjects.REQUEST_KINDS, "register", "heartbeat")),
-            *(f"$JS.API.CONSUMER.{verb}.CALLBACKS.*" for verb in ("INFO", "RESET", "MSG.NEXT")),
-            "$JS.ACK.CALLBACKS.*.>",
+            *(f"$JS.API.CONSUMER.{verb}.{stream}.*" for verb in ("INFO", "RESET", "MSG.NEXT") for stream in _FOR_RMS),
+            *(f"$JS.ACK.{stream}.*.>" for stream in _FOR_RMS),
             *_looks_into(_RMS, subjects.FRONT_ENDS.name),
             f"$KV.{subjects.FRONT_ENDS.name}.*",
             *_FOR_OPERATORS,
         ),
         (
             "remuda.api.grpc.*",
+            *(f"si.v1.rm.*.{kind}" for kind in subjects.RM_ANSWERS),
             *(subjects.operator_method(service, "*") for service in ("admin", "metrics")),
             subjects.operator_change("*", "*", "*"),
         ),
@@ -287,6 +289,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "operator": (
         (
             "remuda.api.>",
+            subjects.question("*", "state_dump"),
             "$SRV.>",
             "$JS.API.STREAM.INFO.*",
             "$JS.API.CONSUMER.INFO.*.*",

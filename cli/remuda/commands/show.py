@@ -62,6 +62,14 @@ def explain(
     show(nats, rm, application, key, json)
 
 
+def dump(rm: Rm, nats: Nats = DEFAULT_URL) -> None:
+    """Show all of a resource manager's state as one JSON document: what the scheduler knows, and what the resource
+    manager itself says."""
+    from ..show.dump import dump as show
+
+    show(nats, rm)
+
+
 def story(
     what: Annotated[
         str,

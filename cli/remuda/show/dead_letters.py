@@ -19,6 +19,7 @@ from remuda_bus import bus as bus_module
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError, stored
+from remuda_proto.secret_fields import redacted
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .. import limits
@@ -120,7 +121,7 @@ def decoded(letter: DeadLetter, payload: bytes) -> dict[str, Any]:
     if kind is not None and payload:
         try:
             request = kind.FromString(payload)
-            return {"request": MessageToDict(request, preserving_proto_field_name=True)}
+            return {"request": MessageToDict(redacted(request), preserving_proto_field_name=True)}
         except (DecodeError, ValueError):
             pass
     return {"base64": base64.b64encode(payload).decode()}

@@ -47,6 +47,13 @@ LAST_FACT: Final = 2**31
 # A follower of changes that takes no message for so long is ended. It resumes at its position.
 READS_WITHIN_S: Final = 10.0
 
+# Questions to an RM
+
+# rmproxy asks 256 questions of each kind at a time.
+OPEN_QUESTIONS: Final = 1_000
+# rmproxy waits 5 s for an answer about predicates, and a person longer for a dump.
+ANSWER_WITHIN_S: Final = 10.0
+
 # Connections
 
 # The scheduler counts an RM as lost after three of these (docs/wire-contract.md).

@@ -53,14 +53,14 @@ class Scheduler:
         try:
             request = _registration(payload)
             self._check_client(context, request.rmID)
-            metadata = _metadata(context)
+            metadata = metadata_of(context)
             headers = {name: metadata[name.lower()] for name in _FORWARDED if name.lower() in metadata}
             request.extraConfig[HEARTBEAT_INTERVAL] = f"{limits.HEARTBEAT_INTERVAL_S:g}s"
             with tracing.span("grpc.register", headers, rm=request.rmID) as span:
                 sent = {**headers, **span.headers()}
                 number = await self._sessions.register(request.rmID, request.SerializeToString(), sent, context.peer())
         except Failure as failure:
-            await _abort(context, failure)
+            await abort(context, failure)
         await context.send_initial_metadata(((REGISTRATION, str(number)),))
         return si.RegisterResourceManagerResponse().SerializeToString()
 
@@ -71,8 +71,8 @@ class Scheduler:
             writer: RequestWriter | None = None
             try:
                 rm_id, first = await self._rm_of(kind, context)
-                metadata = _metadata(context)
-                stated, after = _position(metadata)
+                metadata = metadata_of(context)
+                stated, after = position_in(metadata)
                 callbacks = await self._sessions.open(rm_id, kind, context.peer(), stated, after)
                 trace = {name: metadata[name] for name in (subjects.TRACEPARENT,) if name in metadata}
                 responses = Responses(context)
@@ -84,20 +84,20 @@ class Scheduler:
                 finally:
                     await callbacks.close()
             except Failure as failure:
-                await _abort(context, failure, writer)
+                await abort(context, failure, writer)
 
         return update
 
     async def _rm_of(self, kind: str, context: Context) -> tuple[str, bytes | None]:
         """The RM of a stream, from its metadata or its first request; and that request, if it was read."""
-        rm_id = _metadata(context).get(RM)
+        rm_id = metadata_of(context).get(RM)
         first: bytes | None = None
         if rm_id is None:
             first = await context.read()
             if first is grpc.aio.EOF:
                 raise invalid(RM, f"the stream ended before its first request, and without the metadata {RM}")
             rm_id = parse(kind, first).rmID
-        _check_rm_id(rm_id)
+        check_rm_id(rm_id)
         self._check_client(context, rm_id)
         return rm_id, first
 
@@ -133,7 +133,7 @@ async def _exchange(
             tasks.create_task(writer.run())
             tasks.create_task(_send(responses, callbacks))
     except* Failure as failures:
-        raise _first(failures) from None
+        raise first_failure(failures) from None
 
 
 async def _read(context: Context, writer: RequestWriter, payload: bytes | None) -> None:
@@ -152,12 +152,12 @@ async def _send(responses: Responses, callbacks: CallbackStream) -> None:
         await responses.write(message.payload)
 
 
-def _first(failures: BaseExceptionGroup[Failure]) -> Failure:
+def first_failure(failures: BaseExceptionGroup[Failure]) -> Failure:
     failure = failures.exceptions[0]
-    return _first(failure) if isinstance(failure, BaseExceptionGroup) else failure
+    return first_failure(failure) if isinstance(failure, BaseExceptionGroup) else failure
 
 
-async def _abort(context: Context, failure: Failure, writer: RequestWriter | None = None) -> NoReturn:
+async def abort(context: Context, failure: Failure, writer: RequestWriter | None = None) -> NoReturn:
     """End the RPC. The trailing metadata of a stream has the number of requests that are durable."""
     metrics.RPCS.labels(failure.code.name).inc()
     trailing: tuple[tuple[str, str | bytes], ...] = failure.trailing_metadata()
@@ -167,7 +167,7 @@ async def _abort(context: Context, failure: Failure, writer: RequestWriter | Non
     raise failure  # `abort` has raised
 
 
-def _metadata(context: Context) -> dict[str, str]:
+def metadata_of(context: Context) -> dict[str, str]:
     return dict(context.invocation_metadata() or ())
 
 
@@ -189,16 +189,16 @@ def _registration(payload: bytes) -> si.RegisterResourceManagerRequest:
         request = si.RegisterResourceManagerRequest.FromString(payload)
     except DecodeError:
         raise invalid("", f"RegisterResourceManagerRequest: the {len(payload)} bytes are not one") from None
-    _check_rm_id(request.rmID)
+    check_rm_id(request.rmID)
     return request
 
 
-def _check_rm_id(rm_id: str) -> None:
+def check_rm_id(rm_id: str) -> None:
     if not RM_ID.matches(rm_id):
         raise invalid("rmID", f"rmID {shown(rm_id)}: expected {RM_ID.expected}")
 
 
-def _position(metadata: Mapping[str, str]) -> tuple[int, Place]:
+def position_in(metadata: Mapping[str, str]) -> tuple[int, Place]:
     """The registration that the client means (0: the newest), and the last callback of this kind that it has
     processed. Raises Failure INVALID_ARGUMENT."""
     try:

@@ -12,12 +12,15 @@ from grpc_reflection.v1alpha import reflection
 from remuda_bus.operator_api.methods import SERVICES
 from remuda_grpc import limits
 from remuda_grpc.operator_rpcs import OperatorRpcs
+from remuda_grpc.resource_manager import ResourceManager
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.settings import GrpcSettings
+from remuda_proto.remuda.v1 import resource_manager_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 SCHEDULER: Final = si.DESCRIPTOR.services_by_name["Scheduler"].full_name
 OPERATOR_SERVICES: Final = tuple(service.full_name for service in SERVICES)
+RESOURCE_MANAGER: Final = resource_manager_pb2.DESCRIPTOR.services_by_name["ResourceManager"].full_name
 _STREAMS: Final = {"UpdateApplication": "application", "UpdateAllocation": "allocation", "UpdateNode": "node"}
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", limits.REQUEST_BYTES),
@@ -35,11 +38,18 @@ _OPTIONS: Final = (
 class Server:
     """`port`: the one it listens on, once it is started."""
 
-    def __init__(self, settings: GrpcSettings, scheduler: Scheduler, operator_rpcs: OperatorRpcs) -> None:
+    def __init__(
+        self,
+        settings: GrpcSettings,
+        scheduler: Scheduler,
+        resource_manager: ResourceManager,
+        operator_rpcs: OperatorRpcs,
+    ) -> None:
         self._settings = settings
         self._server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=limits.RPCS_AT_ONCE)
         services = {
             SCHEDULER: _handlers(scheduler),
+            RESOURCE_MANAGER: _handlers_of_rm(resource_manager),
             **{name: operator_rpcs.handlers(name) for name in OPERATOR_SERVICES},
         }
         handlers = [grpc.method_handlers_generic_handler(name, found) for name, found in services.items()]
@@ -79,6 +89,13 @@ def _handlers(scheduler: Scheduler) -> dict[str, Any]:
     register = grpc.unary_unary_rpc_method_handler(scheduler.register_resource_manager)
     streams = {name: grpc.stream_stream_rpc_method_handler(scheduler.stream(kind)) for name, kind in _STREAMS.items()}
     return {"RegisterResourceManager": register, **streams}
+
+
+def _handlers_of_rm(resource_manager: ResourceManager) -> dict[str, Any]:
+    return {
+        "Converse": grpc.stream_stream_rpc_method_handler(resource_manager.converse),
+        "UpdateConfiguration": grpc.unary_unary_rpc_method_handler(resource_manager.update_configuration),
+    }
 
 
 def _credentials(settings: GrpcSettings) -> Any:

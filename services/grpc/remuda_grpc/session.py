@@ -22,6 +22,9 @@ from remuda_grpc.status import Failure, failure_of, superseded
 log = structlog.get_logger()
 
 KINDS: Final = ("application", "allocation", "node")
+# Scheduling states and dead letters: for a conversation (`remuda.v1.ResourceManager`), if there is one.
+NOTICES: Final = "notices"
+_NOTICES: Final = ("container", "dead_letter")
 SENDING: Final = float("inf")  # the time at which a callback was sent that is being sent
 
 
@@ -69,7 +72,7 @@ class RmSession:
         self.failure: Failure | None = None
         self._bus = bus
         self._on_idle = on_idle
-        self._kinds = {kind: Callbacks() for kind in KINDS}
+        self._kinds = {kind: Callbacks() for kind in (*KINDS, NOTICES)}
         self._held_messages = 0
         self._held_bytes = 0
         self._room = asyncio.Event()
@@ -97,6 +100,9 @@ class RmSession:
         if of.stream is stream:
             self._give_back(of)
             of.stream = None
+            if stream.kind == NOTICES:  # they wait for no other stream
+                of.sent.extend((message, 0.0) for message in of.waiting)
+                of.waiting.clear()
         if self.is_idle:
             self._on_idle(self)
 
@@ -151,8 +157,9 @@ class RmSession:
 
     def _route(self, message: Message) -> bool:
         """Whether a stream will take the callback."""
-        of = self._kinds.get(message.subject.rsplit(".", 1)[1])
-        if of is None:
+        kind = message.subject.rsplit(".", 1)[1]
+        of = self._kinds.get(NOTICES if kind in _NOTICES else kind)
+        if of is None or (kind in _NOTICES and of.stream is None):
             return False
         of.waiting.append(message)
         of.changed.set()
@@ -161,8 +168,7 @@ class RmSession:
         return True
 
     async def _receive(self) -> None:
-        """Take callbacks from the bus while there is room. Those that no stream of si.v1 carries are confirmed at
-        once."""
+        """Take callbacks from the bus while there is room. Those that no stream carries are confirmed at once."""
         durable = subjects.callback_consumer(self.rm_id)
         consumer = await self._bus.join_consumer(
             subjects.CALLBACKS.name, durable, {subjects.REGISTRATION: str(self.registration)}

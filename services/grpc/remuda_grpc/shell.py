@@ -18,6 +18,7 @@ from remuda_grpc import metrics
 from remuda_grpc.callers import Callers
 from remuda_grpc.identity import Clients
 from remuda_grpc.operator_rpcs import OperatorRpcs
+from remuda_grpc.resource_manager import ResourceManager
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.server import Server
 from remuda_grpc.sessions import Sessions
@@ -33,7 +34,8 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
     clients = Clients(settings.client_ca is not None, settings.clients)
     methods = operator_methods()
     operator_rpcs = OperatorRpcs(bus, methods, Callers(clients, settings.operators, _local_operator(settings)))
-    server = Server(settings, Scheduler(bus, sessions, clients), operator_rpcs)
+    scheduler, resource_manager = Scheduler(bus, sessions, clients), ResourceManager(bus, sessions, clients)
+    server = Server(settings, scheduler, resource_manager, operator_rpcs)
     watching = asyncio.get_running_loop().create_task(sessions.run(), name="claims of front ends")
     try:
         await server.start()

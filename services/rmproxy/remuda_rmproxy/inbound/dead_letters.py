@@ -16,6 +16,7 @@ from remuda_bus.metrics import rm_label
 from remuda_bus.retry import retry
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_rmproxy import limits, metrics
+from remuda_rmproxy.inbound.kept_content import kept_content
 from remuda_rmproxy.inbound.request_queue import UNKNOWN_SENDERS
 from remuda_rmproxy.records.dead_letter_record import dead_letter_record
 from remuda_rmproxy.records.registry import RmRegistry
@@ -110,7 +111,7 @@ class DeadLetters:
 def _dead_letter(message: Message, rm_id: str, reason: str, most: int, headers: Headers | None = None) -> Outgoing:
     """`most`: the bytes that are stored of the request; of a larger one, none."""
     reason = " ".join(reason.split())[: limits.DEAD_LETTER_REASON_CHARACTERS]
-    payload = message.payload
+    payload = kept_content(message)
     if len(payload) > most:
         kept = f", at most {most} are" if most else ""
         reason, payload = f"{reason} (content not kept: {len(payload)} bytes{kept})", b""

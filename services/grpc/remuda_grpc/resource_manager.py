@@ -1,0 +1,150 @@
+"""The RPCs of `remuda.v1.ResourceManager`: what si.v1 has no RPC for (000, API Interface)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, ConsumerGone
+from remuda_bus.resource_manager.request_messages import RequestMessages
+from remuda_bus.streams.ordered_append import append_in_order
+from remuda_grpc import limits
+from remuda_grpc.identity import Clients, names_of
+from remuda_grpc.questions import Questions
+from remuda_grpc.scheduler import abort, check_rm_id, first_failure, metadata_of, position_in
+from remuda_grpc.session import NOTICES, CallbackStream
+from remuda_grpc.sessions import Sessions
+from remuda_grpc.status import Failure, failure_of, invalid
+from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+
+Context = Any  # grpc.aio.ServicerContext; grpcio has no types
+
+
+class ResourceManager:
+    """A conversation is a stream of the RM, like those of si.v1: it keeps the RM connected, and a later one takes its
+    place."""
+
+    def __init__(self, bus: Bus, sessions: Sessions, clients: Clients) -> None:
+        self._bus = bus
+        self._sessions = sessions
+        self._clients = clients
+
+    async def converse(self, _: Any, context: Context) -> None:
+        try:
+            hello = await self._hello(context)
+            stated, after = position_in(metadata_of(context))
+            notices = await self._sessions.open(hello.rm_id, NOTICES, context.peer(), stated, after)
+            try:
+                await _Conversation(self._bus, hello, context, notices).run()
+            finally:
+                await notices.close()
+        except Failure as failure:
+            await abort(context, failure)
+
+    async def update_configuration(self, payload: bytes, context: Context) -> bytes:
+        """Store the request. Its refusal would be a dead letter."""
+        try:
+            request = _parsed(si.UpdateConfigurationRequest, payload)
+            check_rm_id(request.rmID)
+            self._check_client(context, request.rmID)
+            registration, _ = position_in(metadata_of(context))
+            messages = RequestMessages(self._bus, request.rmID, "grpc.configuration")
+            if len(payload) > messages.limit:
+                raise invalid("config", f"config: {len(payload)} bytes, expected at most {messages.limit}")
+            with ExitStack() as spans:
+                message = messages.message("configuration", payload, registration, spans)
+                await append_in_order(self._bus, [message], limits.STORE_FOR_S)
+        except BusError as error:
+            await abort(context, failure_of(error))
+        except Failure as failure:
+            await abort(context, failure)
+        return rm_pb2.UpdateConfigurationResponse().SerializeToString()
+
+    async def _hello(self, context: Context) -> rm_pb2.Hello:
+        first = await context.read()
+        if first is grpc.aio.EOF:
+            raise invalid("hello", "the stream ended before its first message, expected hello")
+        message: rm_pb2.FromResourceManager = _parsed(rm_pb2.FromResourceManager, first)
+        if message.WhichOneof("message") != "hello":
+            raise invalid("hello", "the first message has no hello")
+        check_rm_id(message.hello.rm_id)
+        self._check_client(context, message.hello.rm_id)
+        return message.hello
+
+    def _check_client(self, context: Context, rm_id: str) -> None:
+        self._clients.check(names_of(context.auth_context()), rm_id)
+
+
+class _Conversation:
+    def __init__(self, bus: Bus, hello: rm_pb2.Hello, context: Context, notices: CallbackStream) -> None:
+        self._bus = bus
+        self._hello = hello
+        self._context = context
+        self._notices = notices
+        self._lock = asyncio.Lock()  # gRPC takes one message at a time
+        self._questions = Questions(bus, hello.rm_id, self._send)
+
+    async def run(self) -> None:
+        """Runs until the client cancels. Raises Failure."""
+        registration = (subjects.REGISTRATION.lower(), str(self._notices.registration))
+        try:
+            async with self._questions.served(), asyncio.TaskGroup() as tasks:
+                await self._context.send_initial_metadata((registration,))
+                tasks.create_task(self._read())
+                tasks.create_task(self._send_notices())
+                if self._hello.events:
+                    tasks.create_task(self._send_events())
+        except* Failure as failures:
+            raise first_failure(failures) from None
+        except* BusError as errors:
+            error = errors.exceptions[0]
+            raise failure_of(error) if isinstance(error, BusError) else error from None
+
+    async def _send(self, message: rm_pb2.ToResourceManager) -> None:
+        async with self._lock:
+            await self._context.write(message.SerializeToString())
+
+    async def _read(self) -> None:
+        while (payload := await self._context.read()) is not grpc.aio.EOF:
+            message = _parsed(rm_pb2.FromResourceManager, payload)
+            if message.WhichOneof("message") != "answer":
+                raise invalid("answer", "a message after the first has no answer")
+            self._questions.answered(message.answer)
+
+    async def _send_notices(self) -> None:
+        while True:
+            message = await self._notices.next()
+            notice = rm_pb2.ToResourceManager()
+            kind = message.subject.rsplit(".", 1)[1]
+            getattr(notice, kind).ParseFromString(message.payload)
+            await self._send(notice)
+
+    async def _send_events(self) -> None:
+        durable = subjects.event_consumer(self._hello.rm_id)
+        try:
+            consumer = await self._bus.join_consumer(subjects.EVENTS.name, durable, {})
+        except ConsumerGone:
+            reason = 'events: the RM has not registered with extraConfig events "true"'
+            raise Failure(grpc.StatusCode.FAILED_PRECONDITION, "NO_EVENTS", reason, "events") from None
+        try:
+            while True:
+                batch = await consumer.batch(limits.BATCH_MESSAGES)
+                for message in batch:
+                    await self._send(rm_pb2.ToResourceManager(event=si.EventRecord.FromString(message.payload)))
+                await consumer.ack(batch)
+        finally:
+            await consumer.close()
+
+
+def _parsed(kind: type[Any], payload: bytes) -> Any:
+    """Raises Failure INVALID_ARGUMENT."""
+    try:
+        return kind.FromString(payload)
+    except DecodeError:
+        raise invalid("", f"{kind.DESCRIPTOR.name}: the {len(payload)} bytes are not one") from None
