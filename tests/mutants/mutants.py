@@ -364,7 +364,29 @@ ADMINISTRATION: Final = (
     ),
 )  # fmt: skip
 
+PREDICATE_CLASSES: Final = (
+    *_of(
+        "evolve.predicate_classes",
+        ("batch_verdicts_outlive_changes", "10: a verdict ends when the RM changes the node", "        _forget(partition, found, node_id)\n        found.asked.pop(node_id, None)\n", "        found.asked.pop(node_id, None)\n"),
+        ("batch_late_verdicts_count", "10: verdicts about nodes that have changed since do not count", "        found.asked.pop(node_id, None)\n", ""),
+    ),
+    *_of(
+        "decide.predicate_classes",
+        ("batch_no_verdict_accepts", "10: a node without a verdict is refused", "Verdict(\"\", shortened(otherwise, MESSAGE_BYTES), REFUSALS_LAST_MS)", "Verdict(\"\")"),
+        ("batch_verdicts_hold_for_ever", "10: a verdict may hold for a time", "verdict.holds_ms and until_ms(verdict.holds_ms, now_ms)", "0"),
+    ),
+    *_of(
+        "index.reserving_demands",
+        ("batch_reserved_while_asked", "10: no node is reserved before the RM has answered", "if demand.predicate_class is not None and demand.predicate_class.question:", "if False:"),
+    ),
+    *_of(
+        "rules.predicate_class",
+        ("batch_tag_ignored", "10: the RM names classes by a tag", "    if named:\n        return named\n", ""),
+        ("batch_tags_ignored", "10: asks with other tags are another class", "sorted(tags.items())", "()"),
+    ),
+)  # fmt: skip
+
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *PASS, *PREEMPTION,
-    *ADMINISTRATION,
+    *ADMINISTRATION, *PREDICATE_CLASSES,
 )  # fmt: skip
