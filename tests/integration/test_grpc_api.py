@@ -127,13 +127,3 @@ async def test_callback_may_send_updates(system: System) -> None:
 def test_malformed_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="expected HOST:PORT"):
         connect(url)
-
-
-async def test_predicates_are_refused_at_the_registration(system: System) -> None:
-    class Picky(Recording):
-        def predicates(self, args: si.PredicatesArgs) -> str | None:
-            return None
-
-    async with connect(f"grpc://127.0.0.1:{system.port}") as scheduler:
-        with pytest.raises(ValueError, match="predicates: si.v1 has no stream"):
-            await scheduler.register_resource_manager(registration(QUEUES), Picky())

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from remuda.embedded import NatsServer
+from remuda.local import in_process
+from remuda_bus import subjects
+from remuda_bus.bus import Bus
+from remuda_proto.remuda.v1.predicates_pb2 import BatchPredicatesRequest, NodeVerdict
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.api import RegistrationFailed, RequestRefused, ResourceManagerCallback, Superseded, connect
+from remuda_sdk.api import (
+    RegistrationFailed,
+    RequestRefused,
+    ResourceManagerCallback,
+    StateDumpPlugin,
+    Superseded,
+    connect,
+)
 from tests.integration.grpc_system import grpc_system
 from tests.integration.recording_rm import (
     Recording,
@@ -25,22 +36,19 @@ from tests.integration.running import QUEUES, TWO_QUEUES
 
 
 @pytest.fixture(params=["local", "nats", "grpc"])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
-    """Of a scheduler that outlives the RMs of a test."""
+async def running(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[str, Bus]]:
+    """The URL of a scheduler that outlives the RMs of a test, and a connection to its bus."""
     if request.param == "local":
-        async with connect("local:test"):
-            yield "local:test"
+        async with in_process.scheduler("test") as scheduler:
+            yield "local:test", scheduler.connect()
         return
     async with NatsServer(tmp_path / "nats") as server, grpc_system(server.url) as system:
-        yield server.url if request.param == "nats" else f"grpc://127.0.0.1:{system.port}"
+        yield server.url if request.param == "nats" else f"grpc://127.0.0.1:{system.port}", system.bus
 
 
 @pytest.fixture
-def bus_url(url: str) -> str:
-    """Of a scheduler whose interface is complete: si.v1 over gRPC has no configuration, questions and dead letters."""
-    if url.startswith("grpc:"):
-        pytest.skip("si.v1 has no RPC for this")
-    return url
+def url(running: tuple[str, Bus]) -> str:
+    return running[0]
 
 
 async def test_session(url: str) -> None:
@@ -109,8 +117,8 @@ async def test_preemption_is_confirmed(url: str) -> None:
         assert [one.terminationType for one in rm.released.values()] == [si.PREEMPTED_BY_SCHEDULER]
 
 
-async def test_configuration_is_updated(bus_url: str) -> None:
-    async with connect(bus_url) as scheduler:
+async def test_configuration_is_updated(url: str) -> None:
+    async with connect(url) as scheduler:
         rm = Recording()
         await in_service(scheduler, rm, QUEUES, "n1")
         await scheduler.update_configuration(
@@ -123,17 +131,67 @@ async def test_configuration_is_updated(bus_url: str) -> None:
         assert "partitions" in rm.refused[0].reason
 
 
-async def test_predicates_are_asked(bus_url: str) -> None:
+async def test_predicates_are_asked(url: str) -> None:
     class Picky(Recording):
         async def predicates(self, args: si.PredicatesArgs) -> str | None:
             return "this one not" if args.nodeID == "n1" else None
 
-    async with connect(bus_url) as scheduler:
+    async with connect(url) as scheduler:
         rm = Picky()
         await in_service(scheduler, rm, QUEUES, "n1", "n2")
         await scheduler.update_allocation(asks("k1", "k2", vcore=500))
         await rm.until(lambda: len(rm.running()) == 2)
         assert {one.nodeID for one in rm.running().values()} == {"n2"}
+
+
+async def test_predicates_are_asked_in_batches(url: str) -> None:
+    class Picky(Recording):
+        def batch_predicates(self, request: BatchPredicatesRequest) -> list[NodeVerdict]:
+            return [NodeVerdict(node_id=one, accepted=one == "n2", reason="not this one") for one in request.node_ids]
+
+    async with connect(url) as scheduler:
+        rm = Picky()
+        await in_service(scheduler, rm, QUEUES, "n1", "n2")
+        await scheduler.update_allocation(asks("k1", "k2", vcore=500))
+        await rm.until(lambda: len(rm.running()) == 2)
+        assert {one.nodeID for one in rm.running().values()} == {"n2"}
+
+
+async def test_state_of_the_rm_is_in_dumps(running: tuple[str, Bus]) -> None:
+    url, bus = running
+
+    class Dumping(Recording):
+        async def get_state_dump(self) -> str:
+            return '{"pods": 3}'
+
+    rm = Dumping()
+    assert isinstance(rm, StateDumpPlugin)
+    async with connect(url) as scheduler:
+        await scheduler.register_resource_manager(registration(QUEUES), rm)
+        reply = await bus.request(subjects.question("rm-1", "state_dump"))
+        assert reply.payload == b'{"pods": 3}'
+
+
+async def test_events_and_scheduling_states_arrive(url: str) -> None:
+    class Curious(Recording):
+        def __init__(self) -> None:
+            super().__init__()
+            self.events: list[si.EventRecord] = []
+            self.waiting: list[str] = []
+
+        def send_event(self, events: Sequence[si.EventRecord]) -> None:
+            self.events += events
+
+        async def update_container_scheduling_state(self, request: si.UpdateContainerSchedulingStateRequest) -> None:
+            self.waiting.append(request.allocationKey)
+            self.update_node(si.NodeResponse())
+
+    async with connect(url) as scheduler:
+        rm = Curious()
+        await in_service(scheduler, rm, QUEUES, "n1")
+        await scheduler.update_allocation(asks("too-large", vcore=10_000))
+        await rm.until(lambda: rm.waiting)
+        assert rm.waiting[0] == "too-large"
 
 
 async def test_restart_by_replay_and_by_report(url: str) -> None:
@@ -221,8 +279,8 @@ async def test_error_of_a_callback_ends_the_session(url: str) -> None:
             await scheduler.update_node(nodes("n2"))
 
 
-async def test_refused_request_ends_the_session_of_an_rm_without_a_method_for_it(bus_url: str) -> None:
-    async with connect(bus_url) as scheduler:
+async def test_refused_request_ends_the_session_of_an_rm_without_a_method_for_it(url: str) -> None:
+    async with connect(url) as scheduler:
         await scheduler.register_resource_manager(registration(QUEUES), ResourceManagerCallback())
         await scheduler.update_configuration(si.UpdateConfigurationRequest(config="partitions: 7"))
         async with asyncio.timeout(10):

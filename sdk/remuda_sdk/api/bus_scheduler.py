@@ -87,7 +87,11 @@ def _set_handlers(rm: ResourceManager, callee: Callee) -> None:
         rm.on_event(lambda event: send_event([event]))
     if callee.defines("report_requested"):
         rm.on_report_requested(callee.method("report_requested"))
-    if (predicates := callee.question("predicates")) is not None:
-        rm.on_predicates(predicates)
-    if (preemption_predicates := callee.question("preemption_predicates")) is not None:
-        rm.on_preemption_predicates(preemption_predicates)
+    on_question = {
+        "predicates": rm.on_predicates,
+        "batch_predicates": rm.on_batch_predicates,
+        "preemption_predicates": rm.on_preemption_predicates,
+        "state_dump": rm.on_state_dump,
+    }
+    for kind, ask in callee.questions().items():
+        on_question[kind](ask)

@@ -5,10 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from remuda_sdk.api.interface import ResourceManagerCallback
 
+# Kinds of questions -> methods.
+QUESTIONS: Final = {
+    "predicates": "predicates",
+    "batch_predicates": "batch_predicates",
+    "preemption_predicates": "preemption_predicates",
+    "state_dump": "get_state_dump",
+}
 Run = Callable[[Callable[[], Any], bool], Awaitable[Any]]
 
 
@@ -29,7 +36,8 @@ class Callee:
 
     def defines(self, name: str) -> bool:
         """Whether the RM has defined this method itself."""
-        return getattr(type(self.callback), name) is not getattr(ResourceManagerCallback, name)
+        own = getattr(type(self.callback), name, None)
+        return own is not None and own is not getattr(ResourceManagerCallback, name, None)
 
     def method(self, name: str, *, is_question: bool = False) -> Callable[..., Awaitable[Any]]:
         """A coroutine function that calls this method. `is_question`: it may be called during another call."""
@@ -40,6 +48,7 @@ class Callee:
 
         return call
 
-    def question(self, name: str) -> Callable[..., Awaitable[Any]] | None:
-        """A coroutine function that asks the RM; None: the RM has not defined the method."""
-        return self.method(name, is_question=True) if self.defines(name) else None
+    def questions(self) -> dict[str, Callable[..., Awaitable[Any]]]:
+        """Coroutine functions that ask the RM, by the kind of question. Those that the RM has not defined are
+        absent."""
+        return {kind: self.method(name, is_question=True) for kind, name in QUESTIONS.items() if self.defines(name)}

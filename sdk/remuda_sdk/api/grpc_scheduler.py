@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
 import grpc
 
 from remuda_bus import subjects
+from remuda_bus.bus import Unanswered
 from remuda_bus.nats import Access
+from remuda_bus.resource_manager.client import EVENTS
+from remuda_bus.resource_manager.predicate_answers import BATCH, PREDICATES, PREEMPTION_PREDICATES
 from remuda_bus.resource_manager.request_encoding import Request, sized
+from remuda_bus.retry import retry
+from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api import limits
 from remuda_sdk.api.callee import Callee
-from remuda_sdk.api.grpc_status import registration_failed
+from remuda_sdk.api.grpc_conversation import SERVICE as CONVERSATIONS
+from remuda_sdk.api.grpc_conversation import GrpcConversation
+from remuda_sdk.api.grpc_status import error_of, registration_failed
 from remuda_sdk.api.grpc_stream import METHODS, SERVICE, GrpcStream
 from remuda_sdk.api.options import Options
 from remuda_sdk.api.scheduler import SchedulerOfSessions, Session
@@ -32,8 +42,10 @@ _METHODS: Final = {
     "application": "update_application",
     "allocation": "update_allocation",
     "node": "update_node",
+    "container": "update_container_scheduling_state",
+    "event": "send_event",
+    "dead_letter": "update_refused",
 }
-_QUESTIONS: Final = ("predicates", "preemption_predicates")
 
 
 class FrontEnds:
@@ -75,9 +87,6 @@ class GrpcScheduler(SchedulerOfSessions):
 
     async def _open(self, request: si.RegisterResourceManagerRequest, callee: Callee) -> Session:
         subjects.check_rm_id(request.rmID)
-        for name in _QUESTIONS:
-            if callee.defines(name):
-                raise ValueError(f"{name}: si.v1 has no stream on which a front end asks; expected local: or nats://")
         session = GrpcSession(FrontEnds(self._url, self._options.access), request, callee, self._options)
         try:
             await session.start()
@@ -105,6 +114,10 @@ class GrpcSession:
         self._methods = {kind: callee.method(name) for kind, name in _METHODS.items()}
         self._streams = {kind: GrpcStream(kind, self._open_channel, self._metadata, self._receive) for kind in METHODS}
         self._tasks: list[asyncio.Task[None]] = []
+        questions = callee.questions()
+        declare(request, questions, callee.defines("send_event"))
+        hello = rm_pb2.Hello(rm_id=request.rmID, events=request.extraConfig.get(EVENTS, "") == "true")
+        self._conversation = GrpcConversation(hello, questions, self._open_channel, self._metadata, self._receive)
 
     async def start(self) -> None:
         """Register, and open the streams. Raises RegistrationFailed."""
@@ -112,12 +125,21 @@ class GrpcSession:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(stream.run(), name=kind) for kind, stream in self._streams.items()]
         self._tasks.append(loop.create_task(self._handle(), name="callbacks"))
+        self._tasks.append(loop.create_task(self._conversation.run(), name="conversation"))
         for task in self._tasks:
             task.add_done_callback(self._ended)
+        # What the scheduler says before the conversation is open is lost.
+        opened = loop.create_task(self._conversation.opened.wait())
+        waiting: list[asyncio.Future[Any]] = [opened, self.failed]
+        await asyncio.wait(waiting, timeout=self._options.register_within_s, return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        if self.failed.done():
+            self.failed.result()
 
     async def send(self, kind: str, request: Request) -> None:
-        if kind not in self._streams:
-            raise ValueError(f"{kind}: si.v1 has no stream for it over gRPC, expected one of {', '.join(METHODS)}")
+        if isinstance(request, si.UpdateConfigurationRequest):
+            await self._update_configuration(request)
+            return
         async with self._sending:
             sending = self._streams[kind].send(list(sized(request, limits.REQUEST_BYTES)), self._options.retry_for_s)
             task = asyncio.get_running_loop().create_task(sending)
@@ -144,6 +166,21 @@ class GrpcSession:
         error = task.exception()
         if error is not None:
             self.failed.set_exception(error)
+
+    async def _update_configuration(self, request: si.UpdateConfigurationRequest) -> None:
+        policy = replace(limits.RECONNECT, give_up_after_s=self._options.retry_for_s)
+        async with self._sending:
+            await retry(partial(self._call_update_configuration, request), policy, on=Unanswered)
+
+    async def _call_update_configuration(self, request: si.UpdateConfigurationRequest) -> None:
+        channel = await self._open_channel(None)
+        method = channel.unary_unary(f"{CONVERSATIONS}/UpdateConfiguration")
+        try:
+            await method(
+                request.SerializeToString(), metadata=tuple(self._metadata().items()), timeout=self._options.retry_for_s
+            )
+        except grpc.aio.AioRpcError as error:
+            raise error_of(error) from None
 
     # Registration and streams
 
@@ -184,15 +221,28 @@ class GrpcSession:
         """Wait while the RM is behind, except while it waits for a request: its acknowledgement comes behind the
         callbacks."""
         self._callbacks.put_nowait((kind, response))
-        while self._callbacks.qsize() > limits.WAITING_CALLBACKS and not self._streams[kind].is_waiting:
+        while self._callbacks.qsize() > limits.WAITING_CALLBACKS and not self._is_sending():
             self._handled.clear()
             await self._handled.wait()
+
+    def _is_sending(self) -> bool:
+        return any(stream.is_waiting for stream in self._streams.values())
 
     async def _handle(self) -> None:
         while True:
             kind, response = await self._callbacks.get()
             await self._methods[kind](response)
             self._handled.set()
+
+
+def declare(request: si.RegisterResourceManagerRequest, questions: Container[str], events: bool) -> None:
+    """Declare what the RM answers and hears (000, extraConfig)."""
+    if events:
+        request.extraConfig[EVENTS] = "true"
+    if "batch_predicates" in questions or "predicates" in questions:
+        request.extraConfig[PREDICATES] = BATCH if "batch_predicates" in questions else "true"
+    if PREEMPTION_PREDICATES in questions:
+        request.extraConfig[PREEMPTION_PREDICATES] = "true"
 
 
 def _with_port(url: str, address: str) -> str:

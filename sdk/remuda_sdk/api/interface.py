@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from remuda_bus.resource_manager.callbacks import DeadLetter
+from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 
@@ -59,6 +60,13 @@ class ResourceManagerCallback:
     ) -> Awaitable[None] | None:
         """Why an ask waits."""
         return None
+
+    def batch_predicates(
+        self, request: predicates_pb2.BatchPredicatesRequest
+    ) -> Awaitable[Iterable[predicates_pb2.NodeVerdict]] | Iterable[predicates_pb2.NodeVerdict]:
+        """On which of the nodes asks of a class may start; nodes without a verdict are refused for a while. Asked
+        instead of `predicates`, of RMs that define this method."""
+        return ()
 
     # Beyond the specification: what its function calls report as errors, or by a registration that is asked for.
 
