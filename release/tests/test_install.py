@@ -136,6 +136,11 @@ def test_a_system_comes_up_and_the_sdk_talks_to_it(installed: Installed, url: st
     assert "my-cluster" in installed.run("remuda", "status", "--nats", url)
 
 
+def test_a_scheduler_runs_in_the_process_of_a_program(installed: Installed) -> None:
+    _, program, *_ = README_EXAMPLE.findall((ROOT / "sdk" / "README.md").read_text())
+    assert installed.run("python", "-c", program) == "start task-1 on n1\n"
+
+
 def test_plots_need_their_extra(installed: Installed) -> None:
     load = ("remuda", "load", "--nodes", "2", "--asks", "10", "--plain", "--plot", "plot.png")
     assert "remuda[plot]" in installed.run(*load, code=1)
