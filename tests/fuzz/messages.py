@@ -174,6 +174,10 @@ class Maker:
             return random.random() < 0.5
         if field.enum_type is not None or field.cpp_type == FieldDescriptor.CPPTYPE_INT32:
             return random.choice([one for one in INTEGERS if -(2**31) <= one < 2**31] + [9, 99])
+        if field.cpp_type == FieldDescriptor.CPPTYPE_UINT32:
+            return random.choice([one for one in INTEGERS if 0 <= one < 2**32])
+        if field.cpp_type == FieldDescriptor.CPPTYPE_UINT64:
+            return random.choice([one for one in INTEGERS if one >= 0] + [2**64 - 1])
         return random.choice(INTEGERS)
 
 
