@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events services/grpc services/kubernetes services/resmgr cli
+ROOMS  := proto bus sdk services/core services/rmproxy services/config services/events services/grpc services/kubernetes services/resmgr services/web cli
 READY  := $(VENV)/.ready
 DOCS   := .venv-docs
 # Tools that speak gRPC start processes; gRPC's handlers at a fork would write lines of warnings.
@@ -33,7 +33,7 @@ SEED  ?=
 sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 
-.PHONY: demo test kubernetes chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config conformance-peloton proto fmt lock clean
+.PHONY: demo test kubernetes chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -87,6 +87,9 @@ conformance: $(READY)   ## play the reference's recordings and compare: DIR=... 
 
 conformance-config: $(READY)  ## the same for the reference's configurations: DIR=... NAME=... JSON=1
 	@$(BIN)/python -m tests.conformance.configurations --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)
+
+conformance-rest: $(READY)  ## the same for the reference's REST answers: DIR=... NAME=... JSON=1
+	@$(BIN)/python -m tests.conformance.rest --dir '$(DIR)' $(if $(NAME),--name '$(NAME)') $(if $(JSON),--json)
 
 conformance-peloton: $(READY)  ## the tables of Peloton's own tests: DIR=... NAME=... JSON=1 VIA=grpc
 	@$(BIN)/python -m tests.conformance_peloton --dir '$(if $(filter file,$(origin DIR)),$(DIR)/peloton,$(DIR))' \

@@ -19,6 +19,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 # another thread is in gRPC. No child uses gRPC.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 os.environ["REMUDA_GRPC_PORT"] = "0"  # several systems run at the same time
+os.environ["REMUDA_WEB_PORT"] = "0"
 
 # Files that take longest. `make test` runs them first, so that no process waits for one of them in the end.
 LONGEST = (

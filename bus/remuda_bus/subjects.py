@@ -125,7 +125,8 @@ def configuration_query(kind: str) -> str:
 
 # Queries to the core about an RM that the RM itself may send, too: they read what there is.
 CORE_QUERIES = (
-    "queues", "nodes", "applications", "rejections", "allocations", "usage", "explain", "actions", "stats", "digest",
+    "queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats",
+    "digest",
 )  # fmt: skip
 PREVIEW = "preview"  # for operators alone: it takes seconds of a processor, and one at a time is answered
 
@@ -150,9 +151,10 @@ def story(rm_id: str) -> str:
     return f"remuda.api.story.{rm_id}"
 
 
-def front_end(instance: str) -> str:
-    """Queries to a gRPC front end about itself, for people. The reply is JSON {"host", "port", "rms"}."""
-    return f"remuda.api.grpc.{token(instance)}"
+def front_end(instance: str, service: str = "grpc") -> str:
+    """Queries to a front end about itself, for people. The reply is JSON: "host", "port", and of gRPC the number of
+    "rms", of web the "scheme"."""
+    return f"remuda.api.{service}.{token(instance)}"
 
 
 STORAGE = "remuda.api.storage"  # disk space of the machine of `remuda up`: JSON {"free", "total", "level", "failed"}

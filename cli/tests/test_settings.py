@@ -45,7 +45,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_show(monkeypatch, capsys, file: Path) -> None:
-    monkeypatch.delenv("REMUDA_GRPC_PORT", raising=False)
+    for port in ("REMUDA_GRPC_PORT", "REMUDA_WEB_PORT"):
+        monkeypatch.delenv(port, raising=False)
     monkeypatch.setenv("REMUDA_REPLICAS", "3")
     arguments = ["settings", "show", "--settings", str(file), "--set", "rms.most=7", "--json"]
     code, out, _ = command(monkeypatch, capsys, *arguments)

@@ -23,18 +23,22 @@ async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> 
     lines = Lines(process)
     try:
         core = int((await lines.until(r" core +started, process (\d+)"))[1])
-        await lines.until(r" remuda +ready: nats-server, config, core, events, rmproxy, grpc")
+        await lines.until(r" remuda +ready: nats-server, config, core, events, rmproxy, grpc, web")
         url = json.loads((tmp_path / "remuda.json").read_text())["nats"]
         assert (tmp_path / ".gitignore").read_text() == "*\n", "the data is no part of a repository that it is in"
         everyone = children(process)
-        assert len(psutil.Process(process.pid).children()) == 6  # the configuration service has a worker of its own
+        assert len(psutil.Process(process.pid).children()) == 7  # the configuration service has a worker of its own
 
         code, text = await finished("status", "--nats", url, "--json")
         assert code == 0, text
-        assert json.loads(text)["services"] == {"config": 1, "core": 1, "events": 1, "rmproxy": 1, "grpc": 1}
+        assert json.loads(text)["services"] == {"config": 1, "core": 1, "events": 1, "rmproxy": 1, "grpc": 1, "web": 1}
         (front_end,) = json.loads(text)["grpc"]
         assert (front_end["instance"], front_end["host"], front_end["rms"]) == ("grpc", "127.0.0.1", 0)
         with socket.create_connection((front_end["host"], front_end["port"]), 5):
+            pass
+        (web,) = json.loads(text)["web"]
+        assert (web["instance"], web["scheme"]) == ("web", "http")
+        with socket.create_connection((web["host"], web["port"]), 5):
             pass
         assert json.loads(text)["cores"] == [{"instance": "core", "rms": [], "error": ""}]
 
@@ -63,9 +67,9 @@ async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> 
 
 async def test_nobody_survives_kill_9(tmp_path: Path) -> None:
     process = await remuda("up", "--data", str(tmp_path), "--port", "0", "--plain")
-    await Lines(process).until(r" grpc +started")
+    await Lines(process).until(r" web +started")
     everyone = children(process)
-    assert len(everyone) == 6
+    assert len(everyone) == 7
     process.kill()
     await process.wait()
     await eventually(lambda: all(map(gone, everyone)))

@@ -29,8 +29,8 @@ def dependencies(file: Path) -> list[str]:
     ]
 
 
-def test_there_are_eleven() -> None:
-    assert len(NAMES) == 11
+def test_there_are_twelve() -> None:
+    assert len(NAMES) == 12
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,6 +7,7 @@ from textwrap import fill
 
 from .configurations import LAXER, MEANS_ANOTHER, STRICTER
 from .kinds import KINDS
+from .rest.kinds import KINDS as REST_KINDS
 
 FILE = Path(__file__).parents[2] / "docs" / "differences.md"
 
@@ -34,6 +35,13 @@ Settings with another effect:
 """
 
 
+REST = """
+# REST
+
+Answers under `/ws/v1` ([rest.md](rest.md)), recognised by `make conformance-rest`.
+"""
+
+
 def text() -> str:
     parts = [HEAD]
     for kind in KINDS:
@@ -42,7 +50,8 @@ def text() -> str:
         parts.append(f"\n## {kind.name}\n\n{paragraph(kind.why)}\n\n{paragraph(shown)}\n")
     listed = {name: "\n".join(f"- {each}" for each in table) for name, table in
               (("stricter", STRICTER), ("laxer", LAXER), ("another", MEANS_ANOTHER))}  # fmt: skip
-    return "".join(parts) + CONFIGURATIONS.format(**listed)
+    rest = [f"\n## {kind.name}\n\n{paragraph(kind.why)}\n" for kind in REST_KINDS]
+    return "".join([*parts, CONFIGURATIONS.format(**listed), REST, *rest])
 
 
 def paragraph(words: str) -> str:

@@ -24,6 +24,8 @@ from remuda_grpc.shell import main as grpc_main
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
+from remuda_web.settings import WebSettings
+from remuda_web.shell import main as web_main
 from tests.integration.grpc_client import client, port_of, told
 from tests.integration.guarded import GuardedServer
 from tests.integration.running import running, until
@@ -42,6 +44,10 @@ class FreePort(GrpcSettings):
     port: int = 0
 
 
+class WebFreePort(WebSettings):
+    port: int = 0
+
+
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
     """With all services, each with its own key."""
@@ -56,6 +62,7 @@ async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
             ("rmproxy", rmproxy, Settings),
             ("events", events, Settings),
             ("grpc", grpc_main, FreePort),
+            ("web", web_main, WebFreePort),
         ):
             service = running(started.url, name, main, settings, started.access(name))
             await services.enter_async_context(service)

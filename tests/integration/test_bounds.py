@@ -21,12 +21,16 @@ ROOMS = {
     "grpc": ROOT / "services/grpc/remuda_grpc",
     "kubernetes": ROOT / "services/kubernetes/remuda_kubernetes",
     "resmgr": ROOT / "services/resmgr/remuda_resmgr",
+    "web": ROOT / "services/web/remuda_web",
     "cli": ROOT / "cli/remuda",
 }
 # Streams and buckets stand with their bounds; what workloads and screens do by themselves stands there.
 ELSEWHERE = ("limits.py", "subjects.py", "demo", "load", "screens")
 # Numbers that bound nothing, by module.
 NUMBERS = {
+    "web/ws_v1/applications.py": {"NOTHING_PENDING", "PREEMPTED"},
+    "web/ws_v1/nodes.py": {"BUCKETS"},
+    "web/ws_v1/queues.py": {"NOTHING_PENDING"},
     "bus/nats/bus.py": {"INTERNAL"},
     "bus/nats/connection.py": {"FORBIDDEN"},
     "bus/nats/ordered_consumer.py": {"NANOSECOND"},

@@ -23,6 +23,7 @@ SERVICES_OF_SECTION: Final = {
     "rms": ("rmproxy",),
     "scheduler": ("rmproxy", "config"),
     "timing": ("config",),
+    "web": ("web",),
 }
 
 

@@ -14,7 +14,7 @@ from remuda_bus import subjects
 from remuda_bus.operator_api.methods import ACTING, READING
 from remuda_bus.operators import Operator
 
-SERVICES = ("core", "rmproxy", "config", "events", "grpc")
+SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web")
 ROLES = (*SERVICES, "operator", "admin")
 MONITOR = "monitor"  # reads server metrics, in the system account
 RM_DOMAIN = "remuda"  # the JetStream domain in the accounts of RMs
@@ -284,6 +284,16 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *(subjects.operator_method(service, "*") for service in ("admin", "metrics")),
             subjects.operator_change("*", "*", "*"),
         ),
+    ),
+    # Queries to cores and to the configuration service, and the event history.
+    "web": (
+        (
+            *(subjects.core_query("*", kind) for kind in subjects.CORE_QUERIES),
+            *(subjects.configuration_query(kind) for kind in ("check", "get", "history", "show")),
+            *_looks_into(_RMS),
+            *_reads(subjects.EVENTS.name),
+        ),
+        ("remuda.api.web.*",),
     ),
     # Reads and queries.
     "operator": (

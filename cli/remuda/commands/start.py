@@ -36,19 +36,27 @@ def up(
             help="Port of the gRPC front end. 0: any free port, as `remuda status` shows. Default: 3333.",
         ),
     ] = None,
+    web_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of REST and the web page. 0: any free port, as `remuda status` shows. Default: 9080.",
+        ),
+    ] = None,
     plain: Plain = False,
 ) -> None:
     """Start a NATS server and all services on this machine, and restart what ends, until Ctrl-C."""
     from ..local.up import up as start
 
     start(
-        data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, plain=plain,
-        settings=settings, assignments=tuple(assignments or ()),
+        data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, web_port=web_port,
+        plain=plain, settings=settings, assignments=tuple(assignments or ()),
     )  # fmt: skip
 
 
 def run(
-    service: Annotated[str, typer.Argument(help="rmproxy, core, config, events, grpc or kubernetes.")],
+    service: Annotated[str, typer.Argument(help="rmproxy, core, config, events, grpc, kubernetes or web.")],
     nats: Annotated[
         str | None,
         typer.Option(metavar="URL", help="NATS server to connect to, as --set nats.url.", callback=arguments.url),

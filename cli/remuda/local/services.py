@@ -15,7 +15,7 @@ from ..errors import UserError
 
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
-STARTED: Final = (*REQUIRED, "grpc")  # by `remuda up`
+STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
 SERVICES: Final = (*STARTED, "kubernetes")
 
 
@@ -48,6 +48,10 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_grpc.settings import GrpcSettings
 
         return GrpcSettings
+    if service == "web":
+        from remuda_web.settings import WebSettings
+
+        return WebSettings
     if service == "kubernetes":
         from remuda_kubernetes.settings import KubernetesSettings
 
@@ -89,6 +93,10 @@ def main_of(service: str) -> Main:
         from remuda_grpc.shell import main as grpc
 
         return grpc
+    if service == "web":
+        from remuda_web.shell import main as web
+
+        return web
     if service == "kubernetes":
         from remuda_kubernetes.shell import main as kubernetes
 

@@ -26,7 +26,7 @@ from .supervisor import OnChange, OnLine, Process, Program, State, Supervisor
 
 NATS = "nats-server"
 # The order of stop: first no new requests, then no more decisions, then the rest.
-STOP_ORDER = (("grpc", "rmproxy"), ("core",), ("events", "config"))
+STOP_ORDER = (("grpc", "rmproxy", "web"), ("core",), ("events", "config"))
 
 
 # The server of this system has neither keys nor certificates, whatever the file says of the one it is written for.
@@ -37,7 +37,7 @@ OWN_SERVER = [
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The parts of a local system. `port`, `grpc_port`: 0 for any free one; `grpc_port` None: no gRPC front end.
+    """The parts of a local system. `port`, `grpc_port`, `web_port`: 0 for any free one; None: without that service.
     `config`: the queues.yaml, None for that of the settings. `settings`, `assignments`: as `remuda run` takes them."""
 
     data: Path
@@ -46,14 +46,17 @@ class Layout:
     cores: int = 1
     rmproxies: int = 1
     grpc_port: int | None = None
+    web_port: int | None = None
     log_level: str | None = None
     settings: Path | None = None
     assignments: tuple[str, ...] = ()
 
     def services(self) -> list[tuple[str, str]]:
         """(process name, service), in the order of their start."""
-        grpc = 0 if self.grpc_port is None else 1
-        counts = (("config", 1), ("core", self.cores), ("events", 1), ("rmproxy", self.rmproxies), ("grpc", grpc))
+        counts = (
+            ("config", 1), ("core", self.cores), ("events", 1), ("rmproxy", self.rmproxies),
+            ("grpc", int(self.grpc_port is not None)), ("web", int(self.web_port is not None)),
+        )  # fmt: skip
         return [
             (service if count == 1 else f"{service}-{number}", service)
             for service, count in counts
@@ -141,6 +144,8 @@ class System:
             argv += ["--settings", str(self.layout.settings), *OWN_SERVER]
         if service == "grpc":
             argv += ["--set", f"grpc.port={self.layout.grpc_port}"]
+        if service == "web":
+            argv += ["--set", f"web.port={self.layout.web_port}"]
         argv += ["--set", f"instance={name}"]
         env = {"PYTHONUNBUFFERED": "1"}
         if self.layout.log_level is not None:

@@ -20,13 +20,14 @@ from .system import NATS, Layout, System
 
 if TYPE_CHECKING:
     from remuda_grpc.settings import GrpcSettings
+    from remuda_web.settings import WebSettings
 
 REDRAW_EVERY_S = 0.5
 
 
 def up(
     *, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, grpc_port: int | None,
-    plain: bool, settings: Path | None, assignments: tuple[str, ...],
+    web_port: int | None, plain: bool, settings: Path | None, assignments: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
@@ -34,11 +35,14 @@ def up(
     loaded = check_settings(STARTED, settings, assignments)
     if grpc_port is None:
         grpc_port = cast("GrpcSettings", loaded["grpc"].settings).port
+    if web_port is None:
+        web_port = cast("WebSettings", loaded["web"].settings).port
     _check_port("--port", port)
     _check_port("--grpc-port", grpc_port)
+    _check_port("--web-port", web_port)
     layout = Layout(
-        data.resolve(), port, config, cores, rmproxies, grpc_port, settings=settings and settings.resolve(),
-        assignments=assignments,
+        data.resolve(), port, config, cores, rmproxies, grpc_port, web_port,
+        settings=settings and settings.resolve(), assignments=assignments,
     )  # fmt: skip
     try:
         run(lambda: _live(layout) if is_live(plain) else _plain(layout))

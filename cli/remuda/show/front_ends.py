@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from rich.text import Text
 
 from remuda_bus.queries.front_ends import FrontEnd
 
 
-def line(found: list[FrontEnd]) -> Text:
-    shown = [one.error or f"{one.host}:{one.port}, RMs {one.rms}" for one in found]
-    return Text.assemble(("grpc     ", "dim"), "   ".join(shown))
+KINDS: Final = ("grpc", "web")
+
+
+def line(kind: str, found: list[FrontEnd]) -> Text:
+    return Text.assemble((f"{kind:8} ", "dim"), "   ".join(one.error or _address(one) for one in found))
+
+
+def _address(one: FrontEnd) -> str:
+    address = f"[{one.host}]:{one.port}" if ":" in one.host else f"{one.host}:{one.port}"
+    return f"{one.scheme}://{address}" if one.scheme else f"{address}, RMs {one.rms}"

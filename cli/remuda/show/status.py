@@ -54,7 +54,7 @@ async def _status(url: str) -> dict[str, Any]:
             "nats": url,
             "services": dict(Counter(answer.service for answer in answers)),
             **await storage_status.read(bus),
-            "grpc": await query_front_ends(bus, answers),
+            **{kind: await query_front_ends(bus, answers, kind) for kind in front_ends.KINDS},
             "cores": [],
             "rms": [],
             "halts": [],
@@ -113,8 +113,9 @@ def _show_status(url: str, found: dict[str, Any]) -> None:
         parts += [(f"{service} ", "green" if count else "red"), f"{count}   "]
     console.print(Text.assemble(("nats     ", "dim"), url))
     console.print(Text.assemble(*parts))
-    if found["grpc"]:
-        console.print(front_ends.line(found["grpc"]))
+    for kind in front_ends.KINDS:
+        if found[kind]:
+            console.print(front_ends.line(kind, found[kind]))
     for line in storage_status.lines(found):
         console.print(line)
     for line in configuration_status.lines(found["configuration"]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -46,6 +46,7 @@ class Queries:
             "applications": self.applications,
             "rejections": self.rejections,
             "allocations": self.allocations,
+            "asks": self.asks,
             "usage": self.usage,
             "explain": self.explain,
             "actions": self.actions,
@@ -185,28 +186,13 @@ class Queries:
     def explain(self, request: Request) -> dict[str, object]:
         """The constraints and queue positions of pending asks: all, those of a `queue` or an `application`, or one
         (`key`). Positions are at most SUMS_KEPT_S old."""
-        key, explanations, positions = (
-            _text(request, "key"),
-            Explanations(self._state, self._core.index),
-            self._counted(),
-        )
+        explanations, positions = Explanations(self._state, self._core.index), self._counted()
         self._index()
 
         def row(name: str, partition: Partition, ask: PendingAsk) -> object:
             return views.explained(name, ask, explanations.of(partition, ask), positions.of(ask))
 
-        def asks(application: Application, after: Any) -> Iterator[PendingAsk]:
-            if key is not None:
-                ask = application.asks.get(key)
-                return iter(() if ask is None else (ask,))
-            here = isinstance(after, list) and len(after) > 2 and after[1] == application.seq
-            return self._listed(application.asks, lambda _, a: a.seq, after if here else None, 2)
-
-        rows = (
-            ([name, application.seq, ask.seq], partial(row, name, partition, ask))
-            for name, partition, application, after in self._asked_for(request, inclusive=True)
-            for ask in asks(application, after)
-        )
+        rows = ((place, partial(row, name, partition, ask)) for place, name, partition, ask in self._pending(request))
         return page(request, "asks", rows, self._head(), lambda: explanations.looks >= PAGE_NODE_LOOKS)
 
     def actions(self, request: Request) -> dict[str, object]:
@@ -220,6 +206,24 @@ class Queries:
         )
         return page(request, "actions", rows, self._head())
 
+    def asks(self, request: Request) -> dict[str, object]:
+        """Pending asks, without the reasons why they wait: all, those of a `queue` or an `application`, or one
+        (`key`)."""
+        rows = ((place, partial(views.ask, name, ask)) for place, name, _, ask in self._pending(request))
+        return page(request, "asks", rows, self._head())
+
+    def _pending(self, request: Request) -> Iterator[tuple[list[Any], str, Partition, PendingAsk]]:
+        """The pending asks that the request is about, each with its place, in the order of rows."""
+        key = _text(request, "key")
+        for name, partition, application, after in self._asked_for(request, inclusive=True):
+            if key is not None:
+                asks: Iterable[PendingAsk] = [application.asks[key]] if key in application.asks else []
+            else:
+                here = isinstance(after, list) and len(after) > 2 and after[1] == application.seq
+                asks = self._listed(application.asks, lambda _, a: a.seq, after if here else None, 2)
+            for ask in asks:
+                yield [name, application.seq, ask.seq], name, partition, ask
+
     def _counted(self) -> Positions:
         if time.monotonic() - self._positions[0] >= SUMS_KEPT_S:
             self._positions = time.monotonic(), Positions(self._core.index)
@@ -232,12 +236,15 @@ class Queries:
                 self._core.index.of(self._state, partition)
 
     def stats(self, request: Request) -> dict[str, object]:
-        state = self._state
+        state, registered, configuration = self._state, self._state.registered, self._state.configuration
         partitions = state.partitions.values()
         return {
             "rm": state.rm_id,
             "state": state.rm_state,
             "registration": state.registration,
+            "policy_group": registered.policy_group if registered is not None else "",
+            "build_info": registered.build_info if registered is not None else {},
+            "configuration": configuration.checksum if configuration is not None else "",
             "inbox_seq": state.inbox_seq,
             "request_seq": state.request_seq,
             "nodes": sum(len(p.nodes) for p in partitions),

@@ -14,6 +14,8 @@ from ..facts import ActionRefused, ActionTaken, Constraint
 from ..limits import DRAIN_REPORT_NAMES
 from ..rules import lifecycle
 from ..rules.acl import admin_acls
+from ..rules.limits import GROUP
+from ..rules.required_node import required_node
 from ..settings import QueueSettings
 from ..state import Allocation, Application, Hold, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
 from .usage import Usage
@@ -28,6 +30,11 @@ def partition(name: str, partition: Partition) -> View:
         "total": partition.total,
         "allocated": amounts(partition.root.allocated),
         "nodes": len(partition.nodes),
+        "allocations": len(partition.allocations),
+        "draining_since_ms": partition.root.draining_since_ms,
+        "node_sort": partition.settings.node_sort,
+        "resource_weights": partition.settings.resource_weights,
+        "placement_rules": partition.settings.placement_rules,
     }
 
 
@@ -63,6 +70,7 @@ def queue(name: str, partition: Partition, queue: Queue) -> View:
         ),
         "limited": [tracker(tracked) for _, tracked in sorted(queue.trackers.items())],
         "priority": queue.priority,
+        "asks_pending": bool(queue.priorities),
         "properties": settings.properties,
         "template": settings.child_template,
         "limits": settings.limits,
@@ -147,6 +155,7 @@ def application(name: str, application: Application) -> View:
         "queue": application.queue.path,
         "user": application.user,
         "groups": application.groups,
+        "tracked_group": next((tracker.name for tracker in application.trackers if tracker.kind == GROUP), ""),
         "tags": application.tags,
         "state": application.state,
         "since_ms": application.state_at_ms,
@@ -220,9 +229,30 @@ def allocation(name: str, allocation: Allocation) -> View:
         "task_group": fact.task_group,
         "placeholder": fact.placeholder,
         "originator": fact.originator,
+        "replaced": allocation.replaced,
         "since_ms": allocation.at_ms,
         "ends_ms": allocation.at_ms + fact.execution_timeout_ms if fact.execution_timeout_ms > 0 else 0,
         "releasing": allocation.releasing,
+    }
+
+
+def ask(name: str, pending: PendingAsk) -> View:
+    ask = pending.ask
+    return {
+        "partition": name,
+        "application": pending.application.id,
+        "queue": pending.application.queue.path,
+        "key": ask.allocation_key,
+        "resource": ask.resource,
+        "priority": ask.priority,
+        "pending": pending.pending,
+        "since_ms": pending.at_ms,
+        "tags": ask.tags,
+        "required_node": required_node(ask.tags),
+        "task_group": ask.task_group,
+        "placeholder": ask.placeholder,
+        "reserved_nodes": list(pending.reservations),
+        "preempted_at_ms": pending.preempted_at_ms,
     }
 
 

@@ -1,0 +1,58 @@
+"""Bearer tokens (RFC 6750): the names of clients, from a file of `TOKEN NAME` lines."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from remuda_web import limits
+
+
+def read_tokens(file: Path) -> dict[bytes, str]:
+    """SHA-256 of a token -> the client's name. Raises ValueError with the line that is wrong."""
+    found: dict[bytes, str] = {}
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        words = line.split()
+        if len(words) != 2 or len(words[0]) < limits.TOKEN_CHARACTERS:
+            raise ValueError(
+                f"{file}, line {number}: expected `TOKEN NAME`, a token of {limits.TOKEN_CHARACTERS} characters"
+            )
+        found[_digest(words[0])] = words[1]
+    if not found or len(found) > limits.TOKENS:
+        raise ValueError(f"{file}: found {len(found)} tokens, expected from 1 to {limits.TOKENS}")
+    return found
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+class TokenRequired:
+    """Answers 401 to every request without one of the tokens. The name of the client is in `state.client`."""
+
+    def __init__(self, app: ASGIApp, tokens: Mapping[bytes, str]) -> None:
+        self._app = app
+        self._tokens = tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            name = self._name(dict(scope["headers"]).get(b"authorization", b""))
+            if name is None:
+                refusal = PlainTextResponse(
+                    "a bearer token is needed\n", 401, {"WWW-Authenticate": 'Bearer realm="remuda"'}
+                )
+                await refusal(scope, receive, send)
+                return
+            scope.setdefault("state", {})["client"] = name
+        await self._app(scope, receive, send)
+
+    def _name(self, header: bytes) -> str | None:
+        """Tokens are compared by digest, so the time of the comparison reveals none."""
+        scheme, _, token = header.decode("latin-1").partition(" ")
+        return self._tokens.get(_digest(token.strip())) if scheme.lower() == "bearer" else None

@@ -1,0 +1,24 @@
+"""The application: all pages over a source, with compression."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
+
+from remuda_web import limits
+from remuda_web.source import Source
+from remuda_web.ws_v1 import routes
+from remuda_web.ws_v1.answers import Answers
+from remuda_web.ws_v1.history import History
+
+
+class Application(FastAPI):
+    """`answers`: to add samples to the history."""
+
+    def __init__(self, source: Source, version: str, started_ms: int, log_level: str) -> None:
+        # The pages of FastAPI load scripts from other servers.
+        super().__init__(title="remuda", version=version, redirect_slashes=False, docs_url=None, redoc_url=None)
+        history = History()
+        self.answers = Answers(source, history, started_ms)
+        routes.add_routes(self, self.answers, history, source, log_level)
+        self.add_middleware(GZipMiddleware, minimum_size=limits.COMPRESSED_FROM_BYTES)

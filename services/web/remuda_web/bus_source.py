@@ -1,0 +1,138 @@
+"""Reads from cores, the configuration service and the event history, over the bus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, Message, Refused
+from remuda_bus.queries import configuration
+from remuda_bus.queries.core import ask_core
+from remuda_bus.queries.status_codes import NOT_FOUND
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_web import limits
+from remuda_web.source import Events, Row, Unreadable
+
+log = structlog.get_logger()
+ALL_EVENTS: Final = subjects.callback("*", "event")
+# States of the record of an RM that a core serves.
+SERVED: Final = ("registered", "report_wanted")
+# The list of rows in the answer, where it is not named as the query.
+LISTS: Final = {"explain": "asks"}
+
+
+class BusSource:
+    """`watch` has to run."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._rms: dict[str, str] = {}
+
+    async def watch(self) -> None:
+        """Follow the records of RMs, until cancelled."""
+        async for entry in self._bus.watch(subjects.RMS.name):
+            self._rms.pop(entry.key, None)
+            if entry.value is None:
+                continue
+            try:
+                record = json.loads(entry.value)
+                if record["state"] in SERVED:
+                    self._rms[entry.key] = str(record["rm_id"])
+            except (ValueError, KeyError, TypeError) as error:
+                log.warning("the record of an RM cannot be read", key=entry.key, error=str(error))
+
+    def rms(self) -> list[str]:
+        return sorted(self._rms.values())
+
+    async def partitions(self, rm: str) -> list[Row]:
+        found: list[Row] = (await self._ask(rm, "queues", limit=1))["partitions"]
+        return found
+
+    async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
+        found: list[Row] = []
+        after: dict[str, Any] = {}
+        while True:
+            try:
+                page = await self._ask(rm, kind, **filters, **after)
+            except Unreadable as error:
+                if isinstance(error.__cause__, Refused) and error.__cause__.code == NOT_FOUND:
+                    return []
+                raise
+            found += page[LISTS.get(kind, kind)]
+            if page.get("next") is None:
+                return found
+            after = {"after": page["next"]}
+
+    async def stats(self, rm: str) -> Row:
+        return await self._ask(rm, "stats")
+
+    async def _ask(self, rm: str, kind: str, **arguments: Any) -> Row:
+        try:
+            return await ask_core(self._bus, kind, dict[str, Any], rm=rm, **arguments)
+        except (BusError, msgspec.DecodeError) as error:
+            raise Unreadable(str(error)) from error
+
+    async def configuration(self, rm: str) -> str:
+        for request in ({"rm": rm}, {}):
+            try:
+                versions = (await configuration.query(self._bus, "history", request))["versions"]
+                if versions:
+                    shown = await configuration.query(
+                        self._bus, "show", {**request, "version": max(one["number"] for one in versions)}
+                    )
+                    return str(shown["text"])
+            except Refused:
+                continue  # this RM has no text of its own, or there is no file
+            except BusError as error:
+                raise Unreadable(str(error)) from error
+        return ""
+
+    async def problem(self, text: str) -> str:
+        try:
+            answer = await configuration.query(self._bus, "check", {"text": text})
+        except BusError as error:
+            raise Unreadable(str(error)) from error
+        return "; ".join(f"{one['path']}: {one['message']}" for one in answer["problems"])
+
+    async def events(self, start: int, count: int) -> Events:
+        try:
+            first = await self._bus.first_message(subjects.EVENTS.name, ALL_EVENTS)
+            last = await self._bus.last_sequence(subjects.EVENTS.name)
+            if first is None or start >= last:
+                return Events(max(0, (first.seq if first else last) - 1), max(0, last - 1), ())
+            records = [_record(message) for message in await self._read(start, min(count, last - start))]
+        except BusError as error:
+            raise Unreadable(str(error)) from error
+        return Events(first.seq - 1, last - 1, records)
+
+    async def _read(self, after: int, count: int) -> list[Message]:
+        reader = await self._bus.read(subjects.EVENTS.name, ALL_EVENTS, after)
+        found: list[Message] = []
+        try:
+            while len(found) < count:
+                batch = await reader.batch(min(count - len(found), 1_000), timeout_s=limits.EVENTS_WITHIN_S)
+                if not batch:
+                    break
+                found += batch
+        finally:
+            await reader.close()
+        return found
+
+    async def new_events(self, count: int) -> AsyncIterator[si.EventRecord]:
+        last = await self._bus.last_sequence(subjects.EVENTS.name)
+        reader = await self._bus.read(subjects.EVENTS.name, ALL_EVENTS, max(0, last - count))
+        try:
+            while True:
+                for message in await reader.batch():
+                    yield _record(message)
+        finally:
+            await reader.close()
+
+
+def _record(message: Message) -> si.EventRecord:
+    return si.EventRecord.FromString(message.payload)

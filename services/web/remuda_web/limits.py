@@ -1,0 +1,35 @@
+"""Every bound of the web service, with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The port that web interfaces of this family expect.
+PORT: Final = 9080
+# Requests that are answered at the same time; further ones get 503. A page of rows takes some MB while it is encoded.
+REQUESTS_AT_ONCE: Final = 200
+# A connection without a request. Browsers keep some open.
+KEEPALIVE_S: Final = 30
+# After a stop signal: requests under way end, and clients go to another web service.
+STOP_WITHIN_S: Final = 2
+# The largest body of a request: a queues.yaml. As the configuration service takes at most.
+BODY_BYTES: Final = 1024 * 1024
+# Bearer tokens in the file: every request is compared with all of them.
+TOKENS: Final = 1_000
+# Shorter tokens can be guessed.
+TOKEN_CHARACTERS: Final = 20
+# Samples of the history: a day of minutes, as the reference keeps.
+SAMPLE_EVERY_S: Final = 60.0
+SAMPLES: Final = 1_440
+# RMs that are asked at the same time for one request: a core answers queries one by one.
+RMS_ASKED_AT_ONCE: Final = 20
+# The rest of a page of events is on its way; after a gap at its end nothing more comes.
+EVENTS_WITHIN_S: Final = 2.0
+# Followers of the event stream. Each holds a reader of the bus.
+STREAMS_AT_ONCE: Final = 100
+# Smaller answers gain nothing from compression.
+COMPRESSED_FROM_BYTES: Final = 1_000
+# Metric families have names of queues. Prometheus keeps a series for each resource and state of a queue, some tens.
+METRICS_OF_QUEUES: Final = 1_000
+# Records of a page of events: the most, and the number without `count`, as in the reference.
+EVENTS: Final = 10_000

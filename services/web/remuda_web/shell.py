@@ -1,0 +1,64 @@
+"""The process of the web service: a client of the bus that reads, and a server of HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from importlib.metadata import version
+
+import structlog
+from starlette.types import ASGIApp
+
+from remuda_bus import health, subjects
+from remuda_bus.bus import Bus, Handler, Message
+from remuda_web import limits
+from remuda_web.access import TokenRequired, read_tokens
+from remuda_web.app import Application
+from remuda_web.bus_source import BusSource
+from remuda_web.server import Server
+from remuda_web.settings import WebSettings
+from remuda_web.source import Unreadable
+from remuda_web.ws_v1.answers import Answers
+
+log = structlog.get_logger()
+
+
+async def main(bus: Bus, settings: WebSettings) -> None:
+    """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong file of tokens."""
+    source = BusSource(bus)
+    app = Application(source, version("remuda-web"), time.time_ns() // 1_000_000, settings.log_level)
+    guarded: ASGIApp = app
+    if settings.tokens is not None:
+        guarded = TokenRequired(app, read_tokens(settings.tokens))
+    server = Server(settings, guarded)
+    tasks = [asyncio.create_task(source.watch(), name="RMs"), asyncio.create_task(_sample(app.answers), name="history")]
+    try:
+        await server.start()
+        await bus.serve(subjects.front_end(settings.instance, "web"), _about(server, settings), "web")
+        log.info("listens for HTTP", host=settings.host, port=server.port)
+        health.PROCESS_HEALTH.set_status(f"listens for HTTP on port {server.port}")
+        ended, _ = await asyncio.wait(
+            [*tasks, asyncio.create_task(server.serve())], return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in ended:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await server.stop()
+
+
+async def _sample(answers: Answers) -> None:
+    while True:
+        with contextlib.suppress(Unreadable):  # the next sample shows the state again
+            await answers.sample(time.time_ns())
+        await asyncio.sleep(limits.SAMPLE_EVERY_S)
+
+
+def _about(server: Server, settings: WebSettings) -> Handler:
+    async def about(_: Message) -> bytes:
+        return json.dumps({"host": settings.host, "port": server.port, "scheme": settings.scheme}).encode()
+
+    return about

@@ -1,0 +1,59 @@
+"""Where the web service reads: rows of queries, configurations and events. `bus_source` reads from the bus."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from remuda_proto.si.v1 import si_pb2 as si
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Records of the event history behind a position. `lowest`, `highest`: positions of the oldest and newest record
+    there is, from 0."""
+
+    lowest: int
+    highest: int
+    records: Sequence[si.EventRecord]
+
+
+class Unreadable(Exception):
+    """No service answers, or it refuses. The message is for people."""
+
+
+class Source(Protocol):
+    """Every method raises Unreadable."""
+
+    def rms(self) -> Sequence[str]:
+        """The registered RMs, sorted."""
+        ...
+
+    async def partitions(self, rm: str) -> list[Row]:
+        """The rows of the RM's partitions."""
+        ...
+
+    async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
+        """All rows of a query (docs/queries.md); none where its application does not exist."""
+        ...
+
+    async def stats(self, rm: str) -> Row: ...
+
+    async def configuration(self, rm: str) -> str:
+        """The text of the configuration that the RM has; "": the built-in one."""
+        ...
+
+    async def problem(self, text: str) -> str:
+        """Why a configuration is refused; "": it is valid."""
+        ...
+
+    async def events(self, start: int, count: int) -> Events:
+        """At most `count` records from the position `start` on."""
+        ...
+
+    def new_events(self, count: int) -> AsyncIterator[si.EventRecord]:
+        """The last `count` records, and then each new one."""
+        ...

@@ -1,0 +1,119 @@
+"""Metrics under the names that dashboards of this family use, in the Prometheus text format 0.0.4.
+
+The names contain those of queues, and some counters have no suffix `_total`. A client library writes neither, so this
+module writes the text. Queues of one path in several partitions are added up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from remuda_web.limits import METRICS_OF_QUEUES
+from remuda_web.ws_v1.amounts import percent
+from remuda_web.ws_v1.applications import ENDED, RUNNING
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+RESOURCES: Final = "Resources of the queue: allocated, pending, preempting, guaranteed and max."
+APPLICATIONS: Final = "Applications of the queue by state."
+# Of the share of a node's resource in use, in per cent. The second one has a blank in the reference.
+RANGES: Final = ("[0,10%]", "(10%, 20%]", *(f"({low}%,{low + 10}%]" for low in range(20, 100, 10)))
+_NOT_IN_NAMES: Final = re.compile(r"\W", re.ASCII)
+Labels = tuple[tuple[str, str], ...]
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Family:
+    kind: str
+    help: str
+    samples: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class Families:
+    """Metric families by name."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Family] = {}
+
+    def add(self, name: str, kind: str, text: str, value: float, **labels: str) -> None:
+        """Add to the sample with these labels."""
+        self._found.setdefault(f"yunikorn_{name}", Family(kind, text)).samples[tuple(sorted(labels.items()))] += value
+
+    def text(self) -> bytes:
+        lines: list[str] = []
+        for name, family in sorted(self._found.items()):
+            lines += [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
+            lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in sorted(family.samples.items())]
+        return ("\n".join(lines) + "\n").encode()
+
+
+def _labels(labels: Labels) -> str:
+    quoted = (f'{name}="{_escaped(value)}"' for name, value in labels)
+    return "{" + ",".join(quoted) + "}" if labels else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def name_of(queue: str) -> str:
+    return _NOT_IN_NAMES.sub("_", queue)
+
+
+def add_queues(to: Families, total: Mapping[str, int], rows: Sequence[Row]) -> None:
+    """`total`: what the nodes of the partition have."""
+    for row in rows[:METRICS_OF_QUEUES]:
+        path, name = row["path"], f"{name_of(row['path'])}_queue_resource"
+        most = row["max"] if "." in path else total
+        entitled = {"guaranteed": row["guaranteed"], "max": most}
+        for state, amounts in {**{one: row[one] for one in ("allocated", "pending", "preempting")}, **entitled}.items():
+            _add_amounts(to, name, state, amounts)
+        if "." in path and row["managed"]:  # the reference has these under the bare name of the queue
+            for state, amounts in entitled.items():
+                _add_amounts(to, f"{name_of(path.rpartition('.')[2])}_queue_resource", state, amounts)
+
+
+def _add_amounts(to: Families, name: str, state: str, amounts: Mapping[str, int]) -> None:
+    for resource, amount in amounts.items():
+        to.add(name, "gauge", RESOURCES, amount, resource=resource, state=state)
+
+
+def add_applications(to: Families, rows: Iterable[Row], rejections: Sequence[Row]) -> None:
+    text = "Applications by state."
+    for row in rows:
+        state = _state(row["state"])
+        to.add(f"{name_of(row['queue'])}_queue_app", "gauge", APPLICATIONS, 1, state=state)
+        if state != "accepted":
+            to.add("scheduler_application_total", "gauge", text, 1, state=state)
+    if rejections:
+        to.add("queue_app", "gauge", APPLICATIONS, len(rejections), state="rejected")
+
+
+def _state(state: str) -> str:
+    """The reference counts applications that have not started as accepted."""
+    if state in RUNNING:
+        return "running"
+    return state.lower() if state in ENDED else "accepted"
+
+
+def add_nodes(to: Families, rows: Sequence[Row]) -> None:
+    text = "Nodes by state."
+    to.add("scheduler_node", "gauge", text, len(rows), state="active")
+    to.add("scheduler_node", "gauge", text, 0, state="failed")
+    for row in rows:
+        for resource, used in percent(row["allocated"], row["capacity"]).items():
+            family = f"scheduler_{name_of(resource)}_node_usage_total"
+            place = min(max((used - 1) // 10, 0), len(RANGES) - 1)
+            for number, range_ in enumerate(RANGES):
+                to.add(family, "gauge", "Nodes by the used share of the resource.", number == place, range=range_)
+
+
+def add_allocations(to: Families, ever: int, now: int) -> None:
+    """Allocations since the RM's data began, and those there are now."""
+    family, text = "scheduler_container_allocation_attempt_total", "Allocations that were made, and that were released."
+    to.add(family, "counter", text, ever, state="allocated")
+    to.add(family, "counter", text, ever - now, state="released")

@@ -1,0 +1,215 @@
+"""The routes of `/ws/v1`. Paths, statuses and headers are those of the reference, also for errors."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from remuda_web import limits
+from remuda_web.source import Source, Unreadable
+from remuda_web.ws_v1 import configuration, events, metrics
+from remuda_web.ws_v1.answers import Answers, Failure
+from remuda_web.ws_v1.go_json import encode
+from remuda_web.ws_v1.history import History
+from remuda_web.ws_v1.usage import GROUP, USER
+
+PREFIX: Final = "/ws/v1"
+JSON_TYPE: Final = "application/json; charset=UTF-8"
+YAML_TYPE: Final = "application/x-yaml; charset=UTF-8"
+CORS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Credentials": "true",
+    "Access-Control-Allow-Methods": "GET,POST,HEAD,OPTIONS",
+    "Access-Control-Allow-Headers": "X-Requested-With,Content-Type,Accept,Origin",
+}
+PARTITION: Final = "/partition/{partition}"
+
+
+def answer(content: bytes, status: int = 200, content_type: str = JSON_TYPE) -> Response:
+    return Response(content, status, {**CORS, "Content-Type": content_type})
+
+
+def failure(status: int, message: str) -> Response:
+    return answer(encode({"status_code": status, "message": message, "description": message}), status)
+
+
+def add_routes(app: FastAPI, answers: Answers, history: History, source: Source, log_level: str) -> None:
+    router = APIRouter(prefix=PREFIX, tags=["ws/v1"])
+
+    def get(path: str, summary: str, found: Callable[[Request], Awaitable[object]]) -> None:
+        async def handler(request: Request) -> Response:
+            return answer(encode(await found(request)))
+
+        handler.__name__ = re.sub(r"\W+", "_", path).strip("_")
+        router.add_api_route(path, handler, methods=["GET"], summary=summary, response_class=Response)
+
+    def of(request: Request, name: str) -> str:
+        return str(request.path_params[name])
+
+    async def kept(value: object) -> object:
+        return value
+
+    get("/clusters", "Clusters, one for each partition", lambda _: answers.clusters())
+    get("/partitions", "Partitions of all RMs", lambda _: answers.partitions())
+    get(f"{PARTITION}/queues", "The tree of queues", lambda r: answers.queues(of(r, "partition")))
+    get(f"{PARTITION}/queue/{{queue}}", "One queue", lambda r: answers.queue(of(r, "partition"), of(r, "queue")))
+    get(f"{PARTITION}/nodes", "Nodes", lambda r: answers.nodes(of(r, "partition")))
+    get(f"{PARTITION}/node/{{node}}", "One node", lambda r: answers.node(of(r, "partition"), of(r, "node")))
+    get(
+        f"{PARTITION}/queue/{{queue}}/applications", "Applications of a queue",
+        lambda r: answers.applications(of(r, "partition"), of(r, "queue")),
+    )  # fmt: skip
+    get(
+        f"{PARTITION}/queue/{{queue}}/application/{{application}}", "One application of a queue",
+        lambda r: answers.application(of(r, "partition"), of(r, "application"), of(r, "queue")),
+    )  # fmt: skip
+    get(
+        f"{PARTITION}/applications/{{state}}", "Applications that are active, completed or rejected",
+        lambda r: answers.applications_by_state(of(r, "partition"), of(r, "state"), r.query_params.get("status")),
+    )  # fmt: skip
+    get(
+        f"{PARTITION}/application/{{application}}", "One application, also an ended one",
+        lambda r: answers.application(of(r, "partition"), of(r, "application")),
+    )  # fmt: skip
+    get(f"{PARTITION}/placementrules", "Placement rules", lambda r: answers.placement_rules(of(r, "partition")))
+    for kind in (USER, GROUP):
+        every, one = partial(_usage, answers, kind), partial(_usage_of, answers, kind)
+        get(f"{PARTITION}/usage/{kind}s", f"Usage of every {kind}", every)
+        get(f"{PARTITION}/usage/{kind}/{{name}}", f"Usage of one {kind}", one)
+    get("/history/apps", "Running applications in the last day", lambda _: kept(history.applications()))
+    get("/history/containers", "Allocations in the last day", lambda _: kept(history.containers()))
+    get("/scheduler/healthcheck", "Checks of the data", lambda _: answers.health())
+    get("/scheduler/node-utilization", "Nodes by use of the dominant resource", lambda _: answers.utilization())
+    get("/scheduler/node-utilizations", "Nodes by use of each resource", lambda _: answers.utilizations())
+    get(
+        "/events/batch", "Event records",
+        lambda r: answers.events(r.query_params.get("count"), r.query_params.get("start")),
+    )  # fmt: skip
+
+    @router.get("/fullstatedump", summary="Everything there is")
+    async def full_state() -> Response:
+        return answer(encode(await answers.full_state(time.time_ns(), log_level), indent=2))
+
+    @router.get("/config", summary="The configuration, as YAML, or as JSON for `Accept: application/json`")
+    async def configured(request: Request) -> Response:
+        text = await answers.configuration_text()
+        if request.headers.get("accept") == "application/json":
+            return answer(encode(configuration.as_json(text)).rstrip(b"\n"))
+        return answer(configuration.as_yaml(text), content_type=YAML_TYPE)
+
+    @router.get("/metrics", summary="Metrics for Prometheus")
+    async def measured() -> Response:
+        return Response(await answers.metrics(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    @router.post("/validate-conf", summary="Check a queues.yaml")
+    async def validate(request: Request) -> Response:
+        body = await request.body()
+        if len(body) > limits.BODY_BYTES:
+            raise Failure(413, f"the body has {len(body)} bytes, expected at most {limits.BODY_BYTES}")
+        return answer(encode(await answers.validate(body.decode(errors="replace"))))
+
+    @router.put("/periodicstatedump/{switch:path}", summary="Accepted without effect: the log holds every state")
+    async def periodic_dump(switch: str) -> Response:
+        return answer(b"")
+
+    streams = _Streams(source)
+    router.add_api_route(
+        "/events/stream", streams.answer, methods=["GET"], summary="Event records as they come, one JSON a line",
+        response_class=Response,
+    )  # fmt: skip
+    app.include_router(router)
+    app.add_exception_handler(Failure, _failed)
+    app.add_exception_handler(Unreadable, _unreadable)
+    app.add_exception_handler(
+        HTTPException, _Unrouted([route for route in router.routes if isinstance(route, APIRoute)])
+    )
+
+
+async def _usage(answers: Answers, kind: str, request: Request) -> object:
+    return await answers.usage(request.path_params["partition"], kind)
+
+
+async def _usage_of(answers: Answers, kind: str, request: Request) -> object:
+    return await answers.usage_of(request.path_params["partition"], kind, request.path_params["name"])
+
+
+class _Streams:
+    """Followers of the event history."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._open = 0
+
+    async def answer(self, request: Request) -> Response:
+        if self._open >= limits.STREAMS_AT_ONCE:
+            raise Failure(503, "Too many streaming connections")
+        try:
+            count = request.query_params.get("count")
+            most, _ = events.asked_for(count, None)
+        except events.IllegalNumber as error:
+            raise Failure(400, str(error)) from None
+        # A named encoding keeps the compression away: it would hold lines back.
+        headers = {**CORS, "Content-Type": JSON_TYPE, "Content-Encoding": "identity"}
+        return StreamingResponse(self._lines(most if count else 0), headers=headers)
+
+    async def _lines(self, count: int) -> AsyncIterator[bytes]:
+        self._open += 1
+        try:
+            async for event in self._source.new_events(count):
+                yield encode(events.record(event))
+        finally:
+            self._open -= 1
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Failure)
+    return failure(error.status, error.message)
+
+
+async def _unreadable(_: Request, error: Exception) -> Response:
+    return failure(503, str(error))
+
+
+class _Unrouted:
+    """Answers requests that no route takes as the router of the reference does."""
+
+    def __init__(self, routes: Sequence[APIRoute]) -> None:
+        self._routes = routes
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        plain = {"X-Content-Type-Options": "nosniff"}
+        if error.status_code == 405:
+            allowed = ", ".join(sorted({*(error.headers or {}).get("Allow", "").split(", "), "OPTIONS"}))
+            if request.method == "OPTIONS":
+                return Response(b"", 200, {"Allow": allowed})
+            return PlainTextResponse("Method Not Allowed\n", 405, {**plain, "Allow": allowed})
+        if error.status_code == 404:
+            known = self._known_path(request.scope["path"])
+            if known is not None and request.method == "GET":
+                page = f'<a href="{known}">Moved Permanently</a>.\n\n'
+                return Response(page, 301, {"Location": known, "Content-Type": "text/html; charset=utf-8"})
+            return PlainTextResponse("404 page not found\n", 404, plain)
+        return PlainTextResponse(f"{error.detail}\n", error.status_code)
+
+    def _known_path(self, path: str) -> str | None:
+        """The path of a route that was meant: other case, doubled slashes, a slash at the end."""
+        parts = [part for part in path.split("/") if part]
+        for route in self._routes:
+            wanted = route.path.strip("/").split("/")
+            ends_early = path.endswith("/") and len(parts) == len(wanted) - 1 and wanted[-1].startswith("{")
+            if not ends_early and len(parts) != len(wanted):
+                continue
+            pairs = list(zip(parts, wanted, strict=False))
+            if all(there.startswith("{") or given.lower() == there for given, there in pairs):
+                meant = "/" + "/".join(given if there.startswith("{") else there for given, there in pairs)
+                return meant if meant != path else None
+        return None

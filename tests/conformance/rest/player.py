@@ -1,0 +1,115 @@
+"""A scenario played on the core alone, with the pages of the web service over the core's answers to queries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+
+import remuda_config
+from remuda_bus.bus import Refused
+from remuda_core.core import Core
+from remuda_core.shell.queries import Queries
+from remuda_events.event_records import event_records_of
+from remuda_proto.remuda.v1 import log_pb2
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_web.app import Application
+from remuda_web.source import Events, Row
+
+from ..in_process import COMPATIBILITY, InProcess
+from ..recording import Scenario, Step
+from .recordings import Answer
+
+NS_PER_MS = 1_000_000
+
+
+class CoreSource:
+    """What the web service reads, from a core in this process."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.text = ""
+        self.records: list[si.EventRecord] = []
+
+    def rms(self) -> list[str]:
+        return [self._core.state.rm_id] if self._core.state.registered is not None else []
+
+    def _ask(self, kind: str, **arguments: Any) -> Row:
+        found: Row = msgspec.json.decode(msgspec.json.encode(Queries(self._core).kinds[kind](arguments)))
+        return found
+
+    async def partitions(self, rm: str) -> list[Row]:
+        found: list[Row] = self._ask("queues", limit=1)["partitions"]
+        return found
+
+    async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
+        found: list[Row] = []
+        page: Row = {}
+        with contextlib.suppress(Refused):
+            while not page or page.get("next") is not None:
+                page = self._ask(kind, **filters, **({"after": page["next"]} if page else {}))
+                found += page[kind]
+        return found
+
+    async def stats(self, rm: str) -> Row:
+        return self._ask("stats")
+
+    async def configuration(self, rm: str) -> str:
+        return self.text
+
+    async def problem(self, text: str) -> str:
+        try:
+            remuda_config.load(text, "check", COMPATIBILITY)
+        except remuda_config.Invalid as invalid:
+            return "; ".join(map(str, invalid.problems))
+        return ""
+
+    async def events(self, start: int, count: int) -> Events:
+        return Events(0, max(0, len(self.records) - 1), self.records[start : start + count])
+
+    async def new_events(self, count: int) -> AsyncIterator[si.EventRecord]:
+        for record in self.records[-count:]:
+            yield record
+
+
+class WithPages(InProcess):
+    """`answers`: by the number of the step."""
+
+    def __init__(self, scenario: Scenario, compatibility: str = COMPATIBILITY) -> None:
+        super().__init__(scenario, compatibility)
+        self.answers: dict[int, Answer] = {}
+        self._source = CoreSource(self.core)
+        self._source.text = scenario.config
+        self._app = Application(self._source, "conformance", self.now_ms, "info")
+        self._loop = asyncio.Runner()
+
+    def take(self, step: Step) -> None:
+        if step.action == "http":
+            self.answers[step.number] = self._loop.run(self._exchange(**step.argument))
+        elif step.action == "history":
+            for _ in range(int(step.argument)):
+                self._loop.run(self._app.answers.sample(self.now_ms * NS_PER_MS))
+        else:
+            super().take(step)
+            if step.action == "config" and not self.answer.error:
+                self._source.text = str(step.argument)
+
+    async def _exchange(
+        self, method: str, path: str, body: str = "", accept: str = "", headers: dict[str, str] | None = None
+    ) -> Answer:
+        sent = {**(headers or {}), **({"Accept": accept} if accept else {})}
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(self._app)) as client:
+            given = await client.request(method, f"http://web{path}", content=body, headers=sent)
+        try:
+            decoded = given.json()
+        except ValueError:
+            decoded = None
+        return Answer(given.status_code, dict(given.headers), given.text, decoded)
+
+    def _receive(self, commit: log_pb2.Commit) -> None:
+        super()._receive(commit)
+        self._source.records += map(si.EventRecord.FromString, event_records_of(commit))

@@ -1,0 +1,139 @@
+"""REST over the whole system: real NATS, core, events and configuration, and an HTTP client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_core.shell.main import main as core_main
+from remuda_core.shell.settings import CoreSettings
+from remuda_events.shell import serve as serve_events
+from remuda_sdk import ResourceManager, application, ask, node
+from remuda_web.settings import WebSettings
+from remuda_web.shell import main as web_main
+from tests.integration.running import QUEUES, around_the_core, placed, running, until
+
+QUEUE = "/partition/default/queue/root.a"
+
+
+class FreePort(WebSettings):
+    port: int = 0
+
+
+@dataclass
+class Web:
+    url: str
+    client: httpx.AsyncClient
+
+    async def get(self, path: str) -> Any:
+        answer = await self.client.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+async def events_main(bus: Bus, settings: object) -> None:
+    await serve_events(bus, "events")
+
+
+@pytest.fixture
+async def web(server: NatsServer) -> AsyncIterator[Web]:
+    async with (
+        around_the_core(server.url) as bus,
+        running(server.url, "core", core_main, CoreSettings),
+        running(server.url, "events", events_main),
+        running(server.url, "web", web_main, FreePort),
+    ):
+        found: dict[str, Any] = {}
+
+        async def listens() -> bool:
+            try:
+                found.update(json.loads((await bus.request(subjects.front_end("web", "web"))).payload))
+            except BusError:
+                return False
+            return True
+
+        await until(listens)
+        async with httpx.AsyncClient(base_url=f"http://{found['host']}:{found['port']}/ws/v1") as client:
+            yield Web(server.url, client)
+
+
+async def rm_with_work(web: Web, name: str) -> ResourceManager:
+    """Registered, with a node, an allocation and an ask that waits."""
+    rm = ResourceManager.connect(web.url, name, config=QUEUES, build_info={"buildVersion": "9"})
+    await rm.__aenter__()
+    await rm.report_nodes([node("n1", vcore=2)])
+    await rm.submit(application("app", user="alice", queue="root.a"))
+    await rm.ask([ask("app", "k", vcore=1)])
+    await placed(rm, "k")
+    await rm.ask([ask("app", "big", vcore=9)])
+
+    async def waits() -> bool:
+        shown = (await web.client.get(f"/partition/[{name}]default/application/app")).json()
+        return bool(shown.get("requests"))
+
+    await until(waits)
+    return rm
+
+
+async def test_answers_show_what_runs_and_what_waits(web: Web) -> None:
+    assert (await web.get("/partitions")) == []
+    rm = await rm_with_work(web, "rm-1")
+    (partition,) = await web.get("/partitions")
+    assert (partition["name"], partition["totalNodes"], partition["totalContainers"]) == ("default", 1, 1)
+    (cluster,) = await web.get("/clusters")
+    assert cluster["rmBuildInformation"] == [{"buildVersion": "9", "rmId": "rm-1"}]
+    (shown,) = await web.get(f"{QUEUE}/applications")
+    assert [one["allocationKey"] for one in shown["allocations"]] == ["k"]
+    assert [(one["allocationKey"], one["pendingCount"]) for one in shown["requests"]] == [("big", 1)]
+    assert (await web.get("/partition/default/node/n1"))["allocated"] == {"vcore": 1}
+    assert (await web.get("/scheduler/healthcheck"))["Healthy"] is True
+    assert "root.a" in json.dumps(await web.get("/fullstatedump"))
+    assert "name: a" in (await web.client.get("/config")).text
+    assert 'state="pending"} 9' in (await web.client.get("/metrics")).text
+    refused = await web.client.post("/validate-conf", content="partitions: [{name: x, colour: red}]")
+    assert refused.json()["allowed"] is False and "colour" in refused.json()["reason"]
+    await rm.__aexit__(None, None, None)
+
+
+async def test_partitions_of_one_name_are_told_apart(web: Web) -> None:
+    rms = [await rm_with_work(web, name) for name in ("rm-1", "rm-2")]
+    assert {one["name"] for one in await web.get("/partitions")} == {"[rm-1]default", "[rm-2]default"}
+    assert (await web.client.get("/partition/default/nodes")).status_code == 400
+    nodes = await web.get("/partition/[rm-2]default/nodes")
+    assert [one["attributes"]["si/node-partition"] for one in nodes] == ["[rm-2]default"]
+    for rm in rms:
+        await rm.__aexit__(None, None, None)
+
+
+async def test_events_are_paged_and_streamed(web: Web) -> None:
+    async with asyncio.timeout(30), web.client.stream("GET", "/events/stream") as stream:
+        assert stream.status_code == 200
+        rm = await rm_with_work(web, "rm-1")
+        lines = stream.aiter_lines()
+        while json.loads(await anext(lines)).get("objectID") != "n1":
+            pass
+
+    async def recorded() -> bool:
+        return any(one["objectID"] == "app" for one in (await web.get("/events/batch"))["EventRecords"] or ())
+
+    await until(recorded)
+    page = await web.get("/events/batch?count=1&start=1")
+    assert len(page["EventRecords"]) == 1 and page["LowestID"] == 0 and page["HighestID"] > 1
+    assert (await web.get(f"/events/batch?start={page['HighestID'] + 1}"))["EventRecords"] is None
+    await rm.__aexit__(None, None, None)
+
+
+async def test_long_answers_are_compressed(web: Web) -> None:
+    rm = await rm_with_work(web, "rm-1")
+    answer = await web.client.get("/scheduler/healthcheck", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["Content-Encoding"] == "gzip" and answer.json()["Healthy"]
+    await rm.__aexit__(None, None, None)
