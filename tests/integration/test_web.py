@@ -137,3 +137,50 @@ async def test_long_answers_are_compressed(web: Web) -> None:
     answer = await web.client.get("/scheduler/healthcheck", headers={"Accept-Encoding": "gzip"})
     assert answer.headers["Content-Encoding"] == "gzip" and answer.json()["Healthy"]
     await rm.__aexit__(None, None, None)
+
+
+async def test_queries_are_paged_and_tagged(web: Web) -> None:
+    rm = await rm_with_work(web, "rm-1")
+    api = str(web.client.base_url).replace("/ws/v1/", "/api/v1")
+    assert await web.get(f"{api}/rms") == {"rms": ["rm-1"]}
+    first = await web.client.get(f"{api}/rms/rm-1/queues?limit=1")
+    assert [one["path"] for one in first.json()["rows"]] == ["root"]
+    second = await web.client.get(first.url.join(first.links["next"]["url"]))
+    assert [one["path"] for one in second.json()["rows"]] == ["root.a"] and "next" not in second.links
+    (waiting,) = (await web.get(f"{api}/rms/rm-1/explain?application=app"))["rows"]
+    assert (waiting["key"], waiting["constraints"][0]["need"]) == ("big", 9)
+    rows = f"{api}/rms/rm-1/usage?user=alice"
+    tag = (await web.client.get(rows)).headers["ETag"]
+    assert (await web.client.get(rows, headers={"If-None-Match": tag})).status_code in (200, 304)
+    versions = (await web.get(f"{api}/configuration/versions?rm=rm-1"))["versions"]
+    shown = await web.get(f"{api}/configuration/versions/{versions[-1]['number']}?rm=rm-1")
+    assert shown["text"] == QUEUES
+    assert (await web.client.post(f"{api}/configuration/check", content="a: 1")).json()["valid"] is False
+    await rm.__aexit__(None, None, None)
+
+
+async def test_errors_are_problem_details(web: Web) -> None:
+    rm = await rm_with_work(web, "rm-1")
+    api = str(web.client.base_url).replace("/ws/v1/", "/api/v1")
+    for path, status, words in (
+        ("/rms/nope/queues", 404, "rm='nope'"), ("/rms/rm-1/colours", 400, "kind='colours'"),
+        ("/rms/rm-1/queues?limit=0", 400, "limit='0'"), ("/rms/rm-1/queues?after=x", 400, "after='x'"),
+        ("/rms/rm-1/applications?application=nope", 404, "'nope'"), ("/nothing", 404, "/api/v1/nothing"),
+    ):  # fmt: skip
+        answer = await web.client.get(f"{api}{path}")
+        problem = answer.json()
+        assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json"), path
+        assert problem["status"] == status and words in problem["detail"], problem
+    await rm.__aexit__(None, None, None)
+
+
+async def test_changes_are_sent_as_they_come(web: Web) -> None:
+    rm = await rm_with_work(web, "rm-1")
+    api = str(web.client.base_url).replace("/ws/v1/", "/api/v1")
+    async with asyncio.timeout(30), web.client.stream("GET", f"{api}/rms/rm-1/watch/nodes") as stream:
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        pages = (json.loads(line[6:]) async for line in stream.aiter_lines() if line.startswith("data: "))
+        assert [one["id"] for one in (await anext(pages))["rows"]] == ["n1"]
+        await rm.report_nodes([node("n2", vcore=2)])
+        assert [one["id"] for one in (await anext(pages))["rows"]] == ["n1", "n2"]
+    await rm.__aexit__(None, None, None)

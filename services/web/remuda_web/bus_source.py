@@ -50,7 +50,7 @@ class BusSource:
         return sorted(self._rms.values())
 
     async def partitions(self, rm: str) -> list[Row]:
-        found: list[Row] = (await self._ask(rm, "queues", limit=1))["partitions"]
+        found: list[Row] = (await self.page(rm, "queues", limit=1))["partitions"]
         return found
 
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
@@ -58,9 +58,9 @@ class BusSource:
         after: dict[str, Any] = {}
         while True:
             try:
-                page = await self._ask(rm, kind, **filters, **after)
+                page = await self.page(rm, kind, **filters, **after)
             except Unreadable as error:
-                if isinstance(error.__cause__, Refused) and error.__cause__.code == NOT_FOUND:
+                if error.code == NOT_FOUND:
                     return []
                 raise
             found += page[LISTS.get(kind, kind)]
@@ -69,13 +69,19 @@ class BusSource:
             after = {"after": page["next"]}
 
     async def stats(self, rm: str) -> Row:
-        return await self._ask(rm, "stats")
+        return await self.page(rm, "stats")
 
-    async def _ask(self, rm: str, kind: str, **arguments: Any) -> Row:
+    async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
         try:
             return await ask_core(self._bus, kind, dict[str, Any], rm=rm, **arguments)
         except (BusError, msgspec.DecodeError) as error:
-            raise Unreadable(str(error)) from error
+            raise _unreadable(error) from error
+
+    async def configurations(self, kind: str, request: Row) -> Row:
+        try:
+            return await configuration.query(self._bus, kind, request)
+        except BusError as error:
+            raise _unreadable(error) from error
 
     async def configuration(self, rm: str) -> str:
         for request in ({"rm": rm}, {}):
@@ -93,10 +99,7 @@ class BusSource:
         return ""
 
     async def problem(self, text: str) -> str:
-        try:
-            answer = await configuration.query(self._bus, "check", {"text": text})
-        except BusError as error:
-            raise Unreadable(str(error)) from error
+        answer = await self.configurations("check", {"text": text})
         return "; ".join(f"{one['path']}: {one['message']}" for one in answer["problems"])
 
     async def events(self, start: int, count: int) -> Events:
@@ -132,6 +135,10 @@ class BusSource:
                     yield _record(message)
         finally:
             await reader.close()
+
+
+def _unreadable(error: Exception) -> Unreadable:
+    return Unreadable(error.reason, error.code) if isinstance(error, Refused) else Unreadable(str(error))
 
 
 def _record(message: Message) -> si.EventRecord:

@@ -33,3 +33,11 @@ COMPRESSED_FROM_BYTES: Final = 1_000
 METRICS_OF_QUEUES: Final = 1_000
 # Records of a page of events: the most, and the number without `count`, as in the reference.
 EVENTS: Final = 10_000
+# A page of rows, as a core gives at most (docs/queries.md).
+PAGE_ROWS: Final = 1_000
+# Names in filters, and the token of a page, which holds some names.
+FILTER_CHARACTERS: Final = 2_000
+# How often a live view asks again. A follower answers in some milliseconds, and people see no more.
+WATCH_EVERY_S: Final = 1.0
+# The reference checks as often. A check reads every node, application and allocation.
+CHECK_EVERY_S: Final = 30.0

@@ -33,7 +33,11 @@ async def main(bus: Bus, settings: WebSettings) -> None:
     if settings.tokens is not None:
         guarded = TokenRequired(app, read_tokens(settings.tokens))
     server = Server(settings, guarded)
-    tasks = [asyncio.create_task(source.watch(), name="RMs"), asyncio.create_task(_sample(app.answers), name="history")]
+    tasks = [
+        asyncio.create_task(source.watch(), name="RMs"),
+        asyncio.create_task(_sample(app.answers), name="history"),
+        asyncio.create_task(_check(app.answers), name="health check"),
+    ]
     try:
         await server.start()
         await bus.serve(subjects.front_end(settings.instance, "web"), _about(server, settings), "web")
@@ -55,6 +59,17 @@ async def _sample(answers: Answers) -> None:
         with contextlib.suppress(Unreadable):  # the next sample shows the state again
             await answers.sample(time.time_ns())
         await asyncio.sleep(limits.SAMPLE_EVERY_S)
+
+
+async def _check(answers: Answers) -> None:
+    """Check the data again and again, and log what is wrong."""
+    while True:
+        await asyncio.sleep(limits.CHECK_EVERY_S)
+        with contextlib.suppress(Unreadable):
+            found = await answers.check_health()
+            if not found["Healthy"]:
+                wrong = [one["DiagnosisMessage"] for one in found["HealthChecks"] if not one["Succeeded"]]
+                log.error("the data of the scheduler is inconsistent", checks=wrong)
 
 
 def _about(server: Server, settings: WebSettings) -> Handler:

@@ -22,7 +22,11 @@ class Events:
 
 
 class Unreadable(Exception):
-    """No service answers, or it refuses. The message is for people."""
+    """No service answers, or it refuses. The message is for people. `code`: as in HTTP."""
+
+    def __init__(self, message: str, code: int = 503) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Source(Protocol):
@@ -30,6 +34,10 @@ class Source(Protocol):
 
     def rms(self) -> Sequence[str]:
         """The registered RMs, sorted."""
+        ...
+
+    async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
+        """The answer to one query, as it is."""
         ...
 
     async def partitions(self, rm: str) -> list[Row]:
@@ -44,6 +52,10 @@ class Source(Protocol):
 
     async def configuration(self, rm: str) -> str:
         """The text of the configuration that the RM has; "": the built-in one."""
+        ...
+
+    async def configurations(self, kind: str, request: Row) -> Row:
+        """The answer to a query about the configuration: history, show, check."""
         ...
 
     async def problem(self, text: str) -> str:

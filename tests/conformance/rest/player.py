@@ -42,6 +42,12 @@ class CoreSource:
         found: Row = msgspec.json.decode(msgspec.json.encode(Queries(self._core).kinds[kind](arguments)))
         return found
 
+    async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
+        return self._ask(kind, **arguments)
+
+    async def configurations(self, kind: str, request: Row) -> Row:
+        return {"valid": not await self.problem(request["text"])} if kind == "check" else {"versions": []}
+
     async def partitions(self, rm: str) -> list[Row]:
         found: list[Row] = self._ask("queues", limit=1)["partitions"]
         return found
@@ -87,9 +93,15 @@ class WithPages(InProcess):
         self._app = Application(self._source, "conformance", self.now_ms, "info")
         self._loop = asyncio.Runner()
 
+    def register(self) -> None:
+        super().register()
+        self._loop.run(self._app.answers.check_health())
+
     def take(self, step: Step) -> None:
         if step.action == "http":
             self.answers[step.number] = self._loop.run(self._exchange(**step.argument))
+        elif step.action == "health":
+            self._loop.run(self._app.answers.check_health())
         elif step.action == "history":
             for _ in range(int(step.argument)):
                 self._loop.run(self._app.answers.sample(self.now_ms * NS_PER_MS))

@@ -29,6 +29,7 @@ class Answers:
         self._source = source
         self._history = history
         self._started_ms = started_ms
+        self._checked: Json | None = None
 
     async def _places(self) -> list[Place]:
         """The partitions of all RMs that answer."""
@@ -114,9 +115,11 @@ class Answers:
         return nodes.node(place, found[0], await self._rows(place, "allocations", node=node_id))
 
     async def utilization(self) -> Json:
-        """Of the first partition, as the reference shows that of its default partition."""
-        found = await self._places()
-        return nodes.utilization(found[0], await self._rows(found[0], "nodes")) if found else {}
+        """Of the default partition, as in the reference; of the first one if several RMs have one."""
+        for place in await self._places():
+            if place.name == partitions.DEFAULT:
+                return nodes.utilization(place, await self._rows(place, "nodes"))
+        return {}
 
     async def utilizations(self) -> list[Json]:
         return [nodes.utilizations(place, await self._rows(place, "nodes")) for place in await self._places()]
@@ -202,13 +205,18 @@ class Answers:
         problem = await self._source.problem(text) if text.strip() else ""
         return {"allowed": False, "reason": problem} if problem else {"allowed": True}
 
+    async def check_health(self) -> Json:
+        """Check now. `health` shows the result until the next check."""
+        self._checked = health.check([await self._to_check(place) for place in await self._places()])
+        return self._checked
+
     async def health(self) -> Json:
-        found = health.check([await self._checked(place) for place in await self._places()])
+        found = self._checked or await self.check_health()
         if not found["Healthy"]:
             raise Failure(503, health.UNHEALTHY)
         return found
 
-    async def _checked(self, place: Place) -> Checked:
+    async def _to_check(self, place: Place) -> Checked:
         return Checked(
             place,
             await self._rows(place, "nodes"),

@@ -13,6 +13,9 @@ from remuda_web.ws_v1.go_json import Json, nanoseconds, without_empty
 CLUSTER: Final = "kubernetes"  # the reference names every cluster so, and dashboards show it
 
 
+DEFAULT: Final = "default"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A partition of an RM. `shown`: its name in answers: the RM's own, or `[RM]NAME` where several RMs have it."""

@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from remuda_web import limits
+from remuda_web import limits, problems
 from remuda_web.source import Source, Unreadable
 from remuda_web.ws_v1 import configuration, events, metrics
 from remuda_web.ws_v1.answers import Answers, Failure
@@ -186,6 +186,8 @@ class _Unrouted:
 
     async def __call__(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if not request.url.path.lower().startswith(PREFIX) and request.url.path != "/":
+            return problems.answer(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
         plain = {"X-Content-Type-Options": "nosniff"}
         if error.status_code == 405:
             allowed = ", ".join(sorted({*(error.headers or {}).get("Allow", "").split(", "), "OPTIONS"}))

@@ -1,0 +1,1 @@
+"""REST under `/api/v1`: queries to cores and to the configuration service, and live views."""
