@@ -61,7 +61,7 @@ MAY_PUBLISH = {
     "remuda.dead.rm-1": {"rmproxy"},
     "remuda.api.config.resolve": {"rmproxy", "operator"},
     "remuda.api.config.history": {"operator", ALICE, "grpc", "web"},
-    "remuda.api.web.web-1": {"operator", "grpc"},
+    "remuda.api.web.web-1": {"operator"},
     "remuda.api.core.rm-1.queues": {"operator", ALICE, "rm-1", "grpc", "web"},
     "remuda.api.core.rm-2.queues": {"operator", ALICE, "grpc", "web"},
     "remuda.api.core.rm-1.preview": {"operator", ALICE, "grpc"},

@@ -23,9 +23,7 @@ class FrontEnd(msgspec.Struct):
     error: str = ""
 
 
-async def front_ends(
-    bus: Bus, found: Iterable[ServiceInstance] | None = None, service: str = "grpc"
-) -> list[FrontEnd]:
+async def front_ends(bus: Bus, found: Iterable[ServiceInstance] | None = None, service: str = "grpc") -> list[FrontEnd]:
     """`found`: the running services, if they are known. `service`: grpc or web."""
     instances = [one.instance for one in (await services(bus) if found is None else found) if one.service == service]
     return list(await asyncio.gather(*(_ask(bus, instance, service) for instance in instances)))

@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from remuda_web import limits
+from remuda_web.web_page import is_public
 
 
 def read_tokens(file: Path) -> dict[bytes, str]:
@@ -34,14 +35,14 @@ def _digest(token: str) -> bytes:
 
 
 class TokenRequired:
-    """Answers 401 to every request without one of the tokens. The name of the client is in `state.client`."""
+    """Answers 401 to every request for data without one of the tokens. The name of the client is in `state.client`."""
 
     def __init__(self, app: ASGIApp, tokens: Mapping[bytes, str]) -> None:
         self._app = app
         self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] == "http" and not is_public(scope["path"]):
             name = self._name(dict(scope["headers"]).get(b"authorization", b""))
             if name is None:
                 refusal = PlainTextResponse(

@@ -8,6 +8,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from remuda_web import limits
 from remuda_web.api_v1.routes import Api
 from remuda_web.source import Source
+from remuda_web.web_page import add_page
 from remuda_web.ws_v1 import routes
 from remuda_web.ws_v1.answers import Answers
 from remuda_web.ws_v1.history import History
@@ -23,4 +24,5 @@ class Application(FastAPI):
         self.answers = Answers(source, history, started_ms)
         routes.add_routes(self, self.answers, history, source, log_level)
         Api(source).add_to(self)
+        add_page(self)
         self.add_middleware(GZipMiddleware, minimum_size=limits.COMPRESSED_FROM_BYTES)

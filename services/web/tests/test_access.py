@@ -31,9 +31,9 @@ async def test_only_a_known_token_gets_through(tokens: Path) -> None:
     app = TokenRequired(greet, read_tokens(tokens))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://web") as client:
         for header in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"}):
-            refused = await client.get("/", headers=header)
+            refused = await client.get("/ws/v1/partitions", headers=header)
             assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="remuda"')
-        assert (await client.get("/", headers={"Authorization": f"bearer {TOKEN}"})).text == "alice"
+        assert (await client.get("/api/v1/rms", headers={"Authorization": f"bearer {TOKEN}"})).text == "alice"
 
 
 @pytest.mark.parametrize("text", ["short alice", f"{TOKEN}", f"{TOKEN} alice ops", "# nobody"])

@@ -170,6 +170,16 @@ class LaterPaths(Kind):
         return recorded.answer.status == 404 and ours.status in (200, 400) and bool(self.PATHS.fullmatch(path))
 
 
+class RootIsThePage(Kind):
+    """The root shows the web page
+
+    The reference has its web interface on another port, and nothing at `/`.
+    """
+
+    def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
+        return recorded.request["path"] == "/" and recorded.answer.status == 404 and ours.status == 200
+
+
 class HeadHasNoBody(Kind):
     """An answer to HEAD has no body
 
@@ -213,8 +223,8 @@ def _objects(value: Any, field: str) -> Iterator[Mapping[str, Any]]:
 
 KINDS: Final = (
     HistoryIsOn(), NoRequestTime(), PeakIsNow(), StateLogIsThere(), EventsOfTheHistory(), NoExtraConfiguration(),
-    OwnLogLevel(), OwnWords(), RejectedWithQueue(), TemplateLimitsApplications(), LaterPaths(), HeadHasNoBody(),
-    MetricsOfItsParts(),
+    OwnLogLevel(), OwnWords(), RejectedWithQueue(), TemplateLimitsApplications(), LaterPaths(), RootIsThePage(),
+    HeadHasNoBody(), MetricsOfItsParts(),
 )  # fmt: skip
 
 
