@@ -8,7 +8,6 @@ from rich.text import Text
 
 from remuda_bus.queries.front_ends import FrontEnd
 
-
 KINDS: Final = ("grpc", "web")
 
 
