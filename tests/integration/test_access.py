@@ -113,7 +113,7 @@ MAY_PUBLISH = {
     "$JS.API.DIRECT.GET.LOG": {"core", "rmproxy", "events"},
     "$JS.API.DIRECT.GET.INBOX": {"core", "rmproxy"},
     "$JS.API.DIRECT.GET.CALLBACKS": {"core", "rmproxy"},
-    "$JS.API.DIRECT.GET.EVENTS": {"core", "rmproxy", "events", "grpc"},
+    "$JS.API.DIRECT.GET.EVENTS": {"core", "rmproxy", "events", "grpc", "web"},
     "$JS.API.DIRECT.GET.DEAD_LETTERS": {"operator", "rmproxy"},
     "$JS.API.STREAM.MSG.GET.KV_remuda_configurations": {"config", "rmproxy"},
     "$JS.API.CONSUMER.CREATE.INBOX": {"core"},
