@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
 from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.task_groups import placeholder_sum
-from remuda_proto import constants
+from remuda_proto import bounds, constants
 from remuda_proto.si.v1 import si_pb2 as si
 
 _ATTRIBUTES: Final = {
@@ -37,7 +38,7 @@ def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationReque
         tags |= tags_of(namespace)[0]
     secrets = ",".join(secret.name for secret in originator.spec.image_pull_secrets)
     if secrets:
-        tags[names.TAG_PULL_SECRETS] = secrets
+        tags[names.TAG_PULL_SECRETS] = secrets[: limits.PULL_SECRETS_CHARACTERS]
     if entry.is_forced:
         tags[constants.APP_TAG_CREATE_FORCE] = "true"
     for key in (names.TAG_TASK_GROUPS, names.TAG_POLICY_PARAMETERS):
@@ -80,14 +81,22 @@ def ask(books: Books, entry: PodEntry) -> si.AllocationAsk:
 
 
 def _tags(pod: Pod) -> dict[str, str]:
+    """Labels above the bound of tags are left out: the pod is accounted for in any case."""
     metadata = pod.metadata
-    tags = {f"{LABEL}{key}": value for key, value in (metadata.labels or {}).items()}
-    tags[META + constants.KEY_NAMESPACE] = metadata.namespace
-    tags[META + constants.KEY_POD_NAME] = metadata.name
-    tags[constants.CREATION_TIME] = _created(pod)
+    tags = {
+        META + constants.KEY_NAMESPACE: metadata.namespace,
+        META + constants.KEY_POD_NAME: metadata.name,
+        constants.CREATION_TIME: _created(pod),
+    }
     node = pod_reading.required_node_of(pod)
     if node:
         tags[constants.REQUIRED_NODE] = node
+    room = bounds.TAGS.total - sum(len(key) + len(value) for key, value in tags.items())
+    for key, value in (metadata.labels or {}).items():  # keys and values are ASCII
+        room -= len(LABEL) + len(key) + len(value)
+        if room < 0 or len(tags) >= bounds.TAGS.most:
+            break
+        tags[f"{LABEL}{key}"] = value
     return tags
 
 

@@ -7,6 +7,7 @@ import json
 from remuda_kubernetes.api.objects import Namespace
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.quantities import amounts
+from remuda_proto.bounds import shown
 from remuda_proto.constants import APP_TAG_NAMESPACE_RESOURCE_GUARANTEED, APP_TAG_NAMESPACE_RESOURCE_QUOTA
 
 
@@ -48,10 +49,10 @@ def _resource(text: str) -> str:
     """Kubernetes quantities as JSON of a Resource. Raises ValueError."""
     try:
         given = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{text!r}: expected JSON ({error})") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{shown(text)}: expected JSON ({error})") from None
     if not isinstance(given, dict) or not given:
-        raise ValueError(f"{text!r}: expected an object of quantities")
+        raise ValueError(f"{shown(text)}: expected an object of quantities")
     found = amounts({str(name): str(value) for name, value in given.items()})
     low = [name for name, value in found.items() if value <= 0]
     if low:

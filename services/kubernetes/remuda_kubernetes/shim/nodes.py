@@ -6,7 +6,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.books import Books, NodeEntry
-from remuda_kubernetes.shim.effects import RecordEvent, ReportNode, name_of
+from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, ReportNode, name_of
 from remuda_kubernetes.shim.quantities import amounts
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -55,11 +55,15 @@ class Nodes:
 
     def _create(self, entry: NodeEntry) -> None:
         name = entry.node.metadata.name
-        existing = []
+        existing: list[si.Allocation] = []
+        others: list[si.Allocation] = []
+        room = limits.EXISTING_BYTES
         for pod in self._books.on_node(name):
             if pod.application and pod.is_bound:
                 pod.uuid = pod.pod.uid
-                existing.append(messages.allocation(pod))
+                allocation = messages.allocation(pod)
+                room -= allocation.ByteSize()
+                (existing if room >= 0 else others).append(allocation)
         self._note(entry)
         entry.selected_by = _selected_by(entry.node)
         entry.is_reported = True
@@ -68,6 +72,8 @@ class Nodes:
             entry.node, action, entry.capacity, entry.occupied, ready=entry.is_ready, existing=existing
         )
         self._books.emit(ReportNode(info))
+        for allocation in others:
+            self._books.emit(ReportAllocation(allocation))
 
     def _update(self, entry: NodeEntry) -> None:
         capacity, occupied, drained, ready = entry.capacity, entry.occupied, entry.is_drained, entry.is_ready
@@ -89,7 +95,10 @@ class Nodes:
             self._books.emit(ReportNode(messages.node(entry.node, action)))
 
     def _note(self, entry: NodeEntry) -> None:
-        entry.capacity = amounts(entry.node.status.allocatable)
+        try:
+            entry.capacity = amounts(entry.node.status.allocatable)
+        except ValueError as error:
+            self._record(entry, "NodeRejected", str(error), warn=True)
         entry.occupied = self._books.occupied(entry.node.metadata.name)
         entry.is_drained = entry.node.spec.unschedulable
         entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS

@@ -67,7 +67,7 @@ def user_of(pod: Pod) -> tuple[str, tuple[str, ...]]:
     if text:
         try:
             info = msgspec.json.decode(text, type=_UserInfo)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return names.NOBODY, ()
         if info.user:
             return info.user, tuple(info.groups)

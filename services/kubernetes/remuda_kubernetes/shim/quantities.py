@@ -12,7 +12,9 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final
 
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Container, ContainerStatus, Pod
+from remuda_proto.bounds import shown
 from remuda_proto.constants import CPU, MEMORY
 
 Amounts = dict[str, int]
@@ -30,14 +32,14 @@ _FACTORS: Final = {
 @lru_cache(maxsize=4_096)
 def quantity(text: str) -> Decimal:
     """Raises ValueError for a text that is no Kubernetes quantity."""
-    matched = _QUANTITY.fullmatch(text.strip())
+    matched = _QUANTITY.fullmatch(text.strip()) if len(text) <= limits.QUANTITY_CHARACTERS else None
     if matched is None:
-        raise ValueError(f"{text!r}: expected a Kubernetes quantity such as 500m, 2 or 4Gi")
+        raise ValueError(f"{shown(text)}: expected a Kubernetes quantity such as 500m, 2 or 4Gi")
     number, unit = matched[1], matched[2] or ""
     try:
         return Decimal(number + unit) if unit[:1] in ("e", "E") and len(unit) > 1 else Decimal(number) * _FACTORS[unit]
     except InvalidOperation:
-        raise ValueError(f"{text!r}: expected a Kubernetes quantity such as 500m, 2 or 4Gi") from None
+        raise ValueError(f"{shown(text)}: expected a Kubernetes quantity such as 500m, 2 or 4Gi") from None
 
 
 @lru_cache(maxsize=4_096)
@@ -71,7 +73,8 @@ def add(into: Amounts, more: Mapping[str, int], times: int = 1) -> Amounts:
 
 def request_of(pod: Pod) -> Amounts:
     """What a pod requests: of each resource the maximum of its containers together, and of each init container with
-    the side-cars started before it; plus its overhead, plus one pod. Raises ValueError for a quantity that is none."""
+    the side-cars started before it; plus its overhead, plus one pod. Sums saturate at INT64_MAX: such a pod fits no
+    node. Raises ValueError for a quantity that is none."""
     spec = pod.spec
     sizes = _sizes_in_place(pod)
     total: Amounts = {}
@@ -92,7 +95,7 @@ def request_of(pod: Pod) -> Amounts:
         total.update(amounts(spec.resources.requests))
     add(total, amounts(spec.overhead))
     total[PODS] = 1
-    return {name: value for name, value in total.items() if value > 0}
+    return {name: min(value, INT64_MAX) for name, value in total.items() if value > 0}
 
 
 def _of_container(container: Container, sizes: Mapping[str, Amounts]) -> Amounts:
@@ -131,11 +134,11 @@ def _raise_to(into: Amounts, least: Mapping[str, int]) -> None:
 
 
 def total(sizes: Iterable[Mapping[str, int]]) -> Amounts:
-    """The sum."""
+    """The sum. It saturates at INT64_MAX, the largest amount of a message."""
     found: Amounts = {}
     for size in sizes:
         add(found, size)
-    return found
+    return {name: min(value, INT64_MAX) for name, value in found.items()}
 
 
 __all__ = ["CPU", "MEMORY", "PODS", "Amounts", "add", "amounts", "quantity", "request_of", "total"]

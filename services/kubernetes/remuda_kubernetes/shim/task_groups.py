@@ -57,7 +57,7 @@ def task_groups_of(pod: Pod) -> tuple[TaskGroup, ...]:
         return ()
     try:
         groups = _DECODER.decode(text)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"{names.TASK_GROUPS}: {error}") from None
     if len(groups) > limits.TASK_GROUPS:
         raise ValueError(f"{names.TASK_GROUPS}: {len(groups)} groups: expected at most {limits.TASK_GROUPS}")
@@ -67,14 +67,17 @@ def task_groups_of(pod: Pod) -> tuple[TaskGroup, ...]:
             raise ValueError(f"{names.TASK_GROUPS}: name={group.name!r}: expected a name of its own")
         seen.add(group.name)
         _check(group)
+    members = sum(group.min_member for group in groups)
+    if members > limits.GANG_MEMBERS:
+        raise ValueError(f"{names.TASK_GROUPS}: {members} members in all: expected at most {limits.GANG_MEMBERS}")
     _check_sum(placeholder_sum(tuple(groups)))
     return tuple(groups)
 
 
 def _check(group: TaskGroup) -> None:
     where = f"{names.TASK_GROUPS}: group {group.name!r}"
-    if not 1 <= group.min_member <= limits.TASK_GROUP_MEMBERS:
-        raise ValueError(f"{where}: minMember={group.min_member}: expected 1 to {limits.TASK_GROUP_MEMBERS}")
+    if not 1 <= group.min_member <= limits.GANG_MEMBERS:
+        raise ValueError(f"{where}: minMember={group.min_member}: expected 1 to {limits.GANG_MEMBERS}")
     if not group.min_resource:
         raise ValueError(f"{where}: minResource: expected at least one amount")
     if "cpu" in group.min_resource and CPU in group.min_resource:
@@ -110,7 +113,8 @@ def policy_of(pod: Pod) -> GangPolicy:
     for part in pod.metadata.annotation(names.POLICY_PARAMETERS).split():
         name, _, value = part.partition("=")
         if name == "placeholderTimeoutInSeconds" and value.isascii() and value.isdigit():
-            timeout_ms = min(int(value) * 1_000, INT64_MAX)
+            seconds = int(value) if len(value) <= limits.QUANTITY_CHARACTERS else INT64_MAX
+            timeout_ms = min(seconds * 1_000, INT64_MAX)
         elif name == "gangSchedulingStyle" and value == GANG_STYLE_HARD:
             style = GANG_STYLE_HARD
     return GangPolicy(timeout_ms, style)
