@@ -7,6 +7,10 @@ from typing import Final
 # Below this, two amounts of a resource are equal (cores, devices, MB). Peloton's clients expect its arithmetic.
 EPSILON: Final = 0.0009
 
+# The largest amount of a task or a pool (cores, devices, MB). Sums of it stay finite; an infinite sum never ends, and
+# makes the entitlements of other pools no numbers.
+AMOUNT: Final = 1e12
+
 # Gangs of one leaf that one admission pass looks at, so that one leaf cannot hold up the others. Peloton's number.
 LOOKS_PER_LEAF: Final = 1_000
 

@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 from ..commands import ALREADY_EXIST, GANG_FAILED, INTERNAL, Enqueued, EnqueueGangs, TaskFailure
 from ..facts import GangEnqueued
+from ..limits import AMOUNT
 from ..rules.lifecycle import REPLACEABLE
 from ..rules.task import Task
 from ..settings import Settings
@@ -47,10 +48,12 @@ def _problem(state: State, task: Task, before: tuple[Task, ...]) -> tuple[str, s
     if not task.id or not task.mesos_id:
         field = "id" if not task.id else "taskId"
         return INTERNAL, f"{field} of task {task.name[:64]!r} is empty, expected an ID"
-    if not all(0 <= amount < float("inf") for amount in task.resource):
-        return INTERNAL, f"resource of task {task.id} is {task.resource}, expected amounts that are not negative"
+    if not all(0 <= amount <= AMOUNT for amount in task.resource):
+        return INTERNAL, f"resource of task {task.id} is {task.resource}, expected amounts from 0 to {AMOUNT:g}"
     if any(other.id == task.id for other in before):
         return ALREADY_EXIST, f"task {task.id} is in the gang twice"
+    if any(other.mesos_id == task.mesos_id for other in before):
+        return ALREADY_EXIST, f"run {task.mesos_id} is in the gang twice"
     run = state.runs.get(task.id)
     if task.mesos_id in state.task_of:
         return ALREADY_EXIST, f"run {task.mesos_id} is known already"

@@ -15,6 +15,7 @@ from ..rules.pools import (
     KindConfig,
     PoolConfig,
     check_cycle,
+    check_numbers,
     complete,
     find_by_path,
     path_of,
@@ -108,6 +109,7 @@ def _check_place(state: State, config: PoolConfig) -> None:
 
 def _check_shape(config: PoolConfig, former: PoolConfig) -> None:
     check_cycle(config, {})
+    check_numbers(config, {})
     if config.id == ROOT:
         raise InvalidPool("root_override", "the pool root cannot be changed")
     if config.parent != former.parent:

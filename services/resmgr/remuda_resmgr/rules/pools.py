@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..limits import SLACK_LIMIT_PERCENT
+from ..limits import AMOUNT, SLACK_LIMIT_PERCENT
 from .resources import KINDS, Vector, percentage, vector
 
 ROOT: Final = "root"
@@ -72,6 +72,7 @@ class InvalidPool(ValueError):
         self.details = details
 
 
+AMOUNTS: Final = ("reservation", "limit", "share")  # fields of a KindConfig
 Pools = Mapping[str, PoolConfig]
 Rule = Callable[[PoolConfig, Pools], None]
 
@@ -97,7 +98,7 @@ def check_pool(config: PoolConfig, pools: Pools) -> None:
 
 
 def _check_amounts(one: KindConfig) -> None:
-    for field in ("reservation", "limit", "share"):
+    for field in AMOUNTS:
         value = getattr(one, field)
         if (not value >= 0 and (field != "limit" or value != value)) or value in (float("inf"), float("-inf")):
             message = f"{field} of {one.kind} is {value}, expected a number that is not negative"
@@ -108,6 +109,16 @@ def _check_amounts(one: KindConfig) -> None:
             f"reservation of {one.kind} is {one.reservation}, expected at most the limit {one.limit}",
             kind=one.kind, reservation=one.reservation, limit=one.limit,
         )  # fmt: skip
+
+
+def check_numbers(config: PoolConfig, pools: Pools) -> None:
+    """Also of a change that is forced: a number that is none would spread to the entitlements of other pools."""
+    given = [(f"{field} of {one.kind[:64]!r}", getattr(one, field)) for one in config.resources for field in AMOUNTS]
+    given += [("controllerLimit.maxPercent", config.controller_limit_percent or 0.0)]
+    given += [("slackLimit.maxPercent", config.slack_limit_percent or 0.0)]
+    for what, value in given:
+        if not abs(value) <= AMOUNT:
+            raise InvalidPool("no_amount", f"{what} is {value}, expected a number up to {AMOUNT:g}", value=value)
 
 
 def check_cycle(config: PoolConfig, pools: Pools) -> None:
@@ -198,6 +209,7 @@ RULES: Final[dict[str, Rule]] = {
     "siblings": check_siblings,
     "children_reservations": check_children_reservations,
     "controller_limit": check_controller_limit,
+    "numbers": check_numbers,
     "own_children": check_own_children,
 }
 

@@ -1,0 +1,61 @@
+"""Requests that would end the process, or change what other pools get."""
+
+from __future__ import annotations
+
+import pytest
+
+from remuda_resmgr import commands
+from remuda_resmgr.check import check
+from remuda_resmgr.core import Core
+from remuda_resmgr.limits import AMOUNT
+from remuda_resmgr.rules.pools import InvalidPool, KindConfig, PoolConfig
+from remuda_resmgr.rules.resources import KINDS, Vector
+from remuda_resmgr.rules.task import Task
+
+CAPACITY: Vector = (100.0, 10.0, 1_000.0, 1_000.0)
+
+
+def core_with_pools() -> Core:
+    core = Core()
+    core.handle(commands.SetCapacity(CAPACITY, 20.0), 1)
+    for name in ("a", "b"):
+        resources = tuple(KindConfig(kind, 1.0, 10.0) for kind in KINDS)
+        core.handle(commands.CreatePool(PoolConfig(name, name, resources=resources)), 1)
+    return core
+
+
+def test_one_run_twice_in_a_gang_is_refused() -> None:
+    core = core_with_pools()
+    gang = (Task("t1", "run"), Task("t2", "run"))
+    _, answer = core.handle(commands.EnqueueGangs("a", (gang,)), 2)
+    assert [one.code for one in answer.failures] == [commands.GANG_FAILED, commands.ALREADY_EXIST]
+    core.handle(commands.KillTasks(("t1", "t2")), 3)
+    check(core.state)
+
+
+@pytest.mark.parametrize("amount", [1.7e308, 2 * AMOUNT, float("inf"), float("nan"), -1.0])
+def test_task_that_has_no_possible_amount_is_refused(amount: float) -> None:
+    core = core_with_pools()
+    _, answer = core.handle(commands.EnqueueGangs("a", ((Task("t", "run", (amount, 0.0, 0.0, 0.0)),),)), 2)
+    assert "resource of task t" in answer.failures[0].message
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("field", ["reservation", "limit", "share"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300])
+def test_pool_with_a_number_that_is_no_amount_is_refused(field: str, value: float, force: bool) -> None:
+    core = core_with_pools()
+    former = core.state.pools["b"].entitlement
+    resources = tuple(KindConfig(kind, **{field: value}) for kind in KINDS)
+    facts, answer = core.handle(commands.UpdatePool(PoolConfig("a", "a", resources=resources), force), 2)
+    assert isinstance(answer, InvalidPool)
+    assert facts == [] and core.state.pools["b"].entitlement == former
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("field", ["controller_limit_percent", "slack_limit_percent"])
+def test_pool_with_a_percentage_that_is_no_number_is_refused(field: str, force: bool) -> None:
+    core = core_with_pools()
+    resources = tuple(KindConfig(kind, 1.0, 10.0) for kind in KINDS)
+    config = PoolConfig("a", "a", resources=resources, **{field: float("nan")})  # type: ignore[arg-type]
+    assert isinstance(core.handle(commands.UpdatePool(config, force), 2)[1], InvalidPool)
