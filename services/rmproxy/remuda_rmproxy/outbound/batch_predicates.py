@@ -36,8 +36,8 @@ def batch_request(question: Question, rm_id: str) -> predicates_pb2.BatchPredica
 
 
 def batch_answer(question: Question, payload: bytes) -> inbox_pb2.PredicateAnswer:
-    """The answer for the core. A reply that cannot be read refuses all nodes. The core ignores verdicts about other
-    nodes."""
+    """The answer for the core. A reply that cannot be read, or has more verdicts than the question has nodes, refuses
+    all nodes. The core ignores verdicts about other nodes."""
     answer = inbox_pb2.PredicateAnswer(partition=question.partition, question=question.question)
     response, problem = predicates_pb2.BatchPredicatesResponse(), ""
     if len(payload) > limits.BATCH_ANSWER_BYTES:
@@ -47,12 +47,16 @@ def batch_answer(question: Question, payload: bytes) -> inbox_pb2.PredicateAnswe
             response.ParseFromString(payload)
         except DecodeError as error:
             problem = f"the answer is not a BatchPredicatesResponse: {error}"
+    nodes = _nodes_of(question)
+    if len(response.verdicts) > len(nodes):  # the core, which serves other RMs too, would go through all of them
+        problem = f"the answer has {len(response.verdicts)} verdicts, expected at most {len(nodes)}"
+        response.Clear()
     if isinstance(question, log_pb2.PredicatesAsked):
         answer.of_class = True
         answer.verdicts.extend(response.verdicts)
         answer.reason = problem
     else:
-        verdict = next((given for given in response.verdicts if given.node_id in _nodes_of(question)), None)
+        verdict = next((given for given in response.verdicts if given.node_id in nodes), None)
         answer.success = verdict is not None and verdict.accepted
         if not answer.success:
             reason = problem or NO_VERDICT if verdict is None else verdict.reason
