@@ -174,7 +174,7 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     asked = pending.refused
     if isinstance(asked, PredicateClass) and asked.question:
         count = len(asked.asked)
-        return [Constraint("predicate", "", f"the RM is asked about {count} node{'s' if count > 1 else ''}")]
+        return [Constraint("predicate", "", f"the RM is asked about {count} node{'s' if count != 1 else ''}")]
     bound_to = required_node(pending.ask.tags)
     if bound_to:
         node = partition.nodes.get(bound_to)

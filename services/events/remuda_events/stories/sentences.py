@@ -147,8 +147,7 @@ def preemption_started(fact: log_pb2.PreemptionStarted) -> str:
 
 
 def predicates_asked(fact: Any) -> str:
-    count = len(fact.node_ids)
-    return f"the RM is asked about {count} node{'s' if count > 1 else ''} for {name(fact)} and asks like it"
+    return f"the RM is asked about {plural(len(fact.node_ids), 'node')} for {name(fact)} and asks like it"
 
 
 def preemption_asked(fact: log_pb2.PreemptionAsked) -> str:
