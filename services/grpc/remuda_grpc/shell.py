@@ -9,7 +9,6 @@ import structlog
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
-from remuda_bus.nats import Access
 from remuda_bus.operator_api import endpoints
 from remuda_bus.operator_api.methods import methods as operator_methods
 from remuda_bus.operators import Operator
@@ -33,7 +32,7 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
     metrics.SESSIONS.set_function(lambda: len(sessions))
     clients = Clients(settings.client_ca is not None, settings.clients)
     methods = operator_methods()
-    operator_rpcs = OperatorRpcs(bus, methods, Callers(clients, settings.operators, _local_operator(settings)))
+    operator_rpcs = OperatorRpcs(bus, methods, Callers(clients, settings.operators, local_operator(settings)))
     scheduler, resource_manager = Scheduler(bus, sessions, clients), ResourceManager(bus, sessions, clients)
     server = Server(settings, scheduler, resource_manager, operator_rpcs)
     watching = asyncio.get_running_loop().create_task(sessions.run(), name="claims of front ends")
@@ -52,10 +51,10 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
         await server.stop()
 
 
-def _local_operator(settings: GrpcSettings) -> Operator | None:
+def local_operator(settings: GrpcSettings) -> Operator | None:
     """The operator where neither clients have certificates nor the bus has keys: the user who runs this process, as of
     commands on this machine."""
-    if not is_loopback(settings.host) or Access.from_environment().seed is not None:
+    if not is_loopback(settings.host) or settings.nats_seed is not None:
         return None
     try:
         return user_of_the_system()

@@ -7,6 +7,7 @@ from remuda_bus.operators import Operator
 from remuda_grpc.callers import Callers, operator_in
 from remuda_grpc.identity import Clients
 from remuda_grpc.settings import GrpcSettings
+from remuda_grpc.shell import local_operator
 from remuda_grpc.status import Failure
 
 LOCAL = Operator("me")
@@ -48,3 +49,12 @@ def test_other_certificates_read_about_their_rms():
 def test_without_certificates_there_is_one_operator_or_none(local):
     caller = callers(required=False, local=local).of(frozenset({"laptop"}))
     assert caller.operator == local and caller.reads_all
+
+
+def test_where_the_bus_has_keys_no_client_is_an_operator_without_a_certificate(tmp_path):
+    """Also where `remuda.yaml` names the key, and not the environment."""
+    seed = tmp_path / "seed"
+    seed.write_text("SU")
+    assert local_operator(GrpcSettings(host="127.0.0.1")) is not None
+    assert local_operator(GrpcSettings(host="127.0.0.1", nats_seed=seed)) is None
+    assert local_operator(GrpcSettings(host="0.0.0.0", open=True)) is None
