@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from remuda_resmgr import commands
@@ -46,7 +47,7 @@ def test_task_that_has_no_possible_amount_is_refused(amount: float) -> None:
 def test_pool_with_a_number_that_is_no_amount_is_refused(field: str, value: float, force: bool) -> None:
     core = core_with_pools()
     former = core.state.pools["b"].entitlement
-    resources = tuple(KindConfig(kind, **{field: value}) for kind in KINDS)
+    resources = tuple(msgspec.structs.replace(KindConfig(kind), **{field: value}) for kind in KINDS)
     facts, answer = core.handle(commands.UpdatePool(PoolConfig("a", "a", resources=resources), force), 2)
     assert isinstance(answer, InvalidPool)
     assert facts == [] and core.state.pools["b"].entitlement == former
