@@ -209,6 +209,8 @@ PING_S = 0.3
 ROWS_WITHOUT_PAUSE = 50
 # Clients that follow or read changes in one process: each has a consumer and a batch. A dashboard is one of them.
 CHANGE_READERS = 200
+# Of them, those of the clients of one RM, so that one RM does not take the places of operators and of other RMs.
+CHANGE_READERS_OF_RM = 10
 # Changes that a follower holds.
 CHANGES_PER_BATCH = 1_000
 # A follower that has no changes for its client sends the position so often. So a dead client is noticed, and one that

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remuda_bus import limits
 from remuda_bus.bus import Message, Refused
 from remuda_bus.memory import MemoryBus
 from remuda_bus.operator_api.callers import READER, Caller
+from remuda_bus.operator_api.changes import Changes
 from remuda_bus.operator_api.endpoints import serve
 from remuda_bus.operator_api.messages import amounts, filled
 from remuda_bus.operator_api.methods import ACTING, READING, Access, methods
@@ -88,6 +91,25 @@ def _may(method: Any, caller: Caller, request: Any) -> bool:
     except Refused as refused:
         return refused.code != 403
     return True
+
+
+async def test_followers_of_one_rm_leave_places_to_others() -> None:
+    bus, changes = MemoryBus(), Changes()
+    rm, operator = Caller(reads_rm=lambda rm_id: rm_id == "rm-1"), Caller(Operator("ann"), reads_all=True)
+
+    def following(caller: Caller, rm_id: str) -> AsyncGenerator[admin.Change]:
+        return changes.follow(bus, caller, admin.FollowChangesRequest(rm=rm_id))
+
+    followers = [following(rm, "rm-1") for _ in range(limits.CHANGE_READERS_OF_RM)]
+    for follower in followers:
+        await anext(follower)
+    with pytest.raises(Refused, match="10 clients of 'rm-1'"):
+        await anext(following(rm, "rm-1"))
+    others = [following(operator, "rm-1"), following(operator, ""), following(rm, "rm-2")]
+    for other in others:
+        await anext(other)
+    await followers[0].aclose()
+    await anext(following(rm, "rm-1"))
 
 
 async def test_a_core_of_another_version_is_an_outage():

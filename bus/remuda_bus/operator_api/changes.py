@@ -6,6 +6,7 @@ A follower holds one batch of changes at a time, so a client that does not read 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -29,10 +30,13 @@ class Changes:
 
     def __init__(self) -> None:
         self._count = 0
+        self._of_rms: Counter[str] = Counter()  # by RM, those of callers that may read about it alone
 
-    async def follow(self, bus: Bus, _: Caller, request: admin.FollowChangesRequest) -> AsyncGenerator[admin.Change]:
+    async def follow(
+        self, bus: Bus, caller: Caller, request: admin.FollowChangesRequest
+    ) -> AsyncGenerator[admin.Change]:
         """Yields changes for ever. A change without an event has the position up to which there are no more."""
-        async with self._reading(bus, request) as (reader, position):
+        async with self._reading(bus, caller, request) as (reader, position):
             selects = _Selection(request)
             yield admin.Change(position=position)
             while True:
@@ -46,10 +50,10 @@ class Changes:
                 if sent != position:
                     yield admin.Change(position=position)
 
-    async def read(self, bus: Bus, _: Caller, request: admin.ReadChangesRequest) -> admin.ReadChangesResponse:
+    async def read(self, bus: Bus, caller: Caller, request: admin.ReadChangesRequest) -> admin.ReadChangesResponse:
         wait_s = min(request.wait_ms, limits.CHANGES_WAIT_MS) / 1_000
         most = min(request.limit or limits.CHANGES_PER_BATCH, limits.CHANGES_PER_BATCH)
-        async with self._reading(bus, request) as (reader, position):
+        async with self._reading(bus, caller, request) as (reader, position):
             response, selects = admin.ReadChangesResponse(position=position), _Selection(request)
             give_up = asyncio.get_running_loop().time() + wait_s
             while request.after or request.from_oldest:
@@ -64,13 +68,17 @@ class Changes:
             return response
 
     @asynccontextmanager
-    async def _reading(self, bus: Bus, request: Any) -> AsyncIterator[tuple[Reader, int]]:
+    async def _reading(self, bus: Bus, caller: Caller, request: Any) -> AsyncIterator[tuple[Reader, int]]:
         """A reader, and the position behind which it reads. Raises Refused."""
         subject = subjects.event(rm_of(request) if request.rm else "*")
         position = await _begin(bus, request)
         if self._count >= limits.CHANGE_READERS:
             raise Refused(f"{self._count} clients follow changes here already, try another front end", BUSY)
+        if not caller.reads_all and self._of_rms[request.rm] >= limits.CHANGE_READERS_OF_RM:
+            of_rm = f"{limits.CHANGE_READERS_OF_RM} clients of {request.rm!r}"
+            raise Refused(f"{of_rm} follow its changes here already, expected fewer", BUSY)
         self._count += 1
+        self._of_rms[request.rm] += not caller.reads_all
         try:
             reader = await bus.read(STREAM, subject, position)
             try:
@@ -79,6 +87,8 @@ class Changes:
                 await reader.close()
         finally:
             self._count -= 1
+            self._of_rms[request.rm] -= not caller.reads_all
+            self._of_rms += Counter()  # drops those without readers
 
 
 class _Selection:
