@@ -14,7 +14,7 @@ def test_a_token_leads_back_to_its_place() -> None:
         assert after_of(token) == after and token.replace("-", "").replace("_", "").isalnum()
 
 
-@pytest.mark.parametrize("token", ["x", "%%", "e30", "bnVsbA", "ÿ"])
+@pytest.mark.parametrize("token", ["x", "%%", "e30", "bnVsbA", "ÿ", "W1tb" * 20_000], ids=lambda token: token[:8])
 def test_a_wrong_token_is_refused(token: str) -> None:
     with pytest.raises(Problem, match="expected the `next`") as refused:
         after_of(token)

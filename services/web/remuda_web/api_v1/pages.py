@@ -24,7 +24,7 @@ def after_of(token: str) -> Any:
     """Raises Problem."""
     try:
         found = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         found = None
     if not isinstance(found, list):
         raise Problem(400, f"after={token[:64]!r}: expected the `next` of the page before")

@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from remuda_web import limits, problems
 from remuda_web.api_v1 import pages
+from remuda_web.bodies import TooLarge, body_of
 from remuda_web.problems import Problem
 from remuda_web.source import Row, Source, Unreadable
 from remuda_web.ws_v1.events import record
@@ -135,10 +136,11 @@ class Api:
         return tagged(request, await self._configuration("show", {**of, "version": number}))
 
     async def check(self, request: Request) -> Response:
-        body = await request.body()
-        if len(body) > limits.BODY_BYTES:
-            raise Problem(413, f"the body has {len(body)} bytes, expected at most {limits.BODY_BYTES}")
-        return tagged(request, await self._configuration("check", {"text": body.decode(errors="replace")}))
+        try:
+            text = await body_of(request)
+        except TooLarge as error:
+            raise Problem(413, str(error)) from None
+        return tagged(request, await self._configuration("check", {"text": text}))
 
     async def _configuration(self, kind: str, request: Row) -> Row:
         try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from remuda_web import limits, problems
+from remuda_web.bodies import TooLarge, body_of
 from remuda_web.source import Source, Unreadable
 from remuda_web.ws_v1 import configuration, events, metrics
 from remuda_web.ws_v1.answers import Answers, Failure
@@ -111,10 +113,11 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
 
     @router.post("/validate-conf", summary="Check a queues.yaml")
     async def validate(request: Request) -> Response:
-        body = await request.body()
-        if len(body) > limits.BODY_BYTES:
-            raise Failure(413, f"the body has {len(body)} bytes, expected at most {limits.BODY_BYTES}")
-        return answer(encode(await answers.validate(body.decode(errors="replace"))))
+        try:
+            text = await body_of(request)
+        except TooLarge as error:
+            raise Failure(413, str(error)) from None
+        return answer(encode(await answers.validate(text)))
 
     @router.put("/periodicstatedump/{switch:path}", summary="Accepted without effect: the log holds every state")
     async def periodic_dump(switch: str) -> Response:
@@ -203,7 +206,7 @@ class _Unrouted:
         return PlainTextResponse(f"{error.detail}\n", error.status_code)
 
     def _known_path(self, path: str) -> str | None:
-        """The path of a route that was meant: other case, doubled slashes, a slash at the end."""
+        """The path of a route that was meant, escaped: other case, doubled slashes, a slash at the end."""
         parts = [part for part in path.split("/") if part]
         for route in self._routes:
             wanted = route.path.strip("/").split("/")
@@ -213,5 +216,5 @@ class _Unrouted:
             pairs = list(zip(parts, wanted, strict=False))
             if all(there.startswith("{") or given.lower() == there for given, there in pairs):
                 meant = "/" + "/".join(given if there.startswith("{") else there for given, there in pairs)
-                return meant if meant != path else None
+                return quote(meant) if meant != path else None
         return None
