@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from remuda_bus.resource_manager.request_encoding import RequestEncoder
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.books import ShimPolicy
-from remuda_kubernetes.shim.effects import Ask, RecordEvent, ReportAllocation, ReportNode, Submit
+from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, RecordEvent, ReportAllocation, ReportNode, Submit
 from remuda_kubernetes.shim.shim import Shim
 from remuda_kubernetes.shim.task_groups import task_groups_of
 from remuda_proto.bounds import INT64, TAGS, problem_of_map
+from remuda_proto.si.v1 import si_pb2 as si
 from tests.kubernetes.objects import node, pod
 
 MESSAGE_BYTES = 1_000_000
@@ -119,3 +121,33 @@ def test_node_with_many_large_pods_fits_into_messages() -> None:
     assert all(len(part) <= MESSAGE_BYTES for part in encoder.nodes(reported, MESSAGE_BYTES))
     keys = [one.allocationKey for one in (*reported[0].existingAllocations, *after)]
     assert sorted(keys) == sorted(f"uid-p{number}" for number in range(30))
+
+
+def in_namespace(namespace: str, name: str, created: str, annotations: dict[str, str] | None = None) -> Pod:
+    made = pod(name, app="app", cpu="1", created=created, annotations=annotations)
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, namespace=namespace))
+
+
+GANG = {names.TASK_GROUPS: json.dumps([GROUP])}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(
+    "ages", [("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"), ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z")]
+)
+def test_a_gang_has_placeholders_in_the_namespace_of_its_definition_alone(
+    order: tuple[int, int], ages: tuple[str, str]
+) -> None:
+    """Any user may name the application of another namespace."""
+    it = shim("n1")
+    pods = in_namespace("victim", "v", ages[0]), in_namespace("other", "o", ages[1], GANG)
+    for number in order:
+        it.pod_changed(pods[number])
+    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="app")]))
+    created = [
+        effect.manifest["metadata"]["namespace"] for effect in it.take() if isinstance(effect, CreatePlaceholder)
+    ]
+    assert set(created) <= {"other"}
+    it.pod_gone(pods[1])
+    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="app")]))
+    assert not [effect for effect in it.take() if isinstance(effect, CreatePlaceholder)]

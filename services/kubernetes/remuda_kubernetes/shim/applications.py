@@ -58,6 +58,7 @@ class Applications:
             application.problem = str(error)  # reported when it is submitted
             return
         application.policy = policy_of(entry.pod)
+        application.gang_namespace = entry.pod.metadata.namespace
         application.is_reserving = bool(application.groups)
 
     def leave(self, entry: PodEntry) -> None:
@@ -132,7 +133,12 @@ class Applications:
             self._create_placeholders(application, pods)
 
     def _create_placeholders(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
+        """In the namespace of the definition alone: any user may name the application of another namespace."""
         originator = self._books.pods[application.originator].pod
+        if originator.metadata.namespace != application.gang_namespace:
+            reason = f"the gang is defined in namespace {application.gang_namespace}, which has no pod of it any more"
+            self.placeholder_failed(application.id, reason)
+            return
         existing = {entry.pod.metadata.name for entry in pods}
         wanted = 0
         for group in application.groups:
