@@ -1,15 +1,18 @@
-"""Bearer tokens (RFC 6750): the names of clients, from a file of `TOKEN NAME` lines."""
+"""Access to the pages: bearer tokens (RFC 6750) from a file of `TOKEN NAME` lines; without tokens, pages of this
+machine only."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from remuda_web import limits
+from remuda_web.settings import is_loopback
 from remuda_web.web_page import is_public
 
 
@@ -57,3 +60,31 @@ class TokenRequired:
         """Tokens are compared by digest, so the time of the comparison reveals none."""
         scheme, _, token = header.decode("latin-1").partition(" ")
         return self._tokens.get(_digest(token.strip())) if scheme.lower() == "bearer" else None
+
+
+class LocalOnly:
+    """Answers 403 to requests that a browser sends for a page of another machine. Every such page could read the data
+    otherwise: the answers of `/ws/v1` allow it (CORS), and a foreign name may resolve to this address (DNS
+    rebinding)."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = dict(scope["headers"])
+            for name, prefix in ((b"host", "//"), (b"origin", "")):
+                value = headers.get(name, b"").decode("latin-1")
+                if value and not _is_local(prefix + value):
+                    shown = value[: limits.SHOWN_CHARACTERS]
+                    reason = f"{name.decode()} {shown!r}: expected this machine, as no tokens are set (web.tokens)\n"
+                    await PlainTextResponse(reason, 403)(scope, receive, send)
+                    return
+        await self._app(scope, receive, send)
+
+
+def _is_local(url: str) -> bool:
+    try:
+        return is_loopback(urlsplit(url).hostname or "")
+    except ValueError:
+        return False

@@ -41,3 +41,5 @@ FILTER_CHARACTERS: Final = 2_000
 WATCH_EVERY_S: Final = 1.0
 # The reference checks as often. A check reads every node, application and allocation.
 CHECK_EVERY_S: Final = 30.0
+# Of a refused header, in the answer.
+SHOWN_CHARACTERS: Final = 100

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
 from remuda_web import limits
-from remuda_web.access import TokenRequired, read_tokens
+from remuda_web.access import LocalOnly, TokenRequired, read_tokens
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.server import Server
@@ -32,6 +32,8 @@ async def main(bus: Bus, settings: WebSettings) -> None:
     guarded: ASGIApp = app
     if settings.tokens is not None:
         guarded = TokenRequired(app, read_tokens(settings.tokens))
+    elif not settings.open:
+        guarded = LocalOnly(app)
     server = Server(settings, guarded)
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),

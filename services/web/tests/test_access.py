@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from remuda_web.access import TokenRequired, read_tokens
+from remuda_web.access import LocalOnly, TokenRequired, read_tokens
 from remuda_web.settings import WebSettings
 
 TOKEN = "0123456789abcdefghij"
@@ -52,3 +52,25 @@ def test_other_addresses_than_loopback_need_tokens(tokens: Path) -> None:
     assert WebSettings(host="::1").host == "::1"
     with pytest.raises(ValidationError, match="expected both or neither"):
         WebSettings(certificate=tokens)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "localhost:9080"}, 200),
+        ({"Host": "127.0.0.1:9080"}, 200),
+        ({"Host": "[::1]:9080"}, 200),
+        ({"Host": "localhost:9080", "Origin": "http://localhost:9889"}, 200),
+        ({"Host": "rebound.example:9080"}, 403),
+        ({"Host": "127.0.0.1.rebound.example"}, 403),
+        ({"Host": "localhost:9080", "Origin": "https://any.example"}, 403),
+        ({"Host": "localhost:9080", "Origin": "null"}, 403),
+        ({"Host": "[::1"}, 403),
+    ],
+)
+async def test_without_tokens_only_pages_of_this_machine_read(headers: dict[str, str], status: int) -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("data")(scope, receive, send)
+
+    async with AsyncClient(transport=ASGITransport(LocalOnly(answer)), base_url="http://localhost") as client:
+        assert (await client.get("/ws/v1/partitions", headers=headers)).status_code == status
