@@ -154,7 +154,7 @@ class ActiveConfiguration:
             except Invalid as error:
                 self._refuse(content, error.problems)
                 return False
-            changed = await self._accept_edit(text, configuration)
+            changed = await self._accept_edit(content, text, configuration)
             await self._settle(content)
             return changed
 
@@ -170,13 +170,16 @@ class ActiveConfiguration:
             "configuration refused", file=str(self.file), active=active, problems=[str(problem) for problem in problems]
         )
 
-    async def _accept_edit(self, text: str, configuration: config_pb2.Configuration) -> bool:
-        """Store an edit of the file, unless another process has stored it. An edit ends a staged change."""
+    async def _accept_edit(self, content: bytes | Problem, text: str, configuration: config_pb2.Configuration) -> bool:
+        """Store an edit of the file, unless another process has stored it, or a change that overwrites it. An edit ends
+        a staged change."""
         while True:
             await self._follow()
             before = self.current
             if before is not None and before.text == text:
                 log.info("active configuration unchanged", file=str(self.file), revision=before.number)
+                return False
+            if before is not None and self._write_back.is_due(before.text, content):
                 return False
             is_staged = before is not None and before.version.is_staged
             ends = f"ends the staged version {before.number}" if before is not None and is_staged else ""
