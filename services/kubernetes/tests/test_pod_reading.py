@@ -1,4 +1,4 @@
-"""What pods, namespaces and task groups say."""
+"""Reading of pods, namespaces and task groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shim makes of each report: one test for each row of the table of messages."""
+"""Effects of each report: one test for each row of the table of messages."""
 
 from __future__ import annotations
 

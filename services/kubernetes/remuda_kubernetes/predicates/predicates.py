@@ -1,6 +1,6 @@
 """Answers the scheduler's questions about pods and nodes.
 
-What depends on the node alone is decided once for each shape of pods and each version of a node.
+Predicates of the node alone are decided once for each shape of pods and each version of a node.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Front:
                 pass
 
     async def _send(self, rm: ResourceManager) -> None:
-        """Send what the shim wants, in order. What comes meanwhile goes with the next messages."""
+        """Send the effects of the shim, in order. Effects that come meanwhile go with the next messages."""
         while True:
             await self._wake.wait()
             self._wake.clear()

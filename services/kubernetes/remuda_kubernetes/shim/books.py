@@ -143,7 +143,7 @@ class Books:
         return (self.pods[uid] for uid in self._on_node.get(node, ()))
 
     def occupied(self, node: str) -> Amounts:
-        """What pods of other schedulers request there."""
+        """The requests of pods of other schedulers there."""
         return total(entry.size for entry in self.on_node(node) if not entry.application)
 
     def pods_of(self, application: ApplicationEntry) -> Iterator[PodEntry]:

@@ -1,4 +1,4 @@
-"""What the shim wants done: messages to the scheduler, and calls of the Kubernetes API. Values, in order."""
+"""Effects of the shim: messages to the scheduler, and calls of the Kubernetes API. Values, in order."""
 
 from __future__ import annotations
 

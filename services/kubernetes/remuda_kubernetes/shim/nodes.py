@@ -131,7 +131,7 @@ class Nodes:
 
 
 def _selected_by(node: Node) -> tuple[object, ...]:
-    """What predicates depend on: when it changes, asks that were refused are tried again."""
+    """The inputs of predicates: when they change, asks that were refused are tried again."""
     return node.metadata.labels, node.spec.taints
 
 

@@ -1,4 +1,4 @@
-"""What a pod says to the scheduler: its application, queue, user, task group, required node and preemption. Pure."""
+"""Reads a pod for the scheduler: application, queue, user, task group, required node and preemption. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _UserInfo(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What a pod says about its application. `ignored`: other values that it gives, in places that count less."""
+    """The application that a pod names. `ignored`: other values that it gives, in places that count less."""
 
     id: str
     queue: str

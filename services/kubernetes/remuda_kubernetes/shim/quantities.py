@@ -72,7 +72,7 @@ def add(into: Amounts, more: Mapping[str, int], times: int = 1) -> Amounts:
 
 
 def request_of(pod: Pod) -> Amounts:
-    """What a pod requests: of each resource the maximum of its containers together, and of each init container with
+    """The request of a pod: of each resource the maximum of its containers together, and of each init container with
     the side-cars started before it; plus its overhead, plus one pod. Sums saturate at INT64_MAX: such a pod fits no
     node. Raises ValueError for a quantity that is none."""
     spec = pod.spec

@@ -85,7 +85,7 @@ class Shim:
         metadata = self.books.pods[uid].pod.metadata
         return metadata.creation_timestamp or "", metadata.uid
 
-    # What the API server reports
+    # Reports of the API server
 
     def pod_changed(self, pod: Pod) -> None:
         entry = self.books.pods.get(pod.uid)
@@ -203,7 +203,7 @@ class Shim:
     def priority_class_gone(self, priority_class: PriorityClass) -> None:
         self.books.priority_classes.pop(priority_class.metadata.name, None)
 
-    # What the scheduler reports
+    # Reports of the scheduler
 
     def allocation(self, response: si.AllocationResponse) -> None:
         for new in response.new:
@@ -304,7 +304,7 @@ class Shim:
                 if entry.is_waiting and entry.is_asked:
                     books.emit(Ask(messages.ask(books, entry)))
 
-    # What calls of the API have achieved
+    # Outcomes of calls of the API
 
     def bound(self, uid: str, node: str) -> None:
         self.nodes.binding_succeeded(node)

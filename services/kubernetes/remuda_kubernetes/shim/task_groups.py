@@ -100,7 +100,7 @@ def _check_sum(total: Amounts) -> None:
 
 
 def placeholder_sum(groups: tuple[TaskGroup, ...]) -> Amounts:
-    """What all placeholders of a gang ask for together."""
+    """The sum of what all placeholders of a gang ask for."""
     total: Amounts = {}
     for group in groups:
         add(total, group.size, group.min_member)
