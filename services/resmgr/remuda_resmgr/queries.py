@@ -92,7 +92,7 @@ def why_waiting(state: State, settings: Settings, task_id: str) -> Waiting | Non
 
 
 def held_below(state: State, pool: Pool) -> tuple[Vector, Vector]:
-    """What the leaves below a pool hold: in all, and by revocable tasks."""
+    """The amounts that the leaves below a pool hold: in all, and by revocable tasks."""
     held, slack, below = pool.allocation.total, pool.allocation.slack, list(pool.children)
     while below:
         child = state.pools[below.pop()]

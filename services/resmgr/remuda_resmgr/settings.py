@@ -1,4 +1,4 @@
-"""What decisions depend on beside the state. Times in seconds, as Peloton configures them; 0: no time-out."""
+"""Inputs of decisions beside the state. Times in seconds, as Peloton configures them; 0: no time-out."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_pool_with_a_larger_share_is_entitled_to_no_less(rows: Any, amounts: A
 
 @given(some_pools, some_amounts)
 def test_what_is_left_over_is_less_than_anybody_could_use(rows: Any, amounts: Any) -> None:
-    """Whatever a parent keeps is below EPSILON, or no child with a share is below its limit."""
+    """A parent keeps less than EPSILON, or no child with a share is below its limit."""
     tree = tree_of(rows)
     result = entitle(tree, amounts, scale=True, spread=True)
     for level in tree.levels:

@@ -1,4 +1,4 @@
-"""What holds for any sequence of calls."""
+"""Laws that hold for any sequence of calls."""
 
 from __future__ import annotations
 

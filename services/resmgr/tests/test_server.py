@@ -85,7 +85,7 @@ Call = Callable[..., dict[int, list[Any]]]
 
 @contextmanager
 def server(log: list[bytes]) -> Iterator[Call]:
-    """A server that starts from the log. What it has not appended is lost when it ends."""
+    """A server that starts from the log. Facts that it has not appended are lost when it ends."""
     core = Core(Settings(sustained_over_allocation_count=1))
     for payload in log:
         commit = decode(payload)

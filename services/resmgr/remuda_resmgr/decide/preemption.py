@@ -30,7 +30,7 @@ def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fac
 
 
 def over_allocation(pool: Pool) -> tuple[Vector, Vector]:
-    """What a pool holds above its entitlement: by tasks that are not revocable, and by revocable ones."""
+    """The amounts that a pool holds above its entitlement: by tasks that are not revocable, and by revocable ones."""
     held = pool.allocation
     return subtract(held.non_slack, pool.non_slack), subtract(held.slack, pool.slack)
 

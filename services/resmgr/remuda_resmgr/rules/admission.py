@@ -29,7 +29,7 @@ SKIPPED: Final = {
 
 
 class Room(msgspec.Struct, frozen=True):
-    """What a pool may hold. `controller_limit`: None: no limit."""
+    """The bounds of a pool. `controller_limit`: None: no limit."""
 
     allocation: Allocation
     non_slack: Vector

@@ -1,4 +1,4 @@
-"""What each pool of a tree may hold: reservations first, then what pools need by share, then what is left by share.
+"""Entitlements of the pools of a tree: reservations first, then what pools need by share, then what is left by share.
 
 All pools of one level are computed at once, with arrays of pools × kinds. Pools are in breadth-first order, so that
 the pools of a level, and the children of a pool, are slices.
@@ -20,7 +20,7 @@ Indexes = npt.NDArray[np.intp]
 
 
 class PoolTree:
-    """A tree of pools as arrays: whatever stays the same from one calculation to the next."""
+    """A tree of pools as arrays: the inputs that stay the same from one calculation to the next."""
 
     def __init__(self, pools: Pools) -> None:
         children: dict[str, list[str]] = {}
@@ -150,7 +150,7 @@ def _by_need(level: Level, share: Amounts, got: Amounts, unmet: Amounts, left: A
 
 
 def _fill(level: Level, share: Amounts, got: Amounts, unmet: Amounts, left: Amounts) -> Amounts:
-    """What the rounds approach: each pool gets its share times one rate, at most what it needs."""
+    """The result that the rounds approach: each pool gets its share times one rate, at most what it needs."""
     for group, kind in np.argwhere((left > EPSILON) & level.any((unmet > EPSILON) & (share > 0))):
         members = np.flatnonzero((level.group == group) & (share[:, kind] > 0) & (unmet[:, kind] > 0))
         ratio = unmet[members, kind] / share[members, kind]

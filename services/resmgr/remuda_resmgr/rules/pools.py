@@ -16,7 +16,7 @@ UNKNOWN_POLICY, PRIORITY_FIFO = "UNKNOWN", "PriorityFIFO"
 
 
 class KindConfig(msgspec.Struct, frozen=True):
-    """What a pool has of one kind. `kind`: one of KINDS. `type`: a STATIC reservation is not lent to other pools."""
+    """A pool's resources of one kind. `kind`: one of KINDS. `type`: a STATIC reservation is not lent to other pools."""
 
     kind: str
     reservation: float = 0.0
@@ -58,7 +58,7 @@ class PoolConfig(msgspec.Struct, frozen=True):
         return None if percent is None else percentage(self.amounts("reservation"), percent)
 
     def slack_limit(self) -> Vector:
-        """What revocable tasks may use of the reservation; of cpu nothing, because they use slack."""
+        """The share of the reservation for revocable tasks; of cpu nothing, because they use slack."""
         percent = SLACK_LIMIT_PERCENT if self.slack_limit_percent is None else self.slack_limit_percent
         return (0.0, *percentage(self.amounts("reservation"), percent)[1:])
 

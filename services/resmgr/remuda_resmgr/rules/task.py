@@ -35,7 +35,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Traits(msgspec.Struct, frozen=True):
-    """What admission looks at. The first task of a gang decides whether it is preemptible or revocable."""
+    """The inputs of admission. The first task of a gang decides whether it is preemptible or revocable."""
 
     resource: Vector
     preemptible: bool

@@ -1,4 +1,4 @@
-"""What the resource manager does by itself, again and again."""
+"""Work of the resource manager at intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the facts of the log say, and sums over it. Only `evolve` writes it."""
+"""The state: the contents of the facts of the log, and sums over them. Only `evolve` writes it."""
 
 from __future__ import annotations
 
