@@ -128,7 +128,7 @@ class GrpcSession:
         self._tasks.append(loop.create_task(self._conversation.run(), name="conversation"))
         for task in self._tasks:
             task.add_done_callback(self._ended)
-        # What the scheduler says before the conversation is open is lost.
+        # Messages of the scheduler before the conversation is open are lost.
         opened = loop.create_task(self._conversation.opened.wait())
         waiting: list[asyncio.Future[Any]] = [opened, self.failed]
         await asyncio.wait(waiting, timeout=self._options.register_within_s, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What a gRPC status of the front end means for an RM (docs/grpc.md, Errors). Pure."""
+"""The meaning of a gRPC status of the front end for an RM (docs/grpc.md, Errors). Pure."""
 
 from __future__ import annotations
 

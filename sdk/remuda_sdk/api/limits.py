@@ -17,5 +17,3 @@ KEEPALIVE_INTERVAL_MS: Final = 5_000
 KEEPALIVE_TIMEOUT_MS: Final = 5_000
 # Between two attempts to open streams: a front end that starts again needs a second.
 RECONNECT: Final = RetryPolicy(0.1)
-# Parts of a stream's end that the client does not need to wait for.
-CLOSE_WITHIN_S: Final = 1.0

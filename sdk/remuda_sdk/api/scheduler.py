@@ -1,4 +1,4 @@
-"""What the schedulers of all transports have in common: a session of each RM, and where its requests go."""
+"""The common part of the schedulers of all transports: a session of each RM, and where its requests go."""
 
 from __future__ import annotations
 
