@@ -1,4 +1,4 @@
-"""Who may submit to a queue, and who may administer it (001, Access Control Lists)."""
+"""Access to queues, for submission and for administration (001, Access Control Lists)."""
 
 from __future__ import annotations
 
