@@ -78,7 +78,7 @@ def _rm(subject: str) -> str:
 
 
 def _request(payload: bytes) -> tuple[StoryTarget, Place, int]:
-    """What is sought, the place behind which the page begins, and its number of lines. Raises Refused."""
+    """The target, the place behind which the page begins, and its number of lines. Raises Refused."""
     try:
         request = json_object(payload or b"{}", "the request")
     except Malformed as error:
