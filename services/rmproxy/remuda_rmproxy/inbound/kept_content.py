@@ -1,4 +1,4 @@
-"""What a dead letter keeps of a request: its content without secrets."""
+"""The part of a request that a dead letter keeps: its content without secrets."""
 
 from __future__ import annotations
 
