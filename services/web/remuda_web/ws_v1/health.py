@@ -20,7 +20,7 @@ NODES: Final = "Nodes with inconsistent data"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What there is in one partition."""
+    """The rows of one partition."""
 
     place: Place
     nodes: Sequence[Row]
