@@ -1,4 +1,4 @@
-"""What the transports of an RM cost: the same RM, through `remuda_sdk.api`, over NATS and over gRPC, on one system of
+"""The cost of the transports of an RM: the same RM, through `remuda_sdk.api`, over NATS and over gRPC, on one system of
 processes, in turn.
 
     python bench/transports.py [--json] [--nodes N] [--asks N] [--singles N] [--rounds N]

@@ -31,7 +31,7 @@ UNREADABLE = (b"\xff", b"[" * 100_000, b'{"action_id": "' + b"x" * 1_000_000 + b
 
 
 async def flood(rm: Hostile, requests: Iterable[tuple[str, bytes]]) -> None:
-    """Nobody reads the replies."""
+    """No client reads the replies."""
     inbox = rm.client.new_inbox()
     for number, (subject, payload) in enumerate(requests):
         await rm.client.publish(subject, payload, reply=inbox)

@@ -1,5 +1,5 @@
-"""Who may call which method of `remuda.v1.Admin` and `Metrics`: each cell is tried, over the bus with real keys and
-over gRPC with real certificates."""
+"""Access of callers to each method of `remuda.v1.Admin` and `Metrics`: each cell is tried, over the bus with real keys
+and over gRPC with real certificates."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WITHIN_S = 30.0
 
 
 class Cluster:
-    """What a user and a test do with the cluster."""
+    """Calls of a user and of a test."""
 
     def __init__(self, client: Client, plane: ControlPlane, url: str) -> None:
         self.client = client

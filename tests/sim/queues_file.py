@@ -1,4 +1,4 @@
-"""What the configuration service has beside the bus: its file, in memory, and the processes that read texts.
+"""The surroundings of the configuration service beside the bus: its file, in memory, and the processes that read texts.
 
 A step on the file takes its time, and a process can be killed before it and after it. Real files are those of
 `services/config/tests`."""
@@ -96,7 +96,7 @@ async def _file_changes(file: Path) -> AsyncIterator[None]:
 
 
 def replacements(file: QueuesFile) -> list[tuple[Any, str, Any]]:
-    """What `environment` puts in the place of threads, processes and the disk."""
+    """The replacements of threads, processes and the disk in `environment`."""
 
     def prepare(_: Path, content: bytes) -> Prepared:
         if not file.writable:

@@ -58,7 +58,7 @@ async def state_of(url: str, rm: str) -> dict[str, Any]:
 
 
 async def _own_state(bus: Bus, rm: str) -> tuple[Any, str]:
-    """What the RM says: JSON, or the text as it is; and why there is nothing."""
+    """The state of the RM: JSON, or the text as it is; and why there is nothing."""
     try:
         reply = await bus.request(subjects.question(rm, "state_dump"), timeout_s=limits.DUMP_WITHIN_S)
     except Refused as refused:

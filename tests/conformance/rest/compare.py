@@ -29,7 +29,7 @@ AMOUNTS: Final = {
     "maxUsedResource", "absUsedCapacity", "capacity", "usedCapacity", "utilization", "allocated", "occupied",
     "available", "utilized", "resource", "minResource", "Resources",
 }  # fmt: skip
-# What identifies an element of a list without order.
+# The fields that identify an element of a list without order.
 IDENTITIES: Final = (
     ("applicationID",), ("nodeID",), ("queuename",), ("queuePath",), ("userName",), ("groupName",),
     ("taskGroupName", "count"), ("allocationKey", "nodeId"), ("clusterId", "name"), ("partitionName",),

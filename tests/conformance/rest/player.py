@@ -28,7 +28,7 @@ NS_PER_MS = 1_000_000
 
 
 class CoreSource:
-    """What the web service reads, from a core in this process."""
+    """The source of the web service, from a core in this process."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
