@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from remuda_proto.peloton.private.resmgr import resmgr_pb2
+from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2
 from remuda_resmgr import commands
 from remuda_resmgr.check import check
 from remuda_resmgr.core import Core
-from remuda_resmgr.limits import AMOUNT
+from remuda_resmgr.limits import AMOUNT, TASKS_PER_CALL
 from remuda_resmgr.rules.pools import InvalidPool, KindConfig, PoolConfig
 from remuda_resmgr.rules.resources import KINDS, Vector
 from remuda_resmgr.rules.task import Task
+from remuda_resmgr.wire.rpcs import RPCS, RpcError
 
 CAPACITY: Vector = (100.0, 10.0, 1_000.0, 1_000.0)
 
@@ -60,3 +63,14 @@ def test_pool_with_a_percentage_that_is_no_number_is_refused(field: str, force: 
     resources = tuple(KindConfig(kind, 1.0, 10.0) for kind in KINDS)
     config = PoolConfig("a", "a", resources=resources, **{field: float("nan")})  # type: ignore[arg-type]
     assert isinstance(core.handle(commands.UpdatePool(config, force), 2)[1], InvalidPool)
+
+
+def test_tasks_of_one_call_have_a_bound() -> None:
+    request = resmgrsvc_pb2.EnqueueGangsRequest()
+    for _ in range(2):
+        request.gangs.add().tasks.extend([resmgr_pb2.Task()] * (TASKS_PER_CALL // 2 + 1))
+    command = RPCS["EnqueueGangs"].command
+    assert command is not None
+    with pytest.raises(RpcError, match=f"{TASKS_PER_CALL + 2} tasks, expected at most {TASKS_PER_CALL}") as refused:
+        command(request)
+    assert refused.value.code == "INVALID_ARGUMENT"

@@ -18,6 +18,7 @@ from remuda_proto.peloton.private.resmgr import resmgr_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
 
 from .. import commands, queries
+from ..limits import TASKS_PER_CALL
 from ..state import State
 from .tasks import handed_message, placement_message, placement_of, task_message, task_of
 
@@ -52,6 +53,9 @@ class Rpc(Generic[Request, Response]):
 
 
 def _enqueue(request: pb.EnqueueGangsRequest) -> commands.Command:
+    count = sum(len(gang.tasks) for gang in request.gangs)
+    if count > TASKS_PER_CALL:
+        raise RpcError(INVALID_ARGUMENT, f"gangs have {count} tasks, expected at most {TASKS_PER_CALL}")
     gangs = tuple(tuple(task_of(task) for task in gang.tasks) for gang in request.gangs)
     return commands.EnqueueGangs(request.resPool.value, gangs, request.reason)
 
