@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,12 +28,38 @@ class Checked:
     allocations: Sequence[Row]
 
 
-def check(partitions: Sequence[Checked]) -> Json:
-    """Failed nodes and scheduling errors are counters of the reference. The core has neither: an error ends its
-    process."""
+# Of a check: its name, description, diagnosis, and the names of objects that fail it.
+Found = tuple[str, str, str, frozenset[str]]
+
+
+def check(partitions: Sequence[Checked], before: Sequence[Checked] | None = None) -> Json:
+    """`before`: an earlier reading; then only objects count that fail a check in both. Rows are read one after the
+    other, and the scheduler works meanwhile. Failed nodes and scheduling errors are counters of the reference. The core
+    has neither: an error ends its process."""
+    checks = [
+        _counted("Scheduling errors", "scheduling error", "scheduling errors"),
+        _counted("Failed nodes", "failed nodes", "failed nodes"),
+        *_shown(_sums, partitions, before),
+        _reservations(partitions),
+        *_shown(_orphans, partitions, before),
+    ]
+    return {"Healthy": all(one["Succeeded"] for one in checks), "HealthChecks": checks}
+
+
+def _shown(
+    find: Callable[[Sequence[Checked]], list[Found]], partitions: Sequence[Checked], before: Sequence[Checked] | None
+) -> list[Json]:
+    now = find(partitions)
+    then = now if before is None else find(before)
+    return [
+        _listed(name, description, diagnosis, wrong & former[-1])
+        for (name, description, diagnosis, wrong), former in zip(now, then, strict=True)
+    ]
+
+
+def _sums(partitions: Sequence[Checked]) -> list[Found]:
     places = [rows.place for rows in partitions]
     nodes = [node for rows in partitions for node in rows.nodes]
-    # Of each check: name, description, diagnosis, and what is wrong.
     listed: list[tuple[str, str, str, Iterable[str]]] = [
         (
             NEGATIVE, "Check for negative resources in the partitions", "Partitions with negative resources",
@@ -62,25 +88,21 @@ def check(partitions: Sequence[Checked]) -> Json:
             (node["id"] for node in nodes if not _fits(node["allocated"], node["capacity"])),
         ),
     ]  # fmt: skip
-    orphans = [
+    return [(name, description, diagnosis, frozenset(wrong)) for name, description, diagnosis, wrong in listed]
+
+
+def _orphans(partitions: Sequence[Checked]) -> list[Found]:
+    return [
         (
             f"Orphan allocation on {name} check",
             f"Check if there are orphan allocations on the {name_of_all}", diagnosis,
-            (one["uuid"] for rows in partitions for one in _without(rows, field)),
+            frozenset(one["uuid"] for rows in partitions for one in _without(rows, field)),
         )
         for name, name_of_all, diagnosis, field in (
             ("node", "nodes", "Orphan allocations", "application"),
             ("app", "applications", "OrphanAllocations", "node"),
         )
     ]  # fmt: skip
-    checks = [
-        _counted("Scheduling errors", "scheduling error", "scheduling errors"),
-        _counted("Failed nodes", "failed nodes", "failed nodes"),
-        *(_listed(*one) for one in listed),
-        _reservations(partitions),
-        *(_listed(*one) for one in orphans),
-    ]
-    return {"Healthy": all(one["Succeeded"] for one in checks), "HealthChecks": checks}
 
 
 def _counted(name: str, entries: str, counted: str) -> Json:
