@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, model_validator
 
 from remuda_bus import name_patterns
 from remuda_bus.process import Settings
-from remuda_bus.settings import ReadableFile, Texts, setting
+from remuda_bus.settings import ReadableFile, Texts, is_loopback, setting
 from remuda_grpc import limits
 from remuda_grpc.callers import operator_in
 
@@ -69,11 +68,3 @@ class GrpcSettings(Settings):
     def address(self) -> str:
         host = self.host.strip("[]")
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -12,6 +12,7 @@ from remuda_bus.bus import Bus, Handler, Message
 from remuda_bus.operator_api import endpoints
 from remuda_bus.operator_api.methods import methods as operator_methods
 from remuda_bus.operators import Operator
+from remuda_bus.settings import is_loopback
 from remuda_bus.system_user import user_of_the_system
 from remuda_grpc import metrics
 from remuda_grpc.callers import Callers
@@ -21,7 +22,7 @@ from remuda_grpc.resource_manager import ResourceManager
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.server import Server
 from remuda_grpc.sessions import Sessions
-from remuda_grpc.settings import GrpcSettings, is_loopback
+from remuda_grpc.settings import GrpcSettings
 
 log = structlog.get_logger()
 

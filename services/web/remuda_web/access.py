@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from remuda_bus.settings import is_loopback
 from remuda_web import limits
-from remuda_web.settings import is_loopback
 from remuda_web.web_page import is_public
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Self
 
 from pydantic import model_validator
 
 from remuda_bus.process import Settings
-from remuda_bus.settings import ReadableFile, setting
+from remuda_bus.settings import ReadableFile, is_loopback, setting
 from remuda_web import limits
 
 
@@ -39,11 +38,3 @@ class WebSettings(Settings):
     @property
     def scheme(self) -> str:
         return "http" if self.certificate is None else "https"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
