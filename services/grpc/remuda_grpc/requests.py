@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -29,12 +30,17 @@ REQUESTS: dict[str, type[Request]] = {
 
 
 def parse(kind: str, payload: bytes) -> Request:
-    """Raises Failure INVALID_ARGUMENT."""
-    message = REQUESTS[kind]
+    """The request of this kind. Raises Failure INVALID_ARGUMENT."""
+    request: Request = message_in(REQUESTS[kind], payload)
+    return request
+
+
+def message_in(kind: type[Any], payload: bytes) -> Any:
+    """The message of this type. Raises Failure INVALID_ARGUMENT."""
     try:
-        return message.FromString(payload)
+        return kind.FromString(payload)
     except DecodeError:
-        raise invalid("", f"{message.DESCRIPTOR.name}: the {len(payload)} bytes are not one") from None
+        raise invalid("", f"{kind.DESCRIPTOR.name}: the {len(payload)} bytes are not one") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, ConsumerGone
@@ -16,6 +15,7 @@ from remuda_bus.streams.ordered_append import append_in_order
 from remuda_grpc import limits
 from remuda_grpc.identity import Clients, names_of
 from remuda_grpc.questions import Questions
+from remuda_grpc.requests import message_in
 from remuda_grpc.scheduler import abort, check_rm_id, first_failure, metadata_of, position_in
 from remuda_grpc.session import NOTICES, CallbackStream
 from remuda_grpc.sessions import Sessions
@@ -50,7 +50,7 @@ class ResourceManager:
     async def update_configuration(self, payload: bytes, context: Context) -> bytes:
         """Store the request. Its refusal would be a dead letter."""
         try:
-            request = _parsed(si.UpdateConfigurationRequest, payload)
+            request = message_in(si.UpdateConfigurationRequest, payload)
             check_rm_id(request.rmID)
             self._check_client(context, request.rmID)
             registration, _ = position_in(metadata_of(context))
@@ -70,7 +70,7 @@ class ResourceManager:
         first = await context.read()
         if first is grpc.aio.EOF:
             raise invalid("hello", "the stream ended before its first message, expected hello")
-        message: rm_pb2.FromResourceManager = _parsed(rm_pb2.FromResourceManager, first)
+        message: rm_pb2.FromResourceManager = message_in(rm_pb2.FromResourceManager, first)
         if message.WhichOneof("message") != "hello":
             raise invalid("hello", "the first message has no hello")
         check_rm_id(message.hello.rm_id)
@@ -112,7 +112,7 @@ class _Conversation:
 
     async def _read(self) -> None:
         while (payload := await self._context.read()) is not grpc.aio.EOF:
-            message = _parsed(rm_pb2.FromResourceManager, payload)
+            message = message_in(rm_pb2.FromResourceManager, payload)
             if message.WhichOneof("message") != "answer":
                 raise invalid("answer", "a message after the first has no answer")
             self._questions.answered(message.answer)
@@ -140,11 +140,3 @@ class _Conversation:
                 await consumer.ack(batch)
         finally:
             await consumer.close()
-
-
-def _parsed(kind: type[Any], payload: bytes) -> Any:
-    """Raises Failure INVALID_ARGUMENT."""
-    try:
-        return kind.FromString(payload)
-    except DecodeError:
-        raise invalid("", f"{kind.DESCRIPTOR.name}: the {len(payload)} bytes are not one") from None

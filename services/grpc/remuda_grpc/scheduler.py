@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NoReturn
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus
@@ -16,7 +15,7 @@ from remuda_bus.resource_manager.callback_place import NOWHERE, Place
 from remuda_bus.untrusted import Malformed, number_in
 from remuda_grpc import limits, metrics
 from remuda_grpc.identity import Clients, names_of
-from remuda_grpc.requests import AcknowledgedRequests, RequestWriter, parse
+from remuda_grpc.requests import AcknowledgedRequests, RequestWriter, message_in, parse
 from remuda_grpc.session import CallbackStream
 from remuda_grpc.sessions import Sessions
 from remuda_grpc.status import Failure, invalid
@@ -185,10 +184,7 @@ def _acknowledged(metadata: Mapping[str, str], responses: Responses) -> Acknowle
 
 def _registration(payload: bytes) -> si.RegisterResourceManagerRequest:
     """Raises Failure INVALID_ARGUMENT."""
-    try:
-        request = si.RegisterResourceManagerRequest.FromString(payload)
-    except DecodeError:
-        raise invalid("", f"RegisterResourceManagerRequest: the {len(payload)} bytes are not one") from None
+    request: si.RegisterResourceManagerRequest = message_in(si.RegisterResourceManagerRequest, payload)
     check_rm_id(request.rmID)
     return request
 
