@@ -10,26 +10,16 @@ import pytest
 from remuda_bus.resource_manager.request_encoding import RequestEncoder
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, RecordEvent, ReportAllocation, ReportNode, Submit
-from remuda_kubernetes.shim.shim import Shim
 from remuda_kubernetes.shim.task_groups import task_groups_of
 from remuda_proto.bounds import INT64, TAGS, problem_of_map
 from remuda_proto.si.v1 import si_pb2 as si
+from services.kubernetes.tests.reporting_shim import shim
 from tests.kubernetes.objects import node, pod
 
 MESSAGE_BYTES = 1_000_000
 GROUP = {"name": "g", "minMember": 1, "minResource": {"cpu": "1"}}
 DEEP = '{"a":' * 20_000 + "1" + "}" * 20_000
-
-
-def shim(*nodes: str) -> Shim:
-    made = Shim(ShimPolicy(frozenset({"remuda"})))
-    for name in nodes:
-        made.node_changed(node(name))
-    made.report()
-    made.take()
-    return made
 
 
 def containers(*memory: str) -> list[dict[str, object]]:

@@ -21,16 +21,8 @@ from remuda_kubernetes.shim.effects import (
 )
 from remuda_kubernetes.shim.shim import STATES, Shim
 from remuda_proto.si.v1 import si_pb2 as si
+from services.kubernetes.tests.reporting_shim import shim
 from tests.kubernetes.objects import node, pod
-
-
-def shim(*nodes: str) -> Shim:
-    made = Shim(ShimPolicy(frozenset({"remuda"})))
-    for name in nodes:
-        made.node_changed(node(name))
-    made.report()
-    made.take()
-    return made
 
 
 def taken(of: Shim) -> list[Effect]:

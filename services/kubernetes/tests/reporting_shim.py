@@ -1,0 +1,16 @@
+"""A shim that has reported its cluster, for tests."""
+
+from __future__ import annotations
+
+from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.shim import Shim
+from tests.kubernetes.objects import node
+
+
+def shim(*nodes: str) -> Shim:
+    made = Shim(ShimPolicy(frozenset({"remuda"})))
+    for name in nodes:
+        made.node_changed(node(name))
+    made.report()
+    made.take()
+    return made
