@@ -15,7 +15,7 @@ from prometheus_client.process_collector import ProcessCollector
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Headers
 
-__all__ = ["REGISTRY", "counter", "exemplar_of", "gauge", "histogram", "info", "page", "rm_label"]
+__all__ = ["OTHERS", "REGISTRY", "counter", "exemplar_of", "gauge", "histogram", "info", "page", "rm_label"]
 
 REGISTRY = CollectorRegistry()
 OTHERS = "others"

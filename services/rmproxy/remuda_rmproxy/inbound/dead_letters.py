@@ -12,7 +12,7 @@ import structlog
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, Headers, Message, Outgoing, Unanswered
 from remuda_bus.limits import HEADER_ROOM_BYTES
-from remuda_bus.metrics import rm_label
+from remuda_bus.metrics import OTHERS, rm_label
 from remuda_bus.retry import retry
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_rmproxy import limits, metrics
@@ -46,7 +46,7 @@ class DeadLetters:
     async def write(self, message: Message, rm_id: str, reason: str, headers: Headers) -> None:
         """Returns when the dead letter is durable. A failure to publish the callback is logged: it must not hold up the
         requests of other senders."""
-        metrics.DEAD_LETTERS.labels(rm_label(rm_id)).inc()
+        self._count(rm_id)
         log.warning("dead letter", rm=rm_id, subject=message.subject, request_seq=message.seq, reason=reason)
         await self._store(message, rm_id, reason, headers)
         callback = _callback(message, rm_id, reason, headers)
@@ -59,9 +59,10 @@ class DeadLetters:
     async def write_all(self, messages: Sequence[Message], reason: str) -> None:
         """As `write`, for many requests at once, and without their content. Raises BusError."""
         first, last = messages[0], messages[-1]
-        metrics.DEAD_LETTERS.labels(rm_label(subjects.rm_of(first.subject))).inc(len(messages))
         log.warning("dead letters", subject=first.subject, first_seq=first.seq, last_seq=last.seq, reason=reason)
         sent = [(message, subjects.rm_of(message.subject)) for message in messages]
+        for _, rm_id in sent:
+            self._count(rm_id)
         await append_in_order(self._bus, (_dead_letter(message, rm_id, reason, most=0) for message, rm_id in sent))
         try:
             informed = [(message, rm_id) for message, rm_id in sent if await self._has_room(rm_id)]
@@ -71,6 +72,11 @@ class DeadLetters:
                 self._on_callback(rm_id, seq)
         except BusError as error:
             log.warning("no callbacks about dead letters", first_seq=first.seq, last_seq=last.seq, error=str(error))
+
+    def _count(self, rm_id: str) -> None:
+        """Senders without a record share a label: there may be any number of them, and of labels there are few."""
+        label = OTHERS if self._registry.get(rm_id) is None else rm_label(rm_id)
+        metrics.DEAD_LETTERS.labels(label).inc()
 
     async def _has_room(self, rm_id: str) -> bool:
         """Raises BusError."""
