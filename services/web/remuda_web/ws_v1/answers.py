@@ -187,9 +187,9 @@ class Answers:
         families = metrics.Families()
         known = await self._places()
         for place in known:
-            metrics.add_queues(families, place.row["total"], await self._rows(place, "queues"))
+            shown = metrics.add_queues(families, place.row["total"], await self._rows(place, "queues"))
             rejections = await self._rows(place, "rejections")
-            metrics.add_applications(families, await self._rows(place, "applications"), rejections)
+            metrics.add_applications(families, await self._rows(place, "applications"), rejections, shown)
             metrics.add_nodes(families, await self._rows(place, "nodes"))
         for rm in sorted({place.rm for place in known}):
             stats = await self._source.stats(rm)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -64,9 +64,10 @@ def name_of(queue: str) -> str:
     return _NOT_IN_NAMES.sub("_", queue)
 
 
-def add_queues(to: Families, total: Mapping[str, int], rows: Sequence[Row]) -> None:
-    """`total`: what the nodes of the partition have."""
-    for row in rows[:METRICS_OF_QUEUES]:
+def add_queues(to: Families, total: Mapping[str, int], rows: Sequence[Row]) -> frozenset[str]:
+    """`total`: what the nodes of the partition have. Returns the paths of the queues that have metrics."""
+    shown = rows[:METRICS_OF_QUEUES]
+    for row in shown:
         path, name = row["path"], f"{name_of(row['path'])}_queue_resource"
         most = row["max"] if "." in path else total
         entitled = {"guaranteed": row["guaranteed"], "max": most}
@@ -75,6 +76,7 @@ def add_queues(to: Families, total: Mapping[str, int], rows: Sequence[Row]) -> N
         if "." in path and row["managed"]:  # the reference has these under the bare name of the queue
             for state, amounts in entitled.items():
                 _add_amounts(to, f"{name_of(path.rpartition('.')[2])}_queue_resource", state, amounts)
+    return frozenset(row["path"] for row in shown)
 
 
 def _add_amounts(to: Families, name: str, state: str, amounts: Mapping[str, int]) -> None:
@@ -82,11 +84,13 @@ def _add_amounts(to: Families, name: str, state: str, amounts: Mapping[str, int]
         to.add(name, "gauge", RESOURCES, amount, resource=resource, state=state)
 
 
-def add_applications(to: Families, rows: Iterable[Row], rejections: Sequence[Row]) -> None:
+def add_applications(to: Families, rows: Iterable[Row], rejections: Sequence[Row], queues: Container[str]) -> None:
+    """`queues`: the paths of those that have metrics."""
     text = "Applications by state."
     for row in rows:
         state = _state(row["state"])
-        to.add(f"{name_of(row['queue'])}_queue_app", "gauge", APPLICATIONS, 1, state=state)
+        if row["queue"] in queues:
+            to.add(f"{name_of(row['queue'])}_queue_app", "gauge", APPLICATIONS, 1, state=state)
         if state != "accepted":
             to.add("scheduler_application_total", "gauge", text, 1, state=state)
     if rejections:
