@@ -94,8 +94,8 @@ CLASS_QUESTIONS_OPEN: Final = 256
 # A verdict holds at least so long, or the RM would be asked the same question for ever; and at most a day by time.
 VERDICT_LASTS_LEAST_MS: Final = 1_000
 VERDICT_LASTS_MOST_MS: Final = 86_400_000
-# Predicate classes without asks that keep their verdicts, and verdicts of all classes of a partition (100 MB): 200
-# classes on 5,000 nodes.
+# Predicate classes without asks that keep their verdicts, and verdicts of all classes (100 MB): 200 classes on 5,000
+# nodes. Partitions share the verdicts evenly.
 PREDICATE_CLASSES_KEPT: Final = 1_000
 VERDICTS_KEPT: Final = 1_000_000
 

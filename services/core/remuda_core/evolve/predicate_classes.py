@@ -1,7 +1,8 @@
 """Facts of questions about predicate classes, and which asks are in which class.
 
 A class without asks keeps its verdicts for asks to come, as long as it is among the last PREDICATE_CLASSES_KEPT. All
-classes of a partition together keep at most VERDICTS_KEPT: then the oldest forget theirs, and the RM is asked again.
+classes of a partition together keep at most its part of VERDICTS_KEPT: then the oldest forget theirs, and the RM is
+asked again.
 """
 
 from __future__ import annotations
@@ -92,11 +93,12 @@ def _question_over(state: State, partition: Partition, found: PredicateClass) ->
 def _bounded(state: State, partition: Partition, spared: PredicateClass) -> list[PredicateClass]:
     """Have the oldest classes forget their verdicts, except `spared`, while there are too many."""
     forgetful = list[PredicateClass]()
-    if partition.verdicts <= VERDICTS_KEPT:
+    most = VERDICTS_KEPT // len(state.partitions)
+    if partition.verdicts <= most:
         return forgetful
     with_asks = [found for found in partition.predicate_classes.values() if found.asks]
     for found in (*partition.idle_classes.values(), *with_asks):
-        if partition.verdicts <= VERDICTS_KEPT:
+        if partition.verdicts <= most:
             break
         if found is spared:
             continue
