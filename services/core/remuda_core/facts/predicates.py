@@ -82,7 +82,7 @@ class PredicatesAnswered(Fact):
 
 
 class VerdictsExpired(Fact):
-    """The time of these refusals is over: the RM may be asked again."""
+    """The time of these verdicts is over: the RM may be asked again."""
 
     partition: str
     predicate_class: str
