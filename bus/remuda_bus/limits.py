@@ -128,8 +128,8 @@ OUTAGE_LOG_INTERVAL_S = 5.0
 
 # Serving
 
-# Requests that a process answers at the same time; further ones are refused with 503. A registration waits for the core
-# for up to ten seconds; all other requests take milliseconds.
+# Requests that a process answers at the same time, beside endpoints with a bound of their own; further ones are refused
+# with 503. A registration waits for the core for up to ten seconds; all other requests take milliseconds.
 REQUESTS_AT_ONCE = 1_000
 # A round trip. Requests that arrive while an endpoint is closed are still answered.
 DRAIN_TIMEOUT_S = 1.0

@@ -229,7 +229,13 @@ class Connection:
             answer(result, failure)
 
     async def serve(
-        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
+        self,
+        subject: str,
+        handler: Handler,
+        name: str,
+        answers: Callable[[], bool] | None = None,
+        *,
+        at_once: int = 0,
     ) -> Endpoint:
         self.usable()
         endpoint = Served(subject, handler, self, answers)

@@ -77,11 +77,18 @@ class Bus(Protocol):
         ...
 
     async def serve(
-        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
+        self,
+        subject: str,
+        handler: Handler,
+        name: str,
+        answers: Callable[[], bool] | None = None,
+        *,
+        at_once: int = 0,
     ) -> Serving:
         """Answer requests on the subject as endpoint `name` of this process's NATS micro service (`nats micro info`),
         until the result is closed. A handler that raises Refused answers with a service error. Any other exception is
-        logged and answered with code 500.
+        logged and answered with code 500. `at_once`: how many requests of this endpoint are answered at the same time,
+        besides those of the process; 0: it shares the bound of the process (REQUESTS_AT_ONCE).
 
         Several processes may serve a subject. Without `answers`, the server gives each request to one of them, even to
         one that hangs. With `answers`, each of them gets it. It answers only where `answers()` is true both when the

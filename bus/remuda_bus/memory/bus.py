@@ -140,7 +140,13 @@ class MemoryBus:
         raise AssertionError
 
     async def serve(
-        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
+        self,
+        subject: str,
+        handler: Handler,
+        name: str,
+        answers: Callable[[], bool] | None = None,
+        *,
+        at_once: int = 0,
     ) -> Serving:
         serving = MemoryServing(subject, handler, self._handlers, self._start, answers)
         self._own_handlers.append(serving)

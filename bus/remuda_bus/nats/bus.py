@@ -107,12 +107,18 @@ class NatsBus:
             await self._micro.start()
 
     async def serve(
-        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
+        self,
+        subject: str,
+        handler: Handler,
+        name: str,
+        answers: Callable[[], bool] | None = None,
+        *,
+        at_once: int = 0,
     ) -> Serving:
         """As `Bus.serve`. Requests are handled concurrently: a slow one does not delay the next."""
         await self.announce()
         assert self._micro is not None
-        return await self._micro.serve(subject, handler, name, answers)
+        return await self._micro.serve(subject, handler, name, answers, at_once)
 
     async def append(
         self,

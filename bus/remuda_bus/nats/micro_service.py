@@ -41,6 +41,7 @@ class MicroService(Service):
         self.connection = client
         self._serving: list[Endpoint] = []
         self._requests: set[asyncio.Task[None]] = set()
+        self._shared: set[asyncio.Task[None]] = set()  # those of endpoints without a bound of their own
 
     def info(self) -> ServiceInfo:
         found = super().info()
@@ -48,15 +49,17 @@ class MicroService(Service):
         return found
 
     async def serve(
-        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None
+        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None, at_once: int = 0
     ) -> Endpoint:
+        requests = set[asyncio.Task[None]]() if at_once else self._shared
+
         async def arrived(request: Msg) -> None:
             if answers is not None and not answers():
                 return
-            if len(self._requests) < limits.REQUESTS_AT_ONCE:
-                self._start(self._answer(request, handler, answers))
+            if len(requests) < (at_once or limits.REQUESTS_AT_ONCE):
+                self._start(self._answer(request, handler, answers), requests)
             else:
-                await self._refuse(request, BUSY, f"{len(self._requests)} requests are being answered, try again")
+                await self._refuse(request, BUSY, f"{len(requests)} requests are being answered, try again")
 
         group = QUEUE_GROUP if answers is None else ""
         subscription = await self.connection.subscribe(subject, group, cb=arrived)
@@ -73,10 +76,12 @@ class MicroService(Service):
         for task in self._requests:
             task.cancel()
 
-    def _start(self, answering: Coroutine[Any, Any, None]) -> None:
+    def _start(self, answering: Coroutine[Any, Any, None], counted: set[asyncio.Task[None]]) -> None:
+        """`counted`: the requests that share a bound with this one."""
         task = asyncio.get_running_loop().create_task(answering)
-        self._requests.add(task)
-        task.add_done_callback(self._requests.discard)
+        for tasks in (self._requests, counted):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     async def _answer(self, request: Msg, handler: Handler, answers: Callable[[], bool] | None) -> None:
         code, reason, reply = 0, "", Reply(b"", NO_HEADERS)

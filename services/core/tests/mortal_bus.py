@@ -16,8 +16,10 @@ class Mortal(MemoryBus):
         self.served: list[Serving] = []
         self.dead = False
 
-    async def serve(self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None):
-        serving = await super().serve(subject, handler, name, answers)
+    async def serve(
+        self, subject: str, handler: Handler, name: str, answers: Callable[[], bool] | None = None, *, at_once: int = 0
+    ):
+        serving = await super().serve(subject, handler, name, answers, at_once=at_once)
         self.served.append(serving)
         return serving
 

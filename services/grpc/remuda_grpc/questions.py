@@ -45,7 +45,10 @@ class Questions:
         """Inside of the block this process answers for the RM."""
         async with AsyncExitStack() as stack:
             for kind in subjects.RM_ANSWERS:
-                serving = await self._bus.serve(subjects.question(self._rm_id, kind), self._asker(kind), kind)
+                # An RM that does not answer takes no places of other RMs.
+                serving = await self._bus.serve(
+                    subjects.question(self._rm_id, kind), self._asker(kind), kind, at_once=limits.OPEN_QUESTIONS
+                )
                 stack.push_async_callback(serving.close)
             try:
                 yield
