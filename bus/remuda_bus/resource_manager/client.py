@@ -200,9 +200,12 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
             if failed.code == REFUSED:
                 raise Superseded(failed.reason) from None
             raise
+        # The consumer goes with the registration: no other one has replaced it.
+        self._is_registration_in_doubt = True
         await self._stop_heartbeat()
         if self._callback_consumer is not None:
             await self._callback_consumer.registered(0)
+        self._is_registration_in_doubt = False
 
     async def _ask_rmproxy(self, subject: str, payload: bytes, kind: str) -> Message:
         """Send a request to rmproxy. No requests are published meanwhile, so each belongs to one registration."""
