@@ -19,10 +19,10 @@ from remuda.main import cli
 
 DIGITS = "9" * 5_000
 NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
-# Commands that only act. All others list or show data, and have --json.
+# Commands that only act, or print nothing but JSON. All others list or show data, and have --json.
 ACTS = {
-    "up", "run", "demo", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add", "rm remove", "rm forget",
-    "rm divide", "operator add", "operator groups", "operator remove",
+    "up", "run", "demo", "dump", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add", "rm remove",
+    "rm forget", "rm divide", "operator add", "operator groups", "operator remove",
 }  # fmt: skip
 # Each with one place for a name.
 NAMED = (

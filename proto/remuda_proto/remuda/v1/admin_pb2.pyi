@@ -371,6 +371,7 @@ class Queue(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     SUBMIT_ACL_FIELD_NUMBER: _builtins.int
     ADMIN_ACL_FIELD_NUMBER: _builtins.int
+    ASKS_PENDING_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     path: _builtins.str
     """root.prod"""
@@ -387,6 +388,8 @@ class Queue(_message.Message):
     priority: _builtins.int
     submit_acl: _builtins.str
     admin_acl: _builtins.str
+    asks_pending: _builtins.bool
+    """Whether asks wait in the queue or below it."""
     @_builtins.property
     def draining(self) -> Global___Draining: ...
     @_builtins.property
@@ -455,10 +458,11 @@ class Queue(_message.Message):
         limits: _abc.Iterable[_config_pb2.Limit] | None = ...,
         submit_acl: _builtins.str = ...,
         admin_acl: _builtins.str = ...,
+        asks_pending: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "draining", b"draining", "guaranteed", b"guaranteed", "held", b"held", "max", b"max", "max_in_force", b"max_in_force", "pending", b"pending", "preempting", b"preempting", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admin_acl", b"admin_acl", "allocated", b"allocated", "allocating_accepted_applications", b"allocating_accepted_applications", "applications", b"applications", "asks_pending", b"asks_pending", "draining", b"draining", "draining_since_ms", b"draining_since_ms", "guaranteed", b"guaranteed", "held", b"held", "leaf", b"leaf", "limited", b"limited", "limits", b"limits", "managed", b"managed", "max", b"max", "max_applications", b"max_applications", "max_in_force", b"max_in_force", "partition", b"partition", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "status", b"status", "submit_acl", b"submit_acl", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -847,6 +851,7 @@ class Application(_message.Message):
     GANG_SCHEDULING_STYLE_FIELD_NUMBER: _builtins.int
     PLACEHOLDERS_UNTIL_MS_FIELD_NUMBER: _builtins.int
     TASK_GROUPS_FIELD_NUMBER: _builtins.int
+    TRACKED_GROUP_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     id: _builtins.str
     queue: _builtins.str
@@ -867,6 +872,8 @@ class Application(_message.Message):
     gang_scheduling_style: _builtins.str
     placeholders_until_ms: _builtins.int
     """When its placeholders time out."""
+    tracked_group: _builtins.str
+    """The group under whose limits the application counts; empty: none."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -913,10 +920,11 @@ class Application(_message.Message):
         gang_scheduling_style: _builtins.str = ...,
         placeholders_until_ms: _builtins.int = ...,
         task_groups: _abc.Iterable[Global___TaskGroup] | None = ...,
+        tracked_group: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocated_placeholder", b"allocated_placeholder", "pending", b"pending", "placeholder_ask", b"placeholder_ask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocated_placeholder", b"allocated_placeholder", "allocations", b"allocations", "asks", b"asks", "counts_as_running", b"counts_as_running", "ends_ms", b"ends_ms", "execution_timeout_ms", b"execution_timeout_ms", "gang_scheduling_style", b"gang_scheduling_style", "groups", b"groups", "id", b"id", "partition", b"partition", "pending", b"pending", "placeholder_ask", b"placeholder_ask", "placeholders_until_ms", b"placeholders_until_ms", "priority", b"priority", "queue", b"queue", "reservations", b"reservations", "since_ms", b"since_ms", "state", b"state", "states", b"states", "states_left_out", b"states_left_out", "submitted_ms", b"submitted_ms", "tags", b"tags", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocated_placeholder", b"allocated_placeholder", "allocations", b"allocations", "asks", b"asks", "counts_as_running", b"counts_as_running", "ends_ms", b"ends_ms", "execution_timeout_ms", b"execution_timeout_ms", "gang_scheduling_style", b"gang_scheduling_style", "groups", b"groups", "id", b"id", "partition", b"partition", "pending", b"pending", "placeholder_ask", b"placeholder_ask", "placeholders_until_ms", b"placeholders_until_ms", "priority", b"priority", "queue", b"queue", "reservations", b"reservations", "since_ms", b"since_ms", "state", b"state", "states", b"states", "states_left_out", b"states_left_out", "submitted_ms", b"submitted_ms", "tags", b"tags", "task_groups", b"task_groups", "tracked_group", b"tracked_group", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1180,6 +1188,7 @@ class Allocation(_message.Message):
     SINCE_MS_FIELD_NUMBER: _builtins.int
     ENDS_MS_FIELD_NUMBER: _builtins.int
     RELEASING_FIELD_NUMBER: _builtins.int
+    REPLACED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     uuid: _builtins.str
     application: _builtins.str
@@ -1194,6 +1203,8 @@ class Allocation(_message.Message):
     """The end of its execution time."""
     releasing: _builtins.bool
     """The RM has been asked to release it."""
+    replaced: _builtins.str
+    """The UUID of the placeholder that it has replaced."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     @_builtins.property
@@ -1215,10 +1226,11 @@ class Allocation(_message.Message):
         since_ms: _builtins.int = ...,
         ends_ms: _builtins.int = ...,
         releasing: _builtins.bool = ...,
+        replaced: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "replaced", b"replaced", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
