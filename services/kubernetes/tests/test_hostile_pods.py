@@ -11,6 +11,7 @@ from remuda_bus.resource_manager.request_encoding import RequestEncoder
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, RecordEvent, ReportAllocation, ReportNode, Submit
+from remuda_kubernetes.shim.pod_reading import application_of
 from remuda_kubernetes.shim.task_groups import task_groups_of
 from remuda_proto.bounds import INT64, TAGS, problem_of_map
 from remuda_proto.si.v1 import si_pb2 as si
@@ -114,30 +115,31 @@ def test_node_with_many_large_pods_fits_into_messages() -> None:
 
 
 def in_namespace(namespace: str, name: str, created: str, annotations: dict[str, str] | None = None) -> Pod:
-    made = pod(name, app="app", cpu="1", created=created, annotations=annotations)
+    made = pod(name, app="app" if name != "p" else "", cpu="1", created=created, annotations=annotations)
     return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, namespace=namespace))
 
 
-GANG = {names.TASK_GROUPS: json.dumps([GROUP])}
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-@pytest.mark.parametrize(
-    "ages", [("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"), ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z")]
-)
-def test_a_gang_has_placeholders_in_the_namespace_of_its_definition_alone(
-    order: tuple[int, int], ages: tuple[str, str]
-) -> None:
-    """Any user may name the application of another namespace."""
+def test_pod_does_not_join_an_application_of_another_namespace() -> None:
     it = shim("n1")
-    pods = in_namespace("victim", "v", ages[0]), in_namespace("other", "o", ages[1], GANG)
-    for number in order:
-        it.pod_changed(pods[number])
-    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="app")]))
-    created = [
-        effect.manifest["metadata"]["namespace"] for effect in it.take() if isinstance(effect, CreatePlaceholder)
+    it.pod_changed(in_namespace("victim", "v", "2026-01-02T00:00:00Z"))
+    gang = {names.TASK_GROUPS: json.dumps([GROUP]), names.QUEUE: "root.other"}
+    it.pod_changed(in_namespace("other", "o", "2026-01-01T00:00:00Z", gang))
+    ids = ["victim.app", "other.app"]
+    it.application(
+        si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID=application) for application in ids])
+    )
+    effects = it.take()
+    submitted = [effect.application for effect in effects if isinstance(effect, Submit)]
+    assert [(one.applicationID, one.queueName) for one in submitted] == [
+        ("victim.app", ""),
+        ("other.app", "root.other"),
     ]
-    assert set(created) <= {"other"}
-    it.pod_gone(pods[1])
-    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="app")]))
-    assert not [effect for effect in it.take() if isinstance(effect, CreatePlaceholder)]
+    assert [effect.ask.applicationID for effect in effects if isinstance(effect, Ask)] == ["victim.app"]
+    created = [effect.manifest["metadata"] for effect in effects if isinstance(effect, CreatePlaceholder)]
+    assert [(one["namespace"], one["labels"][names.APPLICATION]) for one in created] == [("other", "app")]
+
+
+def test_generated_applications_of_long_namespaces_are_two() -> None:
+    """Their names are cut to the same one."""
+    both = [application_of(in_namespace("n" * 62 + end, "p", "")) for end in "ab"]
+    assert both[0].id != both[1].id

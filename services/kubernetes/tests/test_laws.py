@@ -136,7 +136,7 @@ class Machine(RuleBasedStateMachine):
         self.asks.discard(uid)
         uuid = f"u{next(self.numbers)}"
         self.booked[uuid] = uid, on
-        new = si.Allocation(allocationKey=uid, UUID=uuid, nodeID=on, applicationID="app")
+        new = si.Allocation(allocationKey=uid, UUID=uuid, nodeID=on, applicationID="default.app")
         self.shim.allocation(si.AllocationResponse(new=[new]))
         self.settle()
 
@@ -146,7 +146,7 @@ class Machine(RuleBasedStateMachine):
             return
         uuid = data.draw(st.sampled_from(sorted(self.booked)))
         release = si.AllocationRelease(
-            allocationKey=self.booked[uuid][0], UUID=uuid, applicationID="app", terminationType=kind
+            allocationKey=self.booked[uuid][0], UUID=uuid, applicationID="default.app", terminationType=kind
         )
         self.requested[uuid] = release
         self.shim.allocation(si.AllocationResponse(released=[release]))

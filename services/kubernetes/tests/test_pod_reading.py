@@ -32,11 +32,11 @@ def test_application_and_queue(
     labels: dict[str, str], annotations: dict[str, str], application: str, queue: str, ignored: tuple[str, ...]
 ) -> None:
     said = pod_reading.application_of(pod("p", labels=labels, annotations=annotations))
-    assert (said.id, said.queue, said.ignored) == (application, queue, ignored)
+    assert (said.name, said.queue, said.ignored) == (application, queue, ignored)
 
 
 def test_unique_application() -> None:
-    assert pod_reading.application_of(pod("p"), unique=True).id == "default-uid-p"
+    assert pod_reading.application_of(pod("p"), unique=True).name == "default-uid-p"
 
 
 @pytest.mark.parametrize(

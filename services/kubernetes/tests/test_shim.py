@@ -35,13 +35,13 @@ def kinds(effects: list[Effect]) -> list[str]:
 
 
 def allocated(of: Shim, name: str, node: str, uuid: str = "") -> None:
-    new = si.Allocation(allocationKey=f"uid-{name}", UUID=uuid or f"u-{name}", nodeID=node, applicationID="app")
+    new = si.Allocation(allocationKey=f"uid-{name}", UUID=uuid or f"u-{name}", nodeID=node, applicationID="default.app")
     of.allocation(si.AllocationResponse(new=[new]))
 
 
 def released(of: Shim, name: str, kind: si.TerminationType.ValueType) -> si.AllocationRelease:
     release = si.AllocationRelease(
-        allocationKey=f"uid-{name}", UUID=f"u-{name}", applicationID="app", terminationType=kind
+        allocationKey=f"uid-{name}", UUID=f"u-{name}", applicationID="default.app", terminationType=kind
     )
     of.allocation(si.AllocationResponse(released=[release]))
     return release
@@ -59,7 +59,7 @@ def test_pod_is_submitted_asked_for_and_bound() -> None:
     it.pod_changed(pod("p", app="app", queue="root.a", cpu="1", priority=5))
     submit, asked = taken(it)
     assert isinstance(submit, Submit)
-    assert (submit.application.applicationID, submit.application.queueName) == ("app", "root.a")
+    assert (submit.application.applicationID, submit.application.queueName) == ("default.app", "root.a")
     assert isinstance(asked, Ask)
     assert (asked.ask.allocationKey, asked.ask.priority, asked.ask.Originator) == ("uid-p", 5, True)
     assert {name: one.value for name, one in asked.ask.resourceAsk.resources.items()} == {"vcore": 1_000, "pods": 1}
@@ -235,7 +235,9 @@ def test_rejected_application_fails_its_waiting_pods() -> None:
     running(it, "runs")
     it.pod_changed(pod("waits", app="app"))
     it.take()
-    it.application(si.ApplicationResponse(rejected=[si.RejectedApplication(applicationID="app", reason="no queue")]))
+    it.application(
+        si.ApplicationResponse(rejected=[si.RejectedApplication(applicationID="default.app", reason="no queue")])
+    )
     (failed,) = taken(it)
     assert isinstance(failed, FailPod)
     assert (failed.pod.name, failed.reason, failed.message) == ("waits", "ApplicationRejected", "no queue")
@@ -245,7 +247,9 @@ def test_application_that_has_completed_is_submitted_again() -> None:
     it = shim()
     it.pod_changed(pod("p", app="app"))
     it.take()
-    it.application(si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="app", state="Completed")]))
+    it.application(
+        si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="default.app", state="Completed")])
+    )
     assert kinds(taken(it)) == ["Submit", "Ask"]
 
 
@@ -259,7 +263,9 @@ def test_pod_of_an_application_that_completes_is_asked_for_without_another_submi
     assert isinstance(asked, Ask)
     assert asked.ask.Originator
     it.pod_gone(pod("q", app="app"))
-    it.application(si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="app", state="Completed")]))
+    it.application(
+        si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="default.app", state="Completed")])
+    )
     it.take()
     it.pod_changed(pod("r", app="app"))
     assert kinds(taken(it)) == ["Submit", "Ask"]
@@ -270,7 +276,7 @@ def test_why_a_pod_waits_is_a_condition_once() -> None:
     it.pod_changed(pod("p", app="app"))
     it.take()
     for state, reason in ((STATES.SKIPPED, "SchedulingSkipped"), (STATES.FAILED, "Unschedulable")):
-        update = STATES(allocationKey="uid-p", applicartionID="app", state=state, reason="because")
+        update = STATES(allocationKey="uid-p", applicartionID="default.app", state=state, reason="because")
         it.scheduling_state(update)
         it.scheduling_state(update)
         (condition,) = taken(it)
@@ -288,7 +294,7 @@ def reserving() -> tuple[Shim, list[CreatePlaceholder]]:
     (submit,) = taken(it)
     assert isinstance(submit, Submit)
     assert submit.application.placeholderAsk.resources["vcore"].value == 2_000
-    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="app")]))
+    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="default.app")]))
     return it, [effect for effect in it.take() if isinstance(effect, CreatePlaceholder)]
 
 
@@ -316,16 +322,22 @@ def test_soft_gang_goes_on_and_its_placeholders_go() -> None:
     name = created[0].manifest["metadata"]["name"]
     it.pod_changed(placeholder(name))  # type: ignore[arg-type]
     it.take()
-    it.application(si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="app", state="Resuming")]))
+    it.application(
+        si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="default.app", state="Resuming")])
+    )
     assert kinds(taken(it)) == ["Ask"]
-    withdrawn = si.AllocationAskRelease(applicationID="app", allocationKey=f"uid-{name}", terminationType=si.TIMEOUT)
+    withdrawn = si.AllocationAskRelease(
+        applicationID="default.app", allocationKey=f"uid-{name}", terminationType=si.TIMEOUT
+    )
     it.allocation(si.AllocationResponse(releasedAsks=[withdrawn]))
     assert kinds(taken(it)) == ["DeletePod"]
 
 
 def test_hard_gang_fails_its_waiting_pods() -> None:
     it, _ = reserving()
-    it.application(si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="app", state="Failing")]))
+    it.application(
+        si.ApplicationResponse(updated=[si.UpdatedApplication(applicationID="default.app", state="Failing")])
+    )
     (failed,) = taken(it)
     assert isinstance(failed, FailPod)
     assert failed.reason == "ResourceReservationTimeout"
@@ -335,5 +347,5 @@ def test_placeholder_that_cannot_be_created_ends_the_gang() -> None:
     it, created = reserving()
     it.pod_changed(placeholder(created[0].manifest["metadata"]["name"]))  # type: ignore[arg-type]
     it.take()
-    it.placeholder_failed("app", "quota of pods")
+    it.placeholder_failed("default.app", "quota of pods")
     assert kinds(taken(it)) == ["DeletePod", "Ask"]

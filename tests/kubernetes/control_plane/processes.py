@@ -8,8 +8,10 @@ without.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -22,6 +24,7 @@ from typing import Any, Self
 from remuda_kubernetes.api.credentials import Credentials, FixedToken, tls_context
 
 VERSION = "1.20.2"
+PR_SET_PDEATHSIG = 1
 CACHE = Path(os.environ.get("REMUDA_CONTROL_PLANES", Path.home() / ".cache/remuda/kubernetes"))
 START_WITHIN_S = 60.0
 STOP_WITHIN_S = 30.0
@@ -32,6 +35,14 @@ TOKENS = {
     "remuda": ("system:serviceaccount:remuda:remuda", "system:serviceaccounts,system:authenticated"),
     "alice": ("alice", "dev,system:authenticated"),
 }
+
+
+_libc = ctypes.CDLL(None)  # loaded before the fork, where nothing may be allocated
+
+
+def _die_with_parent() -> None:
+    """A test run that is killed leaves no control plane behind."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def programs() -> Path | None:
@@ -151,7 +162,15 @@ class ControlPlane:
     def _run(self, program: str, arguments: str) -> None:
         with (self._folder / f"{program}.log").open("wb") as log:
             command = [str(self._programs / program), *arguments.split()]
-            self._processes.append(subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log))
+            self._processes.append(
+                subprocess.Popen(
+                    command,
+                    cwd=self._folder,
+                    stdout=log,
+                    stderr=log,
+                    preexec_fn=_die_with_parent,  # noqa: PLW1509 - started before there are threads
+                )
+            )
 
     def _ready(self) -> None:
         deadline = time.monotonic() + START_WITHIN_S

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 import aiohttp
 import msgspec
@@ -126,6 +126,10 @@ class Client:
                     yield _change(line, decoder, resource.path)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Away(f"watch of {resource.path}: {error!r}", 0) from None
+
+    async def get(self, path: str, kind: type[T]) -> T:
+        """One object. Raises NotFound."""
+        return cast(T, _decoded(msgspec.json.Decoder(kind), await self.call("GET", path), path))
 
     # Writing
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import structlog
 
@@ -17,6 +18,7 @@ from remuda_bus.retry import RetryPolicy, retry
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
+from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shell.events import event_body, event_path
 from remuda_kubernetes.shim.effects import (
     Bind,
@@ -29,6 +31,7 @@ from remuda_kubernetes.shim.effects import (
     SetCondition,
 )
 from remuda_kubernetes.shim.shim import Shim
+from remuda_kubernetes.shim.task_groups import is_placeholder_of
 
 log = structlog.get_logger()
 
@@ -111,15 +114,17 @@ class Calls:
             change = await self._changes.get()
             try:
                 await self._retry(lambda change=change: self._change(change), limits.DELETION_RETRY)  # type: ignore[misc]
-            except (NotFound, Conflict):
-                continue  # done, or another pod of that name
+            except (NotFound, Conflict) as error:
+                if isinstance(change, CreatePlaceholder):
+                    self._placeholder_failed(change, error.reason)
+                # Otherwise it is done, or the name has another pod.
             except ApiError as error:
                 log.error("the Kubernetes API has refused a change", change=type(change).__name__, error=str(error))
                 if isinstance(change, CreatePlaceholder):
-                    application, reason = change.application, error.reason
-                    self._on_shim(
-                        lambda shim, of=application, why=reason: shim.placeholder_failed(of, why)  # type: ignore[misc]
-                    )
+                    self._placeholder_failed(change, error.reason)
+
+    def _placeholder_failed(self, change: CreatePlaceholder, reason: str) -> None:
+        self._on_shim(lambda shim: shim.placeholder_failed(change.application, reason))
 
     async def _change(self, change: Change) -> None:
         match change:
@@ -129,8 +134,20 @@ class Calls:
                 status = {"phase": "Failed", "reason": reason, "message": message[: limits.EVENT_CHARACTERS]}
                 await self._patch_status(pod, status)
             case CreatePlaceholder(_, manifest):
-                namespace = manifest["metadata"]["namespace"]
-                await self._client.create(f"/api/v1/namespaces/{namespace}/pods", manifest)
+                await self._create_placeholder(manifest)
+
+    async def _create_placeholder(self, manifest: dict[str, Any]) -> None:
+        """Create it, unless an earlier attempt has. Raises Conflict when another pod has its name."""
+        path = f"/api/v1/namespaces/{manifest['metadata']['namespace']}/pods"
+        try:
+            await self._client.create(path, manifest)
+        except Conflict as conflict:
+            try:
+                there = await self._client.get(f"{path}/{manifest['metadata']['name']}", Pod)
+            except NotFound as gone:  # meanwhile: try again
+                raise Away(gone.reason, gone.code) from None
+            if not is_placeholder_of(there, manifest):
+                raise Conflict(f"{conflict.reason}, and is no placeholder of this gang", conflict.code) from None
 
     async def _patch_status(self, pod: PodName, status: Mapping[str, object]) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"

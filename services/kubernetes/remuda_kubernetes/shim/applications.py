@@ -26,7 +26,7 @@ class Applications:
         entry.application = said.id
         application = self._books.applications.get(said.id)
         if application is None:
-            application = ApplicationEntry(said.id, said.queue, pod.metadata.namespace, pod.uid)
+            application = ApplicationEntry(said.id, said.name, said.queue, said.namespace, pod.uid)
             application.is_forced = bool(pod.spec.node_name)
             self._books.applications[said.id] = application
         elif not application.pods:
@@ -37,7 +37,7 @@ class Applications:
             self._define_gang(application, entry)
         if said.ignored:
             values = ", ".join(said.ignored)
-            self._books.record(entry, "TaskRejected", f"application {said.id}; ignored: {values}", warn=True)
+            self._books.record(entry, "TaskRejected", f"application {said.name}; ignored: {values}", warn=True)
         return application
 
     def _choose_originator(self, application: ApplicationEntry, entry: PodEntry) -> None:
@@ -58,7 +58,6 @@ class Applications:
             application.problem = str(error)  # reported when it is submitted
             return
         application.policy = policy_of(entry.pod)
-        application.gang_namespace = entry.pod.metadata.namespace
         application.is_reserving = bool(application.groups)
 
     def leave(self, entry: PodEntry) -> None:
@@ -133,18 +132,13 @@ class Applications:
             self._create_placeholders(application, pods)
 
     def _create_placeholders(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
-        """In the namespace of the definition alone: any user may name the application of another namespace."""
         originator = self._books.pods[application.originator].pod
-        if originator.metadata.namespace != application.gang_namespace:
-            reason = f"the gang is defined in namespace {application.gang_namespace}, which has no pod of it any more"
-            self.placeholder_failed(application.id, reason)
-            return
         existing = {entry.pod.metadata.name for entry in pods}
         wanted = 0
         for group in application.groups:
             for number in range(group.min_member):
                 manifest = placeholder_pod(
-                    application.id,
+                    application.name,
                     application.queue,
                     group,
                     originator,

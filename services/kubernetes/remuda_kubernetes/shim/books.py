@@ -56,18 +56,18 @@ class PodEntry:
 
 @dataclass(slots=True)
 class ApplicationEntry:
-    """An application that has pods, or that the scheduler has not completed yet. `is_submitted`: the scheduler has it.
-    `gang_namespace`: that of the pod that defines its gang.
-    `is_reserving`: its placeholders are not all bound yet, and its real pods wait. `created`: names of the placeholders
-    whose creation was requested. `problem`: of the definition of its gang."""
+    """An application that has pods, or that the scheduler has not completed yet. `name`: as its pods give it.
+    `is_submitted`: the scheduler has it. `is_reserving`: its placeholders are not all bound yet, and its real pods
+    wait. `created`: names of the placeholders whose creation was requested. `problem`: of the definition of its
+    gang."""
 
     id: str
+    name: str
     queue: str
     namespace: str
     originator: str  # UID of a pod
     groups: tuple[TaskGroup, ...] = ()
     policy: GangPolicy | None = None
-    gang_namespace: str = ""
     pods: dict[str, None] = field(default_factory=dict)  # UIDs, an ordered set
     is_submitted: bool = False
     is_accepted: bool = False

@@ -22,11 +22,19 @@ class _UserInfo(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The application that a pod names. `ignored`: other values that it gives, in places that count less."""
+    """The application that a pod names. `name`: as the pod gives it. `ignored`: other values that it gives, in places
+    that count less."""
 
-    id: str
+    namespace: str
+    name: str
     queue: str
     ignored: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The ID on the scheduler's side. A pod cannot name the application of another namespace: no namespace has a
+        dot in its name."""
+        return f"{self.namespace}.{self.name}"
 
 
 def is_managed(pod: Pod, scheduler_names: Collection[str]) -> bool:
@@ -48,11 +56,12 @@ def application_of(pod: Pod, *, unique: bool = False) -> Application:
     ]
     queue = metadata.label(names.QUEUE) or metadata.annotation(names.QUEUE) or metadata.label(names.QUEUE_LABEL)
     if not given:
-        return Application(_generated(pod, unique), queue)
+        return Application(metadata.namespace, _generated(pod, unique), queue)
     chosen = given[0]
     if chosen.endswith(names.UNIQUE_SUFFIX):
         chosen = f"{chosen.removesuffix(names.UNIQUE_SUFFIX)}-{pod.uid}"[: limits.APPLICATION_ID_CHARACTERS]
-    return Application(chosen, queue, tuple(dict.fromkeys(one for one in given[1:] if one != given[0])))
+    ignored = tuple(dict.fromkeys(one for one in given[1:] if one != given[0]))
+    return Application(metadata.namespace, chosen, queue, ignored)
 
 
 def _generated(pod: Pod, unique: bool) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.quantities import INT64_MAX, PODS, Amounts, add, amounts
 from remuda_proto.constants import CPU, GANG_STYLE_HARD, GANG_STYLE_SOFT
 
@@ -126,14 +126,12 @@ def placeholder_suffix(originator: Pod, group: TaskGroup, number: int) -> str:
     return digest[: limits.PLACEHOLDER_SUFFIX_CHARACTERS]
 
 
-def placeholder_pod(
-    application_id: str, queue: str, group: TaskGroup, originator: Pod, suffix: str, image: str
-) -> Json:
-    """The manifest of one placeholder. `suffix`: makes its name its own."""
+def placeholder_pod(application: str, queue: str, group: TaskGroup, originator: Pod, suffix: str, image: str) -> Json:
+    """The manifest of one placeholder. `application`: its name, as pods give it. `suffix`: makes its name its own."""
     name = "-".join(
         (
             "tg",
-            application_id[: limits.PLACEHOLDER_APPLICATION_CHARACTERS],
+            application[: limits.PLACEHOLDER_APPLICATION_CHARACTERS],
             group.name[: limits.PLACEHOLDER_GROUP_CHARACTERS],
             suffix,
         )
@@ -147,7 +145,7 @@ def placeholder_pod(
         "metadata": {
             "name": name,
             "namespace": metadata.namespace,
-            "labels": {**group.labels, names.APPLICATION: application_id, **({names.QUEUE: queue} if queue else {})},
+            "labels": {**group.labels, names.APPLICATION: application, **({names.QUEUE: queue} if queue else {})},
             "annotations": {
                 **group.annotations,
                 **{key: value for key, value in kept.items() if value},
@@ -195,3 +193,13 @@ def placeholder_pod(
             ],
         },
     }  # fmt: skip
+
+
+def is_placeholder_of(pod: Pod, manifest: Json) -> bool:
+    """Whether the pod was created from this manifest: a user may have taken its name."""
+    owners = {owner.uid for owner in pod.metadata.owner_references}
+    return (
+        pod_reading.is_placeholder(pod)
+        and pod_reading.task_group_of(pod) == manifest["metadata"]["annotations"][names.TASK_GROUP]
+        and owners == {owner["uid"] for owner in manifest["metadata"]["ownerReferences"]}
+    )
