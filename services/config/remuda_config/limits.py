@@ -52,6 +52,8 @@ LOAD_ATTEMPTS: Final = 2
 WORKER_STOPS_WITHIN_S: Final = 1.0
 # Address space of a worker. MAX_NODES values take 200 MB.
 WORKER_MEMORY_BYTES: Final = 512 * 1024 * 1024
+# Leaders on the same machine come first: an operator waits a second for a change, an ask some milliseconds.
+WORKER_NICENESS: Final = 10
 
 # Answers kept until the RM is registered: twice the RMs of one system. An RM whose registration is refused leaves its
 # answer behind. An RM whose answer is dropped too early is sent the file's text once more.

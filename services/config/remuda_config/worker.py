@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import resource
 import signal
 import struct
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from remuda_config import limits
 from remuda_config.diff import difference
 from remuda_config.edits import NotEditable, edit
 from remuda_config.load import load
@@ -33,6 +35,7 @@ def main() -> None:
     memory_bytes = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.nice(limits.WORKER_NICENESS)
     gc.disable()  # a text becomes many objects that stay until the answer: looking at them again takes most of the time
     while request := read_frame(sys.stdin.buffer):
         answer = handle(request)

@@ -135,3 +135,12 @@ async def test_bad_texts_do_not_hold_up_other_rms(server, bus):
         await attacks
     print(f"{len(took)} registrations, at most {max(took):.3f} s, median {sorted(took)[len(took) // 2]:.3f} s")
     assert sorted(took)[len(took) // 2] < 1.0  # on an idle machine it is some milliseconds
+
+
+async def test_leaders_on_the_same_machine_come_first():
+    async with WorkerPool() as pool:
+        worker = pool._idle[0]._process.pid
+        await pool.load(limited(3), "x")
+        assert os.getpriority(os.PRIO_PROCESS, worker) == min(
+            os.getpriority(os.PRIO_PROCESS, 0) + limits.WORKER_NICENESS, 19
+        )

@@ -56,6 +56,9 @@ LEADERLESS_RETRY_S: Final = 0.05
 
 # Distinct resources and tags that are read once and shared. Bounded, because RMs choose them.
 SHAPES: Final = 10_000
+# A leaf queue of a configuration is shared in the same way, if it is no larger: most take 100 bytes, but one may name
+# thousands of users.
+SHARED_LEAF_BYTES: Final = 1_000
 
 # Between two ticks while asks wait.
 TICK_MS: Final = 1_000

@@ -25,6 +25,7 @@ from remuda_core.settings import (
 from remuda_core.wire import schema
 from remuda_core.wire.allocations import write_ask
 from remuda_core.wire.codec import CommitCodec
+from remuda_core.wire.configuration import read_queue, write_queue
 from remuda_core.wire.facts import read_fact
 from remuda_core.wire.resources import Shared
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
@@ -155,3 +156,21 @@ def test_what_is_shared_is_bounded() -> None:
     for number in range(2 * SHAPES + 1):
         assert shared[number] == str(number)
         assert len(shared) <= SHAPES
+
+
+def test_leaves_that_a_change_leaves_alone_are_one_object() -> None:
+    def read(most: int) -> QueueSettings:
+        leaves = (QueueSettings("a", max={"vcore": most}), QueueSettings("b", max={"vcore": 1}, properties={"k": "v"}))
+        root = QueueSettings("root", parent=True, queues=(QueueSettings("team", parent=True, queues=leaves),))
+        return read_queue(write_queue(root))
+
+    (before,), (after,) = read(5).queues, read(6).queues
+    assert before.queues[0] != after.queues[0]
+    assert before.queues[1] is after.queues[1]
+
+
+def test_large_leaves_are_not_kept() -> None:
+    large = QueueSettings("a", limits=(Limit(users=tuple(f"user-{number}" for number in range(500))),))
+    message = write_queue(QueueSettings("root", parent=True, queues=(large,)))
+    assert read_queue(message).queues[0] == large
+    assert read_queue(message).queues[0] is not read_queue(message).queues[0]

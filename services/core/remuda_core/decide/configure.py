@@ -186,6 +186,8 @@ def apply_queues(partition: Partition, settings: PartitionSettings) -> Iterator[
 def differences(queue: Queue, leaf: bool, settings: QueueSettings) -> tuple[str, ...]:
     """Names of the changed settings for QueueChanged; empty if nothing changes."""
     was = queue.settings
+    if was == settings and queue.leaf == leaf and queue.managed:
+        return ()
     plain: dict[str, Any] = {"max": {}, "guaranteed": {}}
     found = [
         name
@@ -204,5 +206,9 @@ def flatten(partition: PartitionSettings) -> Iterator[tuple[str, bool, QueueSett
     """(path, leaf, own settings) of every configured queue, parents first."""
     pending = [("root", partition.root)]
     for path, queue in pending:
-        yield path, path != "root" and not queue.parent and not queue.queues, replace(queue, queues=())
+        yield path, path != "root" and not queue.parent and not queue.queues, _without_queues(queue)
         pending.extend((f"{path}.{child.name}", child) for child in queue.queues)
+
+
+def _without_queues(queue: QueueSettings) -> QueueSettings:
+    return replace(queue, queues=()) if queue.queues else queue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from remuda_proto.remuda.v1 import config_pb2
 
 from .. import settings
-from .resources import read_resource, write_resource
+from ..limits import SHARED_LEAF_BYTES
+from .resources import Shared, read_resource, write_resource
 
 
 def read_configuration(message: config_pb2.Configuration) -> settings.Configuration:
@@ -71,8 +74,22 @@ def read_queue(message: config_pb2.QueueConfig) -> settings.QueueSettings:
             read_resource(template.max),
         ),
         tuple(read_limit(limit) for limit in message.limits),
-        tuple(read_queue(queue) for queue in message.queues),
+        tuple(map(_read_below, message.queues)),
     )
+
+
+def _read_below(message: config_pb2.QueueConfig) -> settings.QueueSettings:
+    """A leaf that is the same as one read before is shared: a change of a configuration with thousands of queues
+    concerns a few of them, and their RM waits while the others are read."""
+    if message.queues:
+        return read_queue(message)
+    written = message.SerializeToString()
+    return _LEAVES[written] if len(written) <= SHARED_LEAF_BYTES else read_queue(message)
+
+
+_LEAVES: Final[Shared[bytes, settings.QueueSettings]] = Shared(
+    lambda written: read_queue(config_pb2.QueueConfig.FromString(written))
+)
 
 
 def write_queue(queue: settings.QueueSettings) -> config_pb2.QueueConfig:
