@@ -54,6 +54,20 @@ def operator_with(name: str, groups: Iterable[str]) -> Operator:
     return Operator(name, tuple(dict.fromkeys(groups)))
 
 
+def operator_in(text: str) -> Operator:
+    """The operator that settings write as `OPERATOR` or `OPERATOR+GROUP+GROUP`. Raises ValueError."""
+    name, *groups = text.split(_SEPARATOR)
+    return operator_with(name, groups)
+
+
+def certified_in(entry: str) -> tuple[str, Operator]:
+    """The certificate's name and the operator in an entry `NAME=OPERATOR+GROUP` of a setting. Raises ValueError."""
+    name, equals, operator = entry.partition("=")
+    if not (name and equals):
+        raise ValueError(f"expected NAME=OPERATOR or NAME=OPERATOR+GROUP, found {entry!r}")
+    return name, operator_in(operator)
+
+
 def encode(name: str) -> str:
     return _ENCODED.sub(lambda found: f"={ord(found[0]):02X}", name)
 

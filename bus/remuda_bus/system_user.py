@@ -6,9 +6,26 @@ import grp
 import os
 import pwd
 
+import structlog
+
 from remuda_bus import limits
 from remuda_bus.operators import Operator, encode
+from remuda_bus.settings import is_loopback
 from remuda_proto.names import GROUP
+
+log = structlog.get_logger()
+
+
+def local_operator(host: str, has_key: bool) -> Operator | None:
+    """The operator where neither clients of a server on `host` nor the processes on the bus have keys: the user who
+    runs this process, as of commands on this machine. None: there is none, so clients cannot act."""
+    if not is_loopback(host) or has_key:
+        return None
+    try:
+        return user_of_the_system()
+    except ValueError as error:
+        log.warning("clients cannot act", because=str(error))
+        return None
 
 
 def user_of_the_system() -> Operator:

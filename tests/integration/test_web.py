@@ -163,7 +163,7 @@ async def test_errors_are_problem_details(web: Web) -> None:
     rm = await rm_with_work(web, "rm-1")
     api = str(web.client.base_url).replace("/ws/v1/", "/api/v1")
     for path, status, words in (
-        ("/rms/nope/queues", 404, "rm='nope'"), ("/rms/rm-1/colours", 400, "kind='colours'"),
+        ("/rms/nope/queues", 404, "rm='nope'"), ("/rms/rm-1/colours", 404, "/rms/rm-1/colours"),
         ("/rms/rm-1/queues?limit=0", 400, "limit='0'"), ("/rms/rm-1/queues?after=x", 400, "after='x'"),
         ("/rms/rm-1/applications?application=nope", 404, "'nope'"), ("/nothing", 404, "/api/v1/nothing"),
     ):  # fmt: skip

@@ -285,16 +285,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             subjects.operator_change("*", "*", "*"),
         ),
     ),
-    # Queries to cores and to the configuration service, and the event history.
-    "web": (
-        (
-            *(subjects.core_query("*", kind) for kind in subjects.CORE_QUERIES),
-            *(subjects.configuration_query(kind) for kind in ("check", "get", "history", "show")),
-            *_looks_into(_RMS),
-            *_reads(subjects.EVENTS.name),
-        ),
-        ("remuda.api.web.*",),
-    ),
+    "web": ((*_looks_into(_RMS), *_FOR_OPERATORS), ("remuda.api.web.*",)),
     # Reads and queries.
     "operator": (
         (

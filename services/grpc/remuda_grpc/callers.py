@@ -8,19 +8,9 @@ from functools import partial
 import grpc
 
 from remuda_bus.operator_api.callers import Caller
-from remuda_bus.operators import Operator, operator_with
+from remuda_bus.operators import Operator, certified_in
 from remuda_grpc.identity import Clients
 from remuda_grpc.status import Failure
-
-
-def operator_in(entry: str) -> tuple[str, Operator]:
-    """The certificate's name and the operator in an entry of the setting `grpc.operators`: `NAME=OPERATOR+GROUP+GROUP`.
-    Raises ValueError."""
-    name, equals, operator = entry.partition("=")
-    if not (name and equals):
-        raise ValueError(f"expected NAME=OPERATOR or NAME=OPERATOR+GROUP, found {entry!r}")
-    own, *groups = operator.split("+")
-    return name, operator_with(own, groups)
 
 
 class Callers:
@@ -29,7 +19,7 @@ class Callers:
 
     def __init__(self, clients: Clients, entries: Iterable[str], local: Operator | None) -> None:
         self._clients = clients
-        self._operators = dict(map(operator_in, entries))
+        self._operators = dict(map(certified_in, entries))
         self._local = local
 
     def of(self, names: frozenset[str]) -> Caller:

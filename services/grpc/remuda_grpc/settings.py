@@ -7,10 +7,10 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, model_validator
 
 from remuda_bus import name_patterns
+from remuda_bus.operators import certified_in
 from remuda_bus.process import Settings
 from remuda_bus.settings import ReadableFile, Texts, is_loopback, setting
 from remuda_grpc import limits
-from remuda_grpc.callers import operator_in
 
 
 def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
 
 def _operators(entries: tuple[str, ...]) -> tuple[str, ...]:
     for entry in entries:
-        operator_in(entry)
+        certified_in(entry)
     return entries
 
 

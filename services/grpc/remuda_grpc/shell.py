@@ -11,9 +11,7 @@ from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
 from remuda_bus.operator_api import endpoints
 from remuda_bus.operator_api.methods import methods as operator_methods
-from remuda_bus.operators import Operator
-from remuda_bus.settings import is_loopback
-from remuda_bus.system_user import user_of_the_system
+from remuda_bus.system_user import local_operator
 from remuda_grpc import metrics
 from remuda_grpc.callers import Callers
 from remuda_grpc.identity import Clients
@@ -33,7 +31,8 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
     metrics.SESSIONS.set_function(lambda: len(sessions))
     clients = Clients(settings.client_ca is not None, settings.clients)
     methods = operator_methods()
-    operator_rpcs = OperatorRpcs(bus, methods, Callers(clients, settings.operators, local_operator(settings)))
+    local = local_operator(settings.host, settings.nats_seed is not None)
+    operator_rpcs = OperatorRpcs(bus, methods, Callers(clients, settings.operators, local))
     scheduler, resource_manager = Scheduler(bus, sessions, clients), ResourceManager(bus, sessions, clients)
     server = Server(settings, scheduler, resource_manager, operator_rpcs)
     watching = asyncio.get_running_loop().create_task(sessions.run(), name="claims of front ends")
@@ -50,18 +49,6 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
         await server.set_serving(False)
         await sessions.close()
         await server.stop()
-
-
-def local_operator(settings: GrpcSettings) -> Operator | None:
-    """The operator where neither clients have certificates nor the bus has keys: the user who runs this process, as of
-    commands on this machine."""
-    if not is_loopback(settings.host) or settings.nats_seed is not None:
-        return None
-    try:
-        return user_of_the_system()
-    except ValueError as error:
-        log.warning("clients of gRPC cannot act", because=str(error))
-        return None
 
 
 def _about(server: Server, settings: GrpcSettings, sessions: Sessions) -> Handler:

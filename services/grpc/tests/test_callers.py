@@ -3,11 +3,11 @@
 import pytest
 from pydantic import ValidationError
 
-from remuda_bus.operators import Operator
-from remuda_grpc.callers import Callers, operator_in
+from remuda_bus.operators import Operator, certified_in
+from remuda_bus.system_user import local_operator
+from remuda_grpc.callers import Callers
 from remuda_grpc.identity import Clients
 from remuda_grpc.settings import GrpcSettings
-from remuda_grpc.shell import local_operator
 from remuda_grpc.status import Failure
 
 LOCAL = Operator("me")
@@ -18,8 +18,8 @@ def callers(required: bool = True, local: Operator | None = LOCAL) -> Callers:
 
 
 def test_an_entry_names_certificate_operator_and_groups():
-    assert operator_in("laptop=ann@example.com+ops+dev+ops") == ("laptop", Operator("ann@example.com", ("ops", "dev")))
-    assert operator_in("desk=bob") == ("desk", Operator("bob"))
+    assert certified_in("laptop=ann@example.com+ops+dev+ops") == ("laptop", Operator("ann@example.com", ("ops", "dev")))
+    assert certified_in("desk=bob") == ("desk", Operator("bob"))
 
 
 @pytest.mark.parametrize("entry", ["", "laptop", "laptop=", "=bob", "laptop=b ob", "laptop=bob+", "laptop=bob+a b"])
@@ -55,6 +55,9 @@ def test_where_the_bus_has_keys_no_client_is_an_operator_without_a_certificate(t
     """Also where `remuda.yaml` names the key, and not the environment."""
     seed = tmp_path / "seed"
     seed.write_text("SU")
-    assert local_operator(GrpcSettings(host="127.0.0.1")) is not None
-    assert local_operator(GrpcSettings(host="127.0.0.1", nats_seed=seed)) is None
-    assert local_operator(GrpcSettings(host="0.0.0.0", open=True)) is None
+    for settings, is_one in (
+        (GrpcSettings(host="127.0.0.1"), True),
+        (GrpcSettings(host="127.0.0.1", nats_seed=seed), False),
+        (GrpcSettings(host="0.0.0.0", open=True), False),
+    ):
+        assert (local_operator(settings.host, settings.nats_seed is not None) is not None) is is_one

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
+from remuda_bus.bus import Bus
 from remuda_web import limits
+from remuda_web.api_v1 import schemas
 from remuda_web.api_v1.routes import Api
 from remuda_web.source import Source
 from remuda_web.web_page import add_page
@@ -15,14 +19,19 @@ from remuda_web.ws_v1.history import History
 
 
 class Application(FastAPI):
-    """`answers`: to add samples to the history."""
+    """`answers`: to add samples to the history. `bus`: for the methods of operators; None: there are none."""
 
-    def __init__(self, source: Source, version: str, started_ms: int, log_level: str) -> None:
+    def __init__(self, source: Source, version: str, started_ms: int, log_level: str, bus: Bus | None = None) -> None:
         # The pages of FastAPI load scripts from other servers.
         super().__init__(title="remuda", version=version, redirect_slashes=False, docs_url=None, redoc_url=None)
         history = History()
         self.answers = Answers(source, history, started_ms)
         routes.add_routes(self, self.answers, history, source, log_level)
-        Api(source).add_to(self)
+        Api(source, bus).add_to(self)
         add_page(self)
         self.add_middleware(GZipMiddleware, minimum_size=limits.COMPRESSED_FROM_BYTES)
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        document.setdefault("components", {}).setdefault("schemas", {}).update(schemas.components())
+        return document

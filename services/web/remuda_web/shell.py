@@ -13,8 +13,9 @@ from starlette.types import ASGIApp
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
+from remuda_bus.system_user import local_operator
 from remuda_web import limits
-from remuda_web.access import LocalOnly, TokenRequired, read_tokens
+from remuda_web.access import LocalOnly, TokenRequired, Unguarded, read_tokens
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.server import Server
@@ -28,13 +29,8 @@ log = structlog.get_logger()
 async def main(bus: Bus, settings: WebSettings) -> None:
     """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong file of tokens."""
     source = BusSource(bus)
-    app = Application(source, version("remuda-web"), time.time_ns() // 1_000_000, settings.log_level)
-    guarded: ASGIApp = app
-    if settings.tokens is not None:
-        guarded = TokenRequired(app, read_tokens(settings.tokens))
-    elif not settings.open:
-        guarded = LocalOnly(app)
-    server = Server(settings, guarded)
+    app = Application(source, version("remuda-web"), time.time_ns() // 1_000_000, settings.log_level, bus)
+    server = Server(settings, _guarded(app, settings))
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),
         asyncio.create_task(_sample(app.answers), name="history"),
@@ -54,6 +50,14 @@ async def main(bus: Bus, settings: WebSettings) -> None:
         for task in tasks:
             task.cancel()
         await server.stop()
+
+
+def _guarded(app: ASGIApp, settings: WebSettings) -> ASGIApp:
+    if settings.tokens is not None:
+        return TokenRequired(app, read_tokens(settings.tokens))
+    if settings.open:
+        return Unguarded(app)
+    return LocalOnly(app, local_operator(settings.host, settings.nats_seed is not None))
 
 
 async def _sample(answers: Answers) -> None:

@@ -7,23 +7,28 @@ from pathlib import Path
 import pytest
 from httpx import ASGITransport, AsyncClient
 from pydantic import ValidationError
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from remuda_bus.operators import Operator
 from remuda_web.access import LocalOnly, TokenRequired, read_tokens
+from remuda_web.callers import caller_of
 from remuda_web.settings import WebSettings
 
 TOKEN = "0123456789abcdefghij"
 
 
 async def greet(scope: Scope, receive: Receive, send: Send) -> None:
-    await PlainTextResponse(scope["state"]["client"])(scope, receive, send)
+    operator = caller_of(Request(scope)).operator
+    shown = "nobody" if operator is None else "+".join((operator.name, *operator.groups))
+    await PlainTextResponse(shown)(scope, receive, send)
 
 
 @pytest.fixture
 def tokens(tmp_path: Path) -> Path:
     file = tmp_path / "tokens"
-    file.write_text(f"# people\n{TOKEN} alice\n\n")
+    file.write_text(f"# people\n{TOKEN} alice\n{TOKEN[::-1]} bob+ops+dev\n\n")
     return file
 
 
@@ -34,9 +39,10 @@ async def test_only_a_known_token_gets_through(tokens: Path) -> None:
             refused = await client.get("/ws/v1/partitions", headers=header)
             assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="remuda"')
         assert (await client.get("/api/v1/rms", headers={"Authorization": f"bearer {TOKEN}"})).text == "alice"
+        assert (await client.get("/x", headers={"Authorization": f"Bearer {TOKEN[::-1]}"})).text == "bob+ops+dev"
 
 
-@pytest.mark.parametrize("text", ["short alice", f"{TOKEN}", f"{TOKEN} alice ops", "# nobody"])
+@pytest.mark.parametrize("text", ["short alice", f"{TOKEN}", f"{TOKEN} alice ops", f"{TOKEN} a\x7fb", "# nobody"])
 def test_a_wrong_file_is_refused(tokens: Path, text: str) -> None:
     tokens.write_text(text)
     with pytest.raises(ValueError, match=str(tokens)):
@@ -74,3 +80,25 @@ async def test_without_tokens_only_pages_of_this_machine_read(headers: dict[str,
 
     async with AsyncClient(transport=ASGITransport(LocalOnly(answer)), base_url="http://localhost") as client:
         assert (await client.get("/ws/v1/partitions", headers=headers)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost:9080"}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "http://localhost:9889"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+async def test_only_our_own_page_changes_something(headers: dict[str, str], status: int) -> None:
+    """Another page on this machine reads, as web interfaces of the family do, but does not act as its visitor."""
+    guarded = LocalOnly(greet, Operator("alice"))
+    async with AsyncClient(transport=ASGITransport(guarded), base_url="http://localhost:9080") as client:
+        changed = await client.post("/api/v1/configuration", headers=headers)
+        assert (changed.status_code, changed.text == "alice") == (status, status == 200)
+        read = await client.get("/api/v1/rms", headers=headers)
+        assert (read.status_code == 200) is (headers.get("Origin") != "null")

@@ -15,7 +15,8 @@ from remuda_web.bus_source import BusSource
 
 @pytest.fixture
 async def client() -> AsyncIterator[AsyncClient]:
-    app = Application(BusSource(MemoryBus()), "1", 0, "info")
+    bus = MemoryBus()
+    app = Application(BusSource(bus), "1", 0, "info", bus)
     async with AsyncClient(transport=ASGITransport(app), base_url="http://web") as client:
         yield client
 

@@ -12,7 +12,7 @@ from remuda_web.problems import Problem
 
 LISTS: Final = {
     "queues": "queues", "nodes": "nodes", "applications": "applications", "rejections": "rejections",
-    "allocations": "allocations", "asks": "asks", "usage": "usage", "explain": "asks",
+    "allocations": "allocations", "asks": "asks", "usage": "usage", "explain": "asks", "actions": "actions",
 }  # fmt: skip
 
 

@@ -1,0 +1,58 @@
+"""The table of paths: where each method of `remuda.v1.Admin` and `Metrics` is below `/api/v1`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from remuda_bus.operator_api.actions import ACTIONS
+
+# Lists whose rows are answered as the core sends them (`routes`): method -> kind of the query.
+ROWS: Final = {
+    "ListQueues": "queues", "ListNodes": "nodes", "ListApplications": "applications", "ListRejections": "rejections",
+    "ListAllocations": "allocations", "ListUsage": "usage", "Explain": "explain",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """`{name}` in `path` is a field of the request. Of a GET, the other fields are in the query; of a POST, all others
+    are in the body."""
+
+    method: str
+    verb: str
+    path: str
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+PATHS: Final = (
+    Path("ListResourceManagers", "GET", "/resource-managers"),
+    Path("ListReservations", "GET", "/rms/{rm}/reservations"),
+    Path("GetStory", "GET", "/rms/{rm}/story"),
+    Path("GetDigest", "GET", "/rms/{rm}/digest"),
+    Path("Preview", "POST", "/rms/{rm}/preview"),
+    Path("ListCores", "GET", "/cores"),
+    Path("ListFrontEnds", "GET", "/front-ends"),
+    Path("ListFaults", "GET", "/faults"),
+    Path("ReadChanges", "GET", "/changes"),
+    Path("FollowChanges", "GET", "/changes/stream"),
+    Path("GetConfiguration", "GET", "/configuration"),
+    Path("CheckConfiguration", "POST", "/configuration/check"),
+    Path("ListConfigurationVersions", "GET", "/configuration/versions"),
+    Path("GetConfigurationVersion", "GET", "/configuration/versions/{version}"),
+    Path("DiffConfiguration", "GET", "/configuration/diff"),
+    Path("DiffConfiguration", "POST", "/configuration/diff"),
+    Path("ApplyConfiguration", "POST", "/configuration"),
+    Path("RollbackConfiguration", "POST", "/configuration/versions/{version}/rollback"),
+    Path("ConfirmConfiguration", "POST", "/configuration/confirm"),
+    *(Path(method, "POST", f"/rms/{{rm}}/actions/{_kebab(method)}") for method in ACTIONS),
+    Path("GetSystem", "GET", "/metrics/system"),
+    Path("GetResourceManager", "GET", "/rms/{rm}/metrics"),
+    Path("GetQueues", "GET", "/rms/{rm}/metrics/queues"),
+    Path("GetNodes", "GET", "/rms/{rm}/metrics/nodes"),
+    Path("FollowResourceManager", "GET", "/rms/{rm}/metrics/stream"),
+)

@@ -1,0 +1,119 @@
+"""The OpenAPI document: parameters, bodies and answers of methods, from the protos. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from remuda_bus.operator_api.methods import SERVICES, Access, Method
+from remuda_web import limits, problems
+from remuda_web.api_v1.models import Descriptor, answer_model, request_model, row_model
+from remuda_web.api_v1.paths import ROWS
+
+Schema = dict[str, Any]
+PROBLEM: Final = "Problem"
+_REF: Final = "#/components/schemas/"
+_PROBLEM_SCHEMA: Final[Schema] = {
+    "type": "object", "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
+        "detail": {"type": "string"}, "field": {"type": "string"}, "value": {"type": "string"},
+        "expected": {"type": "string"}, "problems": {"type": "array", "items": {"type": "object"}},
+    },
+}  # fmt: skip
+OBJECT: Final[Schema] = {"type": "object"}
+RMS: Final[Schema] = {
+    "type": "object", "required": ["rms"], "properties": {"rms": {"type": "array", "items": {"type": "string"}}},
+}  # fmt: skip
+ME: Final[Schema] = {
+    "type": "object", "required": ["operator", "groups", "reads_all"],
+    "properties": {
+        "operator": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "reads_all": {"type": "boolean"},
+        "groups": {"type": "array", "items": {"type": "string"}},
+    },
+}  # fmt: skip
+_DESCRIPTORS: Final = {method.name: method for service in SERVICES for method in service.methods}
+
+
+def of_method(method: Method, verb: str, in_path: Sequence[str]) -> Schema:
+    """What the route of a method adds to the document."""
+    request: Descriptor = method.request.DESCRIPTOR
+    found: Schema = {"parameters": [_parameter(request, name, "path") for name in in_path]}
+    if verb == "GET":
+        found["parameters"] += _query(request, in_path)
+    else:
+        content = {"application/json": {"schema": {"$ref": f"{_REF}{request.name}"}}}
+        if "text" in request.fields_by_name:
+            content["application/yaml"] = {"schema": {"type": "string"}}
+        found["requestBody"] = {"content": content, "required": False}
+    answered = f"{_REF}{_DESCRIPTORS[method.name].output_type.name}"
+    found["responses"] = answers({"$ref": answered}) if method.stream is None else streamed()
+    if method.access is Access.ACT:
+        found["responses"]["200"]["description"] = "Decided"
+    return found
+
+
+def answers(schema: Schema, kind: str = "application/json") -> Schema:
+    return {
+        "200": {"description": "The answer", "content": {kind: {"schema": schema}}},
+        "304": {"description": "As the entity tag in If-None-Match"},
+        "default": {
+            "description": "A problem (RFC 9457)", "content": {problems.TYPE: {"schema": {"$ref": f"{_REF}{PROBLEM}"}}}
+        },
+    }  # fmt: skip
+
+
+def streamed() -> Schema:
+    return answers({"type": "string"}, "text/event-stream")
+
+
+def of_rows(kind: str) -> Schema:
+    """The page of rows of a query."""
+    row: Schema = {"type": "object"}
+    for method, rows in ROWS.items():
+        if rows == kind:
+            row = {"$ref": f"{_REF}{row_model(_row_of(method)).__name__}"}
+    properties: Schema = {
+        "rm": {"type": "string"}, "state": {"type": "string"}, "log_seq": {"type": "integer"},
+        "at_ms": {"type": "integer"}, "rows": {"type": "array", "items": row},
+        "next": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }  # fmt: skip
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def components() -> Schema:
+    """The schemas that others refer to, by name."""
+    models: list[type[BaseModel]] = []
+    for method in _DESCRIPTORS.values():
+        models.append(request_model(method.input_type))
+        models.append(row_model(_row_of(method.name)) if method.name in ROWS else answer_model(method.output_type))
+    unique = {model.__name__: model for model in models}
+    _, found = models_json_schema([(model, "validation") for model in unique.values()], ref_template=f"{_REF}{{model}}")
+    return {PROBLEM: _PROBLEM_SCHEMA, **found["$defs"]}
+
+
+def _row_of(method: str) -> Descriptor:
+    """The message of a row in the answer of a list: its last field."""
+    return _DESCRIPTORS[method].output_type.fields[-1].message_type
+
+
+def _query(request: Descriptor, in_path: Sequence[str]) -> list[Schema]:
+    found = []
+    for field in request.fields:
+        if field.name == "page":
+            found += [_parameter(field.message_type, one.name, "query") for one in field.message_type.fields]
+        elif field.name not in in_path:
+            found.append(_parameter(request, field.name, "query"))
+    return found
+
+
+def _parameter(message: Descriptor, name: str, where: str) -> Schema:
+    model = request_model(message)
+    properties: Mapping[str, Schema] = model.model_json_schema()["properties"]
+    (schema, *_) = properties[name].get("anyOf", [properties[name]])
+    if schema.get("type") == "string" and where == "query":
+        schema = {**schema, "maxLength": limits.FILTER_CHARACTERS}
+    return {"name": name, "in": where, "required": where == "path", "schema": schema}

@@ -1,0 +1,47 @@
+"""A web service of a test, and a client of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_web.settings import WebSettings
+from remuda_web.shell import main
+from tests.integration.running import running, until
+
+
+class FreePort(WebSettings):
+    port: int = 0
+
+
+async def address_of(bus: Bus) -> dict[str, Any]:
+    """The address of the web service, when it listens."""
+    found: dict[str, Any] = {}
+
+    async def listens() -> bool:
+        try:
+            found.update(json.loads((await bus.request(subjects.front_end("web", "web"))).payload))
+        except BusError:
+            return False
+        return True
+
+    await until(listens)
+    return found
+
+
+@asynccontextmanager
+async def web_service(
+    url: str, bus: Bus, settings: type[WebSettings] = FreePort, **options: Any
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with the base `/api/v1`. `options`: of httpx.AsyncClient."""
+    async with running(url, "web", main, settings):
+        found = await address_of(bus)
+        base = f"{found['scheme']}://{found['host']}:{found['port']}/api/v1"
+        async with httpx.AsyncClient(base_url=base, timeout=20, **options) as client:
+            yield client
