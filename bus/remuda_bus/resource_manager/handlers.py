@@ -14,6 +14,7 @@ Handler = TypeVar("Handler", bound=Callable[[Any], Any])
 Report = TypeVar("Report", bound=Callable[[], Any])
 BatchPredicates = TypeVar("BatchPredicates", bound=Callable[[predicates_pb2.BatchPredicatesRequest], Any])
 Predicates = TypeVar("Predicates", bound=Callable[[Any], Awaitable[str | None] | str | None])
+PreemptionPredicates = TypeVar("PreemptionPredicates", bound=Callable[[Any], Any])
 
 
 class Handlers:
@@ -125,9 +126,10 @@ class HandlersOfRm:
         self._batch_predicates = handler
         return handler
 
-    def on_preemption_predicates(self, handler: Predicates) -> Predicates:
+    def on_preemption_predicates(self, handler: PreemptionPredicates) -> PreemptionPredicates:
         """Set `handler(si.PreemptionPredicatesArgs)`: whether the ask could start on the node without the allocations
-        `preemptAllocationKeys`. Otherwise as `on_predicates`."""
+        `preemptAllocationKeys`. It may also return a `si.PreemptionPredicatesResponse`. Otherwise as
+        `on_predicates`."""
         if self._preemption_predicates is not None:
             raise ValueError(f"preemption predicates have a handler already: {self._preemption_predicates!r}")
         self._check_undeclared()

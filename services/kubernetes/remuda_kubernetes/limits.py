@@ -96,6 +96,12 @@ PLACEHOLDER_SUFFIX_CHARACTERS = 10
 SHAPES = 200
 # Asks that predicates refused are sent again this often at most, when pods have come or gone.
 SWEEP_EVERY_S = 1.0
+# Classes of which a pod is remembered, so that a question about a pod that has gone meanwhile has an answer. 20 MB.
+PREDICATE_CLASSES = 10_000
+# A refusal because of pods that are there holds for this time, in ms. Then the scheduler asks again.
+VERDICT_AMONG_PODS_MS = 5_000
+# Of a pod with a class of its own: an hour, because the next attempt has another class.
+VERDICT_OF_ONE_POD_MS = 3_600_000
 # An agreement without an allocation expires after so many sweeps: the scheduler waits 5 s for an answer.
 AGREEMENT_SWEEPS = 10
 

@@ -52,5 +52,9 @@ class KubernetesSettings(Settings):
     @property
     def policy(self) -> ShimPolicy:
         return ShimPolicy(
-            frozenset(self.scheduler_names), self.placeholder_image, self.generate_unique_app_id, self.gangs
+            frozenset(self.scheduler_names),
+            self.placeholder_image,
+            self.generate_unique_app_id,
+            self.gangs,
+            self.predicates,
         )

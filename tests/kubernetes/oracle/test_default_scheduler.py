@@ -189,7 +189,7 @@ async def feasible(client: Client) -> set[str]:
     pods = {one.metadata.name: one for one in (await client.list(PODS))[0]}
     for found in pods.values():
         shim.pod_changed(found)
-    return {name for name in NAMES if not shim.refusal(pods["asked"].uid, name)}
+    return {name for name in NAMES if not shim.predicates.refusal(pods["asked"].uid, name)}
 
 
 async def tried(client: Client, asked: dict[str, Any], *, patient: bool = False) -> str:

@@ -1,9 +1,12 @@
-"""Predicates that depend on other pods: host ports, affinity between pods, and spread over domains. Pure."""
+"""Predicates that depend on other pods: host ports, affinity between pods, and spread over domains. Pure.
+
+What a pod requires of others is worked out once, for any number of nodes.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,17 +21,12 @@ from remuda_kubernetes.api.objects import (
     SpreadConstraint,
 )
 from remuda_kubernetes.predicates import on_node
-from remuda_kubernetes.predicates.selectors import NOTHING, selects
+from remuda_kubernetes.predicates.pod_groups import PodGroups, anti_affinity_of
+from remuda_kubernetes.predicates.selectors import NOTHING, Labels, selects
 
 ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A pod on a node. Its node is one that the API server has."""
-
-    pod: Pod
-    node: Node
+Domain = tuple[str, str]  # topology key, value
+LabelsOf = Callable[[str], Labels | None]  # of a node; None: there is no such node
 
 
 # Host ports
@@ -57,54 +55,97 @@ def _conflict(one: Port, other: Port) -> bool:
 # Affinity between pods
 
 
-def terms(pod: Pod, *, anti: bool) -> list[PodAffinityTerm]:
+def affinity_of(pod: Pod) -> list[PodAffinityTerm]:
     affinity = pod.spec.affinity
-    between = None if affinity is None else affinity.pod_anti_affinity if anti else affinity.pod_affinity
-    return [] if between is None else between.required
+    return affinity.pod_affinity.required if affinity is not None and affinity.pod_affinity is not None else []
 
 
-def term_matches(term: PodAffinityTerm, of: Pod, other: Pod, namespaces: dict[str, Namespace]) -> bool:
-    """Whether the term of one pod means the other."""
-    namespace = other.metadata.namespace
+def term_matches(
+    term: PodAffinityTerm, of_namespace: str, namespace: str, labels: Labels, namespaces: Mapping[str, Namespace]
+) -> bool:
+    """Whether the term of a pod of `of_namespace` means pods of `namespace` with these labels."""
     if term.namespaces or term.namespace_selector is not None:
         known = namespaces.get(namespace)
-        labels = (known.metadata.labels if known is not None else None) or NOTHING
-        if namespace not in term.namespaces and not selects(term.namespace_selector, labels):
+        of_known = (known.metadata.labels if known is not None else None) or NOTHING
+        if namespace not in term.namespaces and not selects(term.namespace_selector, of_known):
             return False
-    elif namespace != of.metadata.namespace:
+    elif namespace != of_namespace:
         return False
-    return selects(term.label_selector, other.metadata.labels or NOTHING)
+    return selects(term.label_selector, labels)
 
 
-def affinity_refusal(pod: Pod, node: Node, placed: Iterable[Placed], namespaces: dict[str, Namespace]) -> str:
-    """By required affinity and anti-affinity of the pod, and anti-affinity of the pods that are there."""
-    labels = node.metadata.labels or NOTHING
-    wanted, unwanted = terms(pod, anti=False), terms(pod, anti=True)
-    near: Counter[tuple[str, str]] = Counter()
-    for there in placed:
-        of_there = there.node.metadata.labels or NOTHING
-        for term in terms(there.pod, anti=True):
-            key = term.topology_key
-            is_near = key in of_there and of_there[key] == labels.get(key)
-            if is_near and term_matches(term, there.pod, pod, namespaces):
-                return f"pod {there.pod.key} there has an anti-affinity to this pod"
-        for term in unwanted:
-            key = term.topology_key
-            is_near = key in of_there and of_there[key] == labels.get(key)
-            if is_near and term_matches(term, pod, there.pod, namespaces):
-                return f"this pod has an anti-affinity to pod {there.pod.key} there"
-        if wanted and all(term_matches(term, pod, there.pod, namespaces) for term in wanted):
-            near.update(
-                (term.topology_key, of_there[term.topology_key]) for term in wanted if term.topology_key in of_there
-            )
-    if any(term.topology_key not in labels for term in wanted):
-        return "node has no label for the pod's affinity"
-    if all(near[term.topology_key, labels[term.topology_key]] for term in wanted):
+class AntiAffinityOfOthers:
+    """The domains that pods there keep a pod away from, by their own anti-affinity."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        groups: PodGroups,
+        labels_of: LabelsOf,
+        namespaces: Mapping[str, Namespace],
+        without: Collection[str] = (),
+    ) -> None:
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels or NOTHING
+        self._kept_away: set[Domain] = set()
+        self._keys: set[str] = set()
+        for group in groups.with_anti_affinity(without):
+            for term in group.anti_affinity:
+                if term_matches(term, group.namespace, namespace, labels, namespaces):
+                    self._kept_away |= _domains(group.nodes, term.topology_key, labels_of)
+                    self._keys.add(term.topology_key)
+
+    def refusal(self, labels: Labels) -> str:
+        """`labels`: of the node."""
+        if any((key, labels[key]) in self._kept_away for key in self._keys if key in labels):
+            return "a pod there has an anti-affinity to this pod"
         return ""
-    # The first of pods that have an affinity to each other may start anywhere.
-    if not near and all(term_matches(term, pod, pod, namespaces) for term in wanted):
-        return ""
-    return "no pod for which this pod has an affinity is there"
+
+
+def _domains(nodes: Iterable[str], key: str, labels_of: LabelsOf) -> set[Domain]:
+    return {(key, labels[key]) for name in nodes if (labels := labels_of(name)) is not None and key in labels}
+
+
+class OwnAffinity:
+    """Required affinity and anti-affinity of a pod."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        groups: PodGroups,
+        labels_of: LabelsOf,
+        namespaces: Mapping[str, Namespace],
+        without: Collection[str] = (),
+    ) -> None:
+        namespace = pod.metadata.namespace
+        self._wanted, unwanted = affinity_of(pod), anti_affinity_of(pod)
+        self._unwanted_keys = {term.topology_key for term in unwanted}
+        self._near: set[Domain] = set()
+        self._unwanted: set[Domain] = set()
+        for group in groups.all(without) if self._wanted or unwanted else ():
+            for term in unwanted:
+                if term_matches(term, namespace, group.namespace, group.labels, namespaces):
+                    self._unwanted |= _domains(group.nodes, term.topology_key, labels_of)
+            if self._wanted and self._all_match(namespace, group.namespace, group.labels, namespaces):
+                for term in self._wanted:
+                    self._near |= _domains(group.nodes, term.topology_key, labels_of)
+        # The first of pods that have an affinity to each other may start anywhere.
+        own = pod.metadata.labels or NOTHING
+        self._is_first = not self._near and self._all_match(namespace, namespace, own, namespaces)
+
+    def _all_match(
+        self, of_namespace: str, namespace: str, labels: Labels, namespaces: Mapping[str, Namespace]
+    ) -> bool:
+        return all(term_matches(term, of_namespace, namespace, labels, namespaces) for term in self._wanted)
+
+    def refusal(self, labels: Labels) -> str:
+        """`labels`: of the node."""
+        if any((key, labels[key]) in self._unwanted for key in self._unwanted_keys if key in labels):
+            return "this pod has an anti-affinity to a pod there"
+        if any(term.topology_key not in labels for term in self._wanted):
+            return "node has no label for the pod's affinity"
+        if all((term.topology_key, labels[term.topology_key]) in self._near for term in self._wanted):
+            return ""
+        return "" if self._is_first else "no pod for which this pod has an affinity is there"
 
 
 # Spread
@@ -114,39 +155,67 @@ def hard_constraints(pod: Pod) -> list[SpreadConstraint]:
     return [one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
 
 
-def spread_refusal(pod: Pod, node: Node, nodes: Iterable[Node], placed: Iterable[Placed]) -> str:
-    """By topology spread constraints that are not only wishes."""
+@dataclass(frozen=True, slots=True)
+class Eligible:
+    """The nodes over which a constraint spreads, and the domain of each. They depend on nodes alone."""
+
+    domain_of: dict[str, str]
+    domains: frozenset[str]
+
+
+def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[Eligible]:
+    """For each hard constraint of the pod."""
     constraints = hard_constraints(pod)
-    if not constraints:
-        return ""
-    labels = node.metadata.labels or NOTHING
-    for constraint in constraints:
-        if constraint.topology_key not in labels:
-            return f"node has no label {constraint.topology_key}, over which the pod is spread"
     keys = [one.topology_key for one in constraints]
     with_keys = [one for one in nodes if all(key in (one.metadata.labels or NOTHING) for key in keys)]
-    there = [one for one in placed if _counts(one.pod, pod)]
-    own = pod.metadata.labels or NOTHING
+    found = []
     for constraint in constraints:
-        selector = _with_keys(constraint, pod)
-        eligible = {one.metadata.name: one for one in with_keys if _is_eligible(pod, one, constraint)}
-        domains = Counter({(one.metadata.labels or NOTHING)[constraint.topology_key]: 0 for one in eligible.values()})
-        for one in there:
-            if one.node.metadata.name in eligible and selects(selector, one.pod.metadata.labels or NOTHING):
-                domains[(one.node.metadata.labels or NOTHING)[constraint.topology_key]] += 1
-        least = min(domains.values(), default=0)
-        if constraint.min_domains is not None and len(domains) < constraint.min_domains:
-            least = 0
-        more = 1 if selects(selector, own) else 0
-        if domains and domains[labels[constraint.topology_key]] + more - least > constraint.max_skew:
-            return (
-                f"the pod would be spread over {constraint.topology_key} with more than {constraint.max_skew} of skew"
-            )
-    return ""
+        key = constraint.topology_key
+        domain_of = {
+            one.metadata.name: (one.metadata.labels or NOTHING)[key]
+            for one in with_keys
+            if _is_eligible(pod, one, constraint)
+        }
+        found.append(Eligible(domain_of, frozenset(domain_of.values())))
+    return found
 
 
-def _counts(there: Pod, pod: Pod) -> bool:
-    return there.metadata.namespace == pod.metadata.namespace and there.metadata.deletion_timestamp is None
+class Spread:
+    """Topology spread constraints of a pod that are not only wishes."""
+
+    def __init__(
+        self, pod: Pod, groups: PodGroups, eligible: Iterable[Eligible], without: Collection[str] = ()
+    ) -> None:
+        own = pod.metadata.labels or NOTHING
+        of_namespace = [
+            group for group in groups.all(without) if group.namespace == pod.metadata.namespace and not group.is_leaving
+        ]
+        self._constraints: list[tuple[SpreadConstraint, Counter[str], int]] = []  # with the most in a domain
+        for constraint, nodes in zip(hard_constraints(pod), eligible, strict=True):
+            selector = _with_keys(constraint, pod)
+            domains = Counter(dict.fromkeys(nodes.domains, 0))
+            for group in of_namespace:
+                if selects(selector, group.labels):
+                    for name, count in group.nodes.items():
+                        domain = nodes.domain_of.get(name)
+                        if domain is not None:
+                            domains[domain] += count
+            least = min(domains.values(), default=0)
+            if constraint.min_domains is not None and len(domains) < constraint.min_domains:
+                least = 0
+            more = 1 if selects(selector, own) else 0
+            self._constraints.append((constraint, domains, constraint.max_skew + least - more))
+
+    def refusal(self, labels: Labels) -> str:
+        """`labels`: of the node."""
+        for constraint, _, _ in self._constraints:
+            if constraint.topology_key not in labels:
+                return f"node has no label {constraint.topology_key}, over which the pod is spread"
+        for constraint, domains, most in self._constraints:
+            key = constraint.topology_key
+            if domains and domains[labels[key]] > most:
+                return f"the pod would be spread over {key} with more than {constraint.max_skew} of skew"
+        return ""
 
 
 def _is_eligible(pod: Pod, node: Node, constraint: SpreadConstraint) -> bool:

@@ -1,29 +1,52 @@
-"""Answers the scheduler's questions about pods and nodes.
+"""Answers questions about a pod and nodes.
 
-Predicates of the node alone are decided once for each shape of pods and each version of a node.
+Predicates of the node alone are decided once for each shape of pods and node, until what they depend on changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Node, Pod
+from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.predicates import among_pods, on_node
-from remuda_kubernetes.predicates.among_pods import Placed
-from remuda_kubernetes.shim.books import Books
+from remuda_kubernetes.predicates.among_pods import AntiAffinityOfOthers, Eligible, OwnAffinity, Spread
+from remuda_kubernetes.predicates.pod_groups import anti_affinity_of
+from remuda_kubernetes.predicates.selectors import NOTHING, Labels
+from remuda_kubernetes.shim.books import Books, NodeEntry
 
 Shape = bytes
+Check = Callable[[NodeEntry], str]
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
+# Labels that are different for each pod of a template. Their pods are of one class all the same.
+_OF_ONE_POD: Final = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+
+
+class _OfShape:
+    """`verdicts`: by node, with the version of the node's inputs. `eligible`: for spread, with that of all nodes'."""
+
+    __slots__ = ("eligible", "eligible_at", "verdicts")
+
+    def __init__(self) -> None:
+        self.verdicts: dict[str, tuple[int, str]] = {}
+        self.eligible: list[Eligible] = []
+        self.eligible_at = -1
 
 
 class Predicates:
     def __init__(self, books: Books) -> None:
         self._books = books
-        self._of_shape: dict[Shape, dict[str, tuple[str, str]]] = {}  # node -> its version, the refusal
+        self._of_shape: dict[Shape, _OfShape] = {}
 
     def refusal(self, uid: str, node_name: str, without: Collection[str] = ()) -> str:
         """Why the pod may not start on the node; empty: it may. `without`: UIDs of pods that count as gone."""
@@ -32,47 +55,102 @@ class Predicates:
             return "the pod is gone"
         if on is None:
             return "the node is gone"
-        pod, node = entry.pod, on.node
-        return self._on_node(pod, node) or self._among_pods(pod, node, without)
+        return self.of_node(entry.pod)(on) or self.among_pods(entry.pod, without)(on)
 
-    def _on_node(self, pod: Pod, node: Node) -> str:
-        shape = shape_of(pod)
-        verdicts = self._of_shape.pop(shape, None)
-        if verdicts is None:
-            verdicts = {}
+    def of_node(self, pod: Pod) -> Check:
+        """The check of a node by itself."""
+        of_shape = self._shape(pod)
+        verdicts = of_shape.verdicts
+
+        def check(on: NodeEntry) -> str:
+            name = on.node.metadata.name
+            known = verdicts.get(name)
+            if known is None or known[0] != on.version:
+                known = verdicts[name] = on.version, on_node.refusal(pod.spec, on.node)
+            return known[1]
+
+        return check
+
+    def _shape(self, pod: Pod) -> _OfShape:
+        shape = _shape_of(pod)
+        found = self._of_shape.pop(shape, None)
+        if found is None:
+            found = _OfShape()
             while len(self._of_shape) >= limits.SHAPES:
                 del self._of_shape[next(iter(self._of_shape))]
-        self._of_shape[shape] = verdicts  # the most recently used is the last
-        name, version = node.metadata.name, node.metadata.resource_version
-        known = verdicts.get(name)
-        if known is None or known[0] != version:
-            known = verdicts[name] = version, on_node.refusal(pod.spec, node)
-        return known[1]
+        self._of_shape[shape] = found  # the most recently used is the last
+        return found
 
-    def _among_pods(self, pod: Pod, node: Node, without: Collection[str]) -> str:
+    def among_pods(self, pod: Pod, without: Collection[str] = ()) -> Check:
+        """The check of a node with the pods on all nodes as they are now."""
         books = self._books
-        on = [one.pod for one in books.on_node(node.metadata.name) if one.pod.uid not in without and one.pod is not pod]
-        refusal = among_pods.ports_refusal(pod, on)
-        if refusal:
-            return refusal
-        is_spread = bool(among_pods.hard_constraints(pod))
-        has_terms = bool(among_pods.terms(pod, anti=False) or among_pods.terms(pod, anti=True))
-        if not is_spread and not has_terms and not books.with_anti_affinity:
-            return ""
-        uids = books.pods if is_spread or has_terms else books.with_anti_affinity
-        placed = [
-            Placed(there.pod, books.nodes[there.node].node)
-            for uid in uids
-            if (there := books.pods[uid]).node in books.nodes and uid != pod.uid and uid not in without
-        ]
-        nodes = [entry.node for entry in books.nodes.values()]
-        return among_pods.affinity_refusal(pod, node, placed, books.namespaces) or among_pods.spread_refusal(
-            pod, node, nodes, placed
-        )
+        gone = {*without, pod.uid}
+        others = AntiAffinityOfOthers(pod, books.groups, self._labels_of, books.namespaces, gone)
+        checks: list[Callable[[Labels], str]] = [others.refusal]
+        if among_pods.affinity_of(pod) or anti_affinity_of(pod):
+            checks.append(OwnAffinity(pod, books.groups, self._labels_of, books.namespaces, gone).refusal)
+        if among_pods.hard_constraints(pod):
+            checks.append(Spread(pod, books.groups, self._eligible(pod), gone).refusal)
+        has_ports = bool(among_pods.host_ports(pod))
+
+        def check(on: NodeEntry) -> str:
+            if has_ports:
+                there = [one.pod for one in books.on_node(on.node.metadata.name) if one.pod.uid not in gone]
+                refusal = among_pods.ports_refusal(pod, there)
+                if refusal:
+                    return refusal
+            labels = on.node.metadata.labels or NOTHING
+            return _first(refusal(labels) for refusal in checks)
+
+        return check
+
+    def _labels_of(self, name: str) -> Labels | None:
+        entry = self._books.nodes.get(name)
+        return None if entry is None else entry.node.metadata.labels or NOTHING
+
+    def _eligible(self, pod: Pod) -> list[Eligible]:
+        of_shape = self._shape(pod)
+        if of_shape.eligible_at != self._books.nodes_version:
+            of_shape.eligible = among_pods.eligible_nodes(pod, (entry.node for entry in self._books.nodes.values()))
+            of_shape.eligible_at = self._books.nodes_version
+        return of_shape.eligible
+
+    def fits_without(self, uid: str, node_name: str, victims: list[str], start: int) -> int | None:
+        """The first position in `victims`, from `start`, so that the pod may start there when all up to it are gone.
+        None: there is none."""
+        for index in range(max(start, 0), len(victims)):
+            if not self.refusal(uid, node_name, set(victims[: index + 1])):
+                return index
+        return None
 
 
-def shape_of(pod: Pod) -> Shape:
+def depends_on_pods(pod: Pod) -> bool:
+    """Whether a pod that is placed changes where the next one like it may start."""
+    return bool(
+        among_pods.host_ports(pod)
+        or among_pods.affinity_of(pod)
+        or anti_affinity_of(pod)
+        or among_pods.hard_constraints(pod)
+    )
+
+
+def class_of(pod: Pod, attempt: int) -> str:
+    """The predicate class of the pod's ask: verdicts hold for all asks of a class. A pod whose verdicts change with
+    each placement has a class of its own, and another one for each attempt."""
+    if depends_on_pods(pod):
+        return f"{pod.uid}/{attempt}"
+    spec, metadata = pod.spec, pod.metadata
+    labels = {key: value for key, value in (metadata.labels or NOTHING).items() if key not in _OF_ONE_POD}
+    of_node = spec.node_selector, spec.affinity, spec.tolerations
+    return blake2b(_ENCODER.encode((metadata.namespace, labels, of_node)), digest_size=16).hexdigest()
+
+
+def _shape_of(pod: Pod) -> Shape:
     """Pods of one shape may start on the same nodes, as far as that depends on nodes alone."""
     spec = pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    return _ENCODER.encode((spec.node_selector, affinity, spec.tolerations))
+    return _ENCODER.encode((spec.node_selector, affinity, spec.tolerations, spec.topology_spread_constraints))
+
+
+def _first(refusals: Iterable[str]) -> str:
+    return next((one for one in refusals if one), "")

@@ -25,6 +25,7 @@ from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit
 from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 log = structlog.get_logger()
@@ -90,20 +91,23 @@ class Front:
         )
         rm.on_report_requested(self._report)
         if self._settings.predicates:
-            rm.on_predicates(self._refusal)
-            rm.on_preemption_predicates(self._preemption_refusal)
+            rm.on_batch_predicates(self._verdicts)
+            rm.on_preemption_predicates(self._fits_without)
         return rm
 
-    def _refusal(self, asked: si.PredicatesArgs) -> str:
-        return self._shim.refusal(asked.allocationKey, asked.nodeID, to_place=asked.allocate)
+    def _verdicts(self, asked: predicates_pb2.BatchPredicatesRequest) -> list[predicates_pb2.NodeVerdict]:
+        """Raises LookupError."""
+        return list(self._shim.questions.verdicts(asked.allocation_key, asked.predicate_class, asked.node_ids))
 
-    def _preemption_refusal(self, asked: si.PreemptionPredicatesArgs) -> str:
-        return self._shim.refusal(asked.allocationKey, asked.nodeID, set(asked.preemptAllocationKeys))
+    def _fits_without(self, asked: si.PreemptionPredicatesArgs) -> si.PreemptionPredicatesResponse:
+        victims = list(asked.preemptAllocationKeys)
+        index = self._shim.predicates.fits_without(asked.allocationKey, asked.nodeID, victims, asked.startIndex)
+        return si.PreemptionPredicatesResponse(success=index is not None, index=index or 0)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(limits.SWEEP_EVERY_S)
-            self._on_shim(Shim.sweep)
+            self._on_shim(lambda shim: shim.questions.sweep())
 
     def _report(self) -> None:
         self._on_shim(Shim.report)

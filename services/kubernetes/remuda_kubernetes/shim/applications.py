@@ -5,8 +5,9 @@ from __future__ import annotations
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
-from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, DeletePod, FailPod, RecordEvent, Submit
+from remuda_kubernetes.shim.effects import CreatePlaceholder, DeletePod, FailPod, RecordEvent, Submit
 from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder, task_group_of
+from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.task_groups import placeholder_pod, placeholder_suffix, policy_of, task_groups_of
 from remuda_proto.si.v1 import si_pb2 as si
 
@@ -14,8 +15,9 @@ ENDED = frozenset({"Failing", "Failed", "Rejected", "Killed", "Completed", "Expi
 
 
 class Applications:
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, questions: Questions) -> None:
         self._books = books
+        self._questions = questions
 
     # Pods
 
@@ -112,7 +114,7 @@ class Applications:
     def ask(self, entry: PodEntry) -> None:
         if entry.is_waiting and not entry.is_asked and not entry.pod.spec.scheduling_gates and entry.release is None:
             entry.is_asked = True
-            self._books.emit(Ask(messages.ask(self._books, entry)))
+            self._books.emit(self._questions.ask(entry))
             note = f"{entry.pod.key} is queued and waiting for allocation"
             self._books.record(entry, "Scheduling", note)
 

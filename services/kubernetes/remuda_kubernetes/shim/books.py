@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
+from remuda_kubernetes.predicates.pod_groups import PodGroups
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
 from remuda_kubernetes.shim.quantities import Amounts, total
@@ -16,19 +17,21 @@ from remuda_proto.si.v1 import si_pb2 as si
 @dataclass(frozen=True, slots=True)
 class ShimPolicy:
     """Settings that decisions depend on. `scheduler_names`: pods that name one of these are ours. `generate_unique`: a
-    pod without an application gets one of its own. `gangs`: task groups have an effect."""
+    pod without an application gets one of its own. `gangs`: task groups have an effect. `predicates`: pods are placed
+    only where they suit."""
 
     scheduler_names: frozenset[str]
     placeholder_image: str = "registry.k8s.io/pause:3.7"
     generate_unique: bool = False
     gangs: bool = True
+    predicates: bool = True
 
 
 @dataclass(slots=True)
 class PodEntry:
     """A pod that has not ended. `application`: empty for pods of other schedulers. `node`: where it is, or where the
     scheduler has put it. `uuid`: of its allocation; empty: none. `is_bound`: the API server has said so. `release`: the
-    scheduler has requested it; it is confirmed when the pod is gone."""
+    scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it."""
 
     pod: Pod
     size: Amounts
@@ -39,6 +42,7 @@ class PodEntry:
     is_bound: bool = False
     release: si.AllocationRelease | None = None
     resubmissions: int = 0
+    attempts: int = 0
     condition: tuple[str, str] = ("", "")
 
     @property
@@ -79,16 +83,20 @@ class ApplicationEntry:
 
 @dataclass(slots=True)
 class NodeEntry:
-    """`is_reported`: the scheduler knows it. `failed_bindings`: in a row. The others are as they were reported last."""
+    """`is_reported`: the scheduler knows it. `failed_bindings`: in a row. `version`: of what predicates depend on.
+    `refusals`: allocations there that predicates have refused. The others are as they were reported last."""
 
     node: Node
     is_reported: bool = False
+    version: int = 0
     failed_bindings: int = 0
+    refusals: int = 0
     capacity: Amounts = field(default_factory=dict)
     occupied: Amounts = field(default_factory=dict)
     is_drained: bool = False
     is_ready: bool = True
-    selected_by: tuple[object, ...] = ()
+    selected_by: str = ""
+    selected_at: tuple[int, int] = (-1, 0)
 
 
 class Books:
@@ -104,7 +112,8 @@ class Books:
         self.effects: list[Effect] = []
         self.dirty_nodes: dict[str, None] = {}  # an ordered set
         self.is_live = False
-        self.with_anti_affinity: dict[str, None] = {}  # UIDs, an ordered set
+        self.groups = PodGroups()
+        self.nodes_version = 0  # changes with what predicates depend on, of any node
         self.refused: dict[str, None] = {}  # asks that predicates have refused on some node; an ordered set
         self.is_room_changed = False  # pods have come or gone, or nodes have changed, since those were refused
         self.granted: dict[str, int] = {}  # UID -> when a question was answered with yes, in sweeps
@@ -124,6 +133,7 @@ class Books:
     def put_on(self, entry: PodEntry, node: str) -> None:
         """Note where a pod is, or will be. Empty: nowhere."""
         uid = entry.pod.uid
+        self.groups.put(entry.pod, node)
         if entry.node == node:
             return
         if entry.node:

@@ -57,7 +57,7 @@ def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationReque
     return request
 
 
-def ask(books: Books, entry: PodEntry) -> si.AllocationAsk:
+def ask(books: Books, entry: PodEntry, predicate_class: str = "") -> si.AllocationAsk:
     pod = entry.pod
     group = pod_reading.task_group_of(pod)
     originator = books.applications[entry.application].originator
@@ -67,7 +67,7 @@ def ask(books: Books, entry: PodEntry) -> si.AllocationAsk:
         resourceAsk=resource(entry.size),
         maxAllocations=1,
         priority=pod.spec.priority or 0,
-        tags=_tags(pod),
+        tags=_tags(pod, predicate_class),
         taskGroupName=group,
         placeholder=bool(group) and entry.is_placeholder,
         Originator=originator == pod.uid,
@@ -80,7 +80,7 @@ def ask(books: Books, entry: PodEntry) -> si.AllocationAsk:
     )
 
 
-def _tags(pod: Pod) -> dict[str, str]:
+def _tags(pod: Pod, predicate_class: str = "") -> dict[str, str]:
     """Labels above the bound of tags are left out: the pod is accounted for in any case."""
     metadata = pod.metadata
     tags = {
@@ -91,6 +91,8 @@ def _tags(pod: Pod) -> dict[str, str]:
     node = pod_reading.required_node_of(pod)
     if node:
         tags[constants.REQUIRED_NODE] = node
+    if predicate_class:
+        tags[names.TAG_PREDICATE_CLASS] = predicate_class
     room = bounds.TAGS.total - sum(len(key) + len(value) for key, value in tags.items())
     for key, value in (metadata.labels or {}).items():  # keys and values are ASCII
         room -= len(LABEL) + len(key) + len(value)
@@ -154,9 +156,10 @@ def node(
     occupied: Mapping[str, int] | None = None,
     *,
     ready: bool | None = None,
+    selected_by: str = "",
     existing: Iterable[si.Allocation] = (),
 ) -> si.NodeInfo:
-    """None: not said."""
+    """None: not said. `selected_by`: changes when verdicts about the node are void."""
     info = si.NodeInfo(nodeID=of.metadata.name, action=action, existingAllocations=existing)
     if capacity is not None:
         info.schedulableResource.CopyFrom(resource(capacity))
@@ -164,6 +167,8 @@ def node(
         info.occupiedResource.CopyFrom(resource(occupied))
     if ready is not None:
         info.attributes[constants.NODE_READY_ATTRIBUTE] = "true" if ready else "false"
+    if selected_by:
+        info.attributes[names.ATTRIBUTE_PREDICATES] = selected_by
     if action in (si.NodeInfo.CREATE, si.NodeInfo.CREATE_DRAIN):
         info.attributes[constants.HOST_NAME] = of.metadata.name
         for label, attribute in _ATTRIBUTES.items():

@@ -32,9 +32,13 @@ TAG_NAMESPACE: Final = "namespace"
 TAG_MAX_APPS: Final = "namespace.resourcemaxapps"
 TAG_PARENT_QUEUE: Final = "namespace.parentqueue"
 TAG_PULL_SECRETS: Final = "imagePullSecrets"
+TAG_PREDICATE_CLASS: Final = "remuda/predicateClass"
 TAG_TASK_GROUPS: Final = TASK_GROUPS
 TAG_POLICY_PARAMETERS: Final = POLICY_PARAMETERS
 
 UNIQUE_SUFFIX: Final = "-uniqueautogen"
 NOBODY: Final = "nobody"
 MIGRATED_SCHEDULER: Final = "yunikorn"  # the scheduler name of the family's own shim
+
+# Attributes of nodes.
+ATTRIBUTE_PREDICATES: Final = "remuda/predicates"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Node
 from remuda_kubernetes.shim import messages
@@ -9,6 +14,8 @@ from remuda_kubernetes.shim.books import Books, NodeEntry
 from remuda_kubernetes.shim.effects import RecordEvent, ReportAllocation, ReportNode, name_of
 from remuda_kubernetes.shim.quantities import amounts
 from remuda_proto.si.v1 import si_pb2 as si
+
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class Nodes:
@@ -22,11 +29,19 @@ class Nodes:
             self.gone(entry.node)  # a new machine of the same name
             entry = None
         if entry is None:
-            self._books.nodes[name] = NodeEntry(node)
+            entry = self._books.nodes[name] = NodeEntry(node)
+            self._version(entry)
         else:
-            entry.node = node
+            before, entry.node = entry.node, node
             entry.failed_bindings = 0
+            if _inputs(before) != _inputs(node):
+                self._version(entry)
         self._books.dirty_nodes[name] = None
+
+    def _version(self, entry: NodeEntry) -> None:
+        self._books.nodes_version += 1
+        entry.version = self._books.nodes_version
+        self._books.is_room_changed = True
 
     def gone(self, node: Node) -> None:
         """Pods of the node become orphans: they have no allocation until the node is back."""
@@ -35,6 +50,7 @@ class Nodes:
         if entry is None or entry.node.metadata.uid != node.metadata.uid:
             return
         del self._books.nodes[name]
+        self._books.nodes_version += 1
         for pod in self._books.on_node(name):
             if pod.is_bound:
                 pod.uuid = ""
@@ -65,11 +81,16 @@ class Nodes:
                 room -= allocation.ByteSize()
                 (existing if room >= 0 else others).append(allocation)
         self._note(entry)
-        entry.selected_by = _selected_by(entry.node)
         entry.is_reported = True
         action = si.NodeInfo.CREATE_DRAIN if entry.is_drained else si.NodeInfo.CREATE
         info = messages.node(
-            entry.node, action, entry.capacity, entry.occupied, ready=entry.is_ready, existing=existing
+            entry.node,
+            action,
+            entry.capacity,
+            entry.occupied,
+            ready=entry.is_ready,
+            selected_by=entry.selected_by,
+            existing=existing,
         )
         self._books.emit(ReportNode(info))
         for allocation in others:
@@ -77,17 +98,17 @@ class Nodes:
 
     def _update(self, entry: NodeEntry) -> None:
         capacity, occupied, drained, ready = entry.capacity, entry.occupied, entry.is_drained, entry.is_ready
+        selected_by = entry.selected_by
         self._note(entry)
-        selected_by, entry.selected_by = entry.selected_by, _selected_by(entry.node)
-        if selected_by != entry.selected_by:
-            self._books.is_room_changed = True
-        if (capacity, occupied, ready) != (entry.capacity, entry.occupied, entry.is_ready):
+        now = entry.capacity, entry.occupied, entry.is_ready, entry.selected_by
+        if (capacity, occupied, ready, selected_by) != now:
             info = messages.node(
                 entry.node,
                 si.NodeInfo.UPDATE,
                 entry.capacity if capacity != entry.capacity else None,
                 _with_zeros(entry.occupied, occupied) if occupied != entry.occupied else None,
                 ready=entry.is_ready if ready != entry.is_ready else None,
+                selected_by=entry.selected_by if selected_by != entry.selected_by else "",
             )
             self._books.emit(ReportNode(info))
         if drained != entry.is_drained:
@@ -102,6 +123,9 @@ class Nodes:
         entry.occupied = self._books.occupied(entry.node.metadata.name)
         entry.is_drained = entry.node.spec.unschedulable
         entry.is_ready = entry.node.is_ready and entry.failed_bindings < limits.FAILED_BINDINGS
+        at = entry.version, entry.refusals
+        if entry.selected_at != at:
+            entry.selected_at, entry.selected_by = at, _selected_by(entry)
 
     def binding_failed(self, name: str) -> None:
         """After some failures in a row the node counts as not ready, until it changes."""
@@ -130,9 +154,15 @@ class Nodes:
         self._books.emit(RecordEvent("Node", name_of(entry.node.metadata), reason, "Scheduling", note, warn))
 
 
-def _selected_by(node: Node) -> tuple[object, ...]:
-    """The inputs of predicates: when they change, asks that were refused are tried again."""
-    return node.metadata.labels, node.spec.taints
+def _inputs(node: Node) -> tuple[object, ...]:
+    """What predicates depend on."""
+    return node.metadata.labels, node.spec.taints, node.spec.unschedulable
+
+
+def _selected_by(entry: NodeEntry) -> str:
+    """Changes when verdicts about the node are void."""
+    digest = blake2b(_ENCODER.encode(_inputs(entry.node)), digest_size=8).hexdigest()
+    return f"{digest}/{entry.refusals}" if entry.refusals else digest
 
 
 def _with_zeros(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:

@@ -10,16 +10,12 @@ Before `report()`, only the books are kept. `report()` tells the scheduler every
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.predicates import Predicates
 from remuda_kubernetes.shim import messages, pod_reading
 from remuda_kubernetes.shim.applications import Applications
 from remuda_kubernetes.shim.books import Books, PodEntry, ShimPolicy
 from remuda_kubernetes.shim.effects import (
-    Ask,
     Bind,
     DeletePod,
     Effect,
@@ -33,6 +29,7 @@ from remuda_kubernetes.shim.effects import (
 from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.nodes import Nodes
 from remuda_kubernetes.shim.quantities import PODS, request_of
+from remuda_kubernetes.shim.questions import Questions
 from remuda_proto.si.v1 import si_pb2 as si
 
 STATES = si.UpdateContainerSchedulingStateRequest
@@ -44,8 +41,9 @@ class Shim:
     def __init__(self, policy: ShimPolicy) -> None:
         self.books = Books(policy)
         self.nodes = Nodes(self.books)
-        self.applications = Applications(self.books)
         self.predicates = Predicates(self.books)
+        self.questions = Questions(self.books, self.predicates)
+        self.applications = Applications(self.books, self.questions)
 
     def take(self) -> list[Effect]:
         """The effects since the last call."""
@@ -96,14 +94,12 @@ class Shim:
             return
         if entry is None:
             entry = self.books.pods[pod.uid] = PodEntry(pod, {})
-            affinity = pod.spec.affinity
-            if affinity is not None and affinity.pod_anti_affinity is not None:
-                self.books.with_anti_affinity[pod.uid] = None
             self._measure(entry)
             if pod_reading.is_managed(pod, self.books.policy.scheduler_names):
                 self.applications.join(entry)
         else:
             entry.pod = pod
+            self.books.groups.put(pod, entry.node)
             self._measure(entry)
         if not entry.application:
             self.books.put_on(entry, pod.spec.node_name)
@@ -176,7 +172,6 @@ class Shim:
                 self.books.emit(Release(messages.release(entry, "the pod has ended")))
             self.applications.leave(entry)
         self.books.put_on(entry, "")
-        self.books.with_anti_affinity.pop(pod.uid, None)
         self.books.refused.pop(pod.uid, None)
         del self.books.pods[pod.uid]
 
@@ -229,6 +224,12 @@ class Shim:
             return
         entry.uuid = new.UUID
         self.books.put_on(entry, new.nodeID)
+        refusal = self.questions.stale(entry, new.nodeID)
+        if refusal:
+            entry.attempts += 1
+            self.books.emit(Release(messages.release(entry, f"node {new.nodeID} does not suit it any more: {refusal}")))
+            self._lost(entry)
+            return
         self.books.emit(Bind(entry.name, new.nodeID))
         self.books.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {new.nodeID}")
 
@@ -269,40 +270,6 @@ class Shim:
         entry.condition = (reason, update.reason)
         self.books.emit(SetCondition(entry.name, reason, update.reason))
         self.books.record(entry, "PodUnschedulable", update.reason, warn=True)
-
-    def refusal(self, uid: str, node: str, without: Collection[str] = (), *, to_place: bool = False) -> str:
-        """The answer to a question of the scheduler: why the pod may not start on the node; empty: it may. `to_place`:
-        if so, the scheduler places it there. Until the allocation arrives, the pod counts as there for other
-        questions."""
-        reason = self.predicates.refusal(uid, node, without)
-        entry = self.books.pods.get(uid)
-        if entry is not None and entry.is_waiting:
-            if reason:
-                self.books.refused[uid] = None
-            elif to_place:
-                self.books.granted[uid] = self.books.sweeps
-                self.books.put_on(entry, node)
-        return reason
-
-    def sweep(self) -> None:
-        """At intervals: asks that were refused are sent again if pods have come or gone since, so that the scheduler
-        asks about all nodes. Agreements without an allocation expire."""
-        books = self.books
-        books.sweeps += 1
-        for uid, at in list(books.granted.items()):
-            entry = books.pods.get(uid)
-            if entry is None or not entry.is_waiting:
-                del books.granted[uid]
-            elif books.sweeps - at > limits.AGREEMENT_SWEEPS:
-                del books.granted[uid]
-                books.put_on(entry, "")
-        if books.is_room_changed:
-            books.is_room_changed = False
-            refused, books.refused = books.refused, {}
-            for uid in refused:
-                entry = books.pods[uid]
-                if entry.is_waiting and entry.is_asked:
-                    books.emit(Ask(messages.ask(books, entry)))
 
     # Outcomes of calls of the API
 

@@ -1,0 +1,112 @@
+"""The scheduler's questions about pods and nodes, and their answers. Pure.
+
+A verdict about a class of pods holds until the node changes. Where it depends on other pods, the class is one pod, and
+the answer accepts one node: until the allocation arrives, the pod counts as there for other questions. What other pods
+have changed meanwhile is found when the allocation arrives, before the pod is bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.predicates.predicates import Predicates, class_of, depends_on_pods
+from remuda_kubernetes.shim import messages
+from remuda_kubernetes.shim.books import Books, PodEntry
+from remuda_kubernetes.shim.effects import Ask
+from remuda_proto.remuda.v1.predicates_pb2 import NodeVerdict
+
+
+class Questions:
+    def __init__(self, books: Books, predicates: Predicates) -> None:
+        self._books = books
+        self._predicates = predicates
+        self._samples: dict[str, Pod] = {}  # a pod of each class
+
+    def ask(self, entry: PodEntry) -> Ask:
+        """The ask of a pod, with its predicate class."""
+        name = class_of(entry.pod, entry.attempts)
+        if not depends_on_pods(entry.pod):
+            self._samples.pop(name, None)
+            self._samples[name] = entry.pod
+            if len(self._samples) > limits.PREDICATE_CLASSES:
+                del self._samples[next(iter(self._samples))]
+        return Ask(messages.ask(self._books, entry, name))
+
+    def verdicts(self, uid: str, predicate_class: str, node_ids: Iterable[str]) -> Iterator[NodeVerdict]:
+        """Answers a question about the class of the pod. Raises LookupError for a class that is not known."""
+        entry = self._books.pods.get(uid)
+        pod = entry.pod if entry is not None else self._samples.get(predicate_class)
+        if pod is None:
+            raise LookupError(f"{predicate_class}: no pod of this class is there any more")
+        if not depends_on_pods(pod):
+            yield from self._of_class(pod, node_ids)
+        elif entry is not None and entry.is_waiting:
+            yield from self._of_one(entry, node_ids)
+
+    def _of_class(self, pod: Pod, node_ids: Iterable[str]) -> Iterator[NodeVerdict]:
+        of_node, among_pods = self._predicates.of_node(pod), self._predicates.among_pods(pod)
+        for name in node_ids:
+            on = self._books.nodes.get(name)
+            if on is None:
+                yield _refused(name, "the node is gone")
+            elif refusal := of_node(on):
+                yield _refused(name, refusal)
+            elif refusal := among_pods(on):
+                yield _refused(name, refusal, limits.VERDICT_AMONG_PODS_MS)
+            else:
+                yield NodeVerdict(node_id=name, accepted=True)
+
+    def _of_one(self, entry: PodEntry, node_ids: Iterable[str]) -> Iterator[NodeVerdict]:
+        """Accepts the first node that suits it. The others are not looked at."""
+        books, uid = self._books, entry.pod.uid
+        of_node, among_pods = self._predicates.of_node(entry.pod), self._predicates.among_pods(entry.pod)
+        for name in node_ids:
+            on = books.nodes.get(name)
+            refusal = (of_node(on) or among_pods(on)) if on is not None else "the node is gone"
+            if not refusal:
+                books.granted[uid] = books.sweeps
+                books.put_on(entry, name)
+                yield NodeVerdict(node_id=name, accepted=True)
+                return
+            yield _refused(name, refusal, limits.VERDICT_OF_ONE_POD_MS)
+        books.refused[uid] = None
+
+    def stale(self, entry: PodEntry, node: str) -> str:
+        """Why the pod may not start any more where the scheduler has put it; empty: it may. Then the verdicts about the
+        node are void."""
+        if not self._books.policy.predicates:
+            return ""
+        on = self._books.nodes.get(node)
+        refusal = self._predicates.refusal(entry.pod.uid, node) if on is not None else ""
+        if refusal and on is not None:
+            on.refusals += 1
+            self._books.dirty_nodes[node] = None
+        return refusal
+
+    def sweep(self) -> None:
+        """At intervals: asks that were refused are sent again if pods have come or gone since, so that the scheduler
+        asks about all nodes. Agreements without an allocation expire."""
+        books = self._books
+        books.sweeps += 1
+        for uid, at in list(books.granted.items()):
+            entry = books.pods.get(uid)
+            if entry is None or not entry.is_waiting:
+                del books.granted[uid]
+            elif books.sweeps - at > limits.AGREEMENT_SWEEPS:
+                del books.granted[uid]
+                books.put_on(entry, "")
+                books.refused[uid] = None
+        if books.is_room_changed:
+            books.is_room_changed = False
+            refused, books.refused = books.refused, {}
+            for uid in refused:
+                entry = books.pods[uid]
+                if entry.is_waiting and entry.is_asked:
+                    entry.attempts += 1
+                    books.emit(self.ask(entry))
+
+
+def _refused(node: str, reason: str, holds_ms: int = 0) -> NodeVerdict:
+    return NodeVerdict(node_id=node, reason=reason, holds_ms=holds_ms)

@@ -1,0 +1,135 @@
+"""Questions of the scheduler about classes of pods, and what follows from the answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from remuda_kubernetes.predicates.predicates import class_of
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.effects import Ask, Bind, Release, ReportNode
+from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.si.v1 import si_pb2 as si
+from services.kubernetes.tests.reporting_shim import shim
+from tests.kubernetes.objects import node, pod
+
+ALONE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+WEB = {"app": "web"}
+
+
+def asked(of: Shim, name: str, **spec: Any) -> str:
+    """Creates the pod; returns the predicate class of its ask."""
+    of.pod_changed(pod(name, app="app", **spec))
+    return classes(of)[-1]
+
+
+def classes(of: Shim) -> list[str]:
+    return [effect.ask.tags[names.TAG_PREDICATE_CLASS] for effect in of.take() if isinstance(effect, Ask)]
+
+
+def accepted(of: Shim, name: str, predicate_class: str, *nodes: str) -> list[str]:
+    verdicts = of.questions.verdicts(f"uid-{name}", predicate_class, nodes)
+    return [one.node_id for one in verdicts if one.accepted]
+
+
+def allocated(of: Shim, name: str, on: str) -> None:
+    new = si.Allocation(allocationKey=f"uid-{name}", UUID=f"u-{name}", nodeID=on, applicationID="default.app")
+    of.allocation(si.AllocationResponse(new=[new]))
+
+
+def test_pods_of_one_template_are_one_class() -> None:
+    it = shim("n1", "n2")
+    index = "batch.kubernetes.io/job-completion-index"
+    of = asked(it, "p", nodeSelector={"kubernetes.io/hostname": "n2"}, labels={index: "1"})
+    assert of == asked(it, "q", nodeSelector={"kubernetes.io/hostname": "n2"}, labels={index: "2"})
+    assert of != asked(it, "r", nodeSelector={"kubernetes.io/hostname": "n1"}, labels={index: "1"})
+    assert accepted(it, "p", of, "n1", "n2", "n3") == ["n2"]
+
+
+def test_question_about_a_pod_that_is_gone_is_about_its_class() -> None:
+    it = shim("n1", "n2")
+    of = asked(it, "p", nodeSelector={"kubernetes.io/hostname": "n2"})
+    it.pod_gone(pod("p", app="app"))
+    assert accepted(it, "p", of, "n1", "n2") == ["n2"]
+    with pytest.raises(LookupError):
+        accepted(it, "p", "another", "n1")
+
+
+def test_pods_that_keep_away_from_each_other_get_a_node_each() -> None:
+    it = shim("n1", "n2")
+    found = [asked(it, name, affinity=ALONE, labels=WEB) for name in "pqr"]
+    assert len(set(found)) == 3
+    nodes = [accepted(it, name, of, "n1", "n2") for name, of in zip("pqr", found, strict=True)]
+    assert nodes == [["n1"], ["n2"], []]
+
+
+def test_refused_pod_is_asked_for_again_in_another_class_when_there_is_room() -> None:
+    it = shim("n1")
+    before = [asked(it, name, affinity=ALONE, labels=WEB) for name in "pq"]
+    assert accepted(it, "p", before[0], "n1") == ["n1"]
+    assert accepted(it, "q", before[1], "n1") == []
+    it.questions.sweep()
+    (second,) = classes(it)
+    assert accepted(it, "q", second, "n1") == []
+    it.questions.sweep()
+    assert classes(it) == []
+    it.pod_gone(pod("p", app="app"))
+    it.questions.sweep()
+    (again,) = classes(it)
+    assert len({again, second, before[1]}) == 3
+    assert accepted(it, "q", again, "n1") == ["n1"]
+
+
+def test_agreement_without_an_allocation_expires() -> None:
+    it = shim("n1")
+    before = [asked(it, name, affinity=ALONE, labels=WEB) for name in "pq"]
+    assert accepted(it, "p", before[0], "n1") == ["n1"]
+    for _ in range(20):
+        it.questions.sweep()
+    assert len(classes(it)) == 1
+    assert accepted(it, "q", before[1], "n1") == ["n1"]
+
+
+def test_allocation_that_does_not_suit_any_more_is_given_back() -> None:
+    """The node has got a taint since the verdict. The verdicts about it are void."""
+    it = shim("n1")
+    asked(it, "p")
+    it.node_changed(node("n1", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    (tainted,) = [effect.node for effect in it.take() if isinstance(effect, ReportNode)]
+    allocated(it, "p", "n1")
+    effects = it.take()
+    assert not [effect for effect in effects if isinstance(effect, Bind)]
+    assert [effect.release.UUID for effect in effects if isinstance(effect, Release)] == ["u-p"]  # type: ignore[union-attr]
+    assert [effect.ask.allocationKey for effect in effects if isinstance(effect, Ask)] == ["uid-p"]
+    (refused,) = [effect.node for effect in effects if isinstance(effect, ReportNode)]
+    assert refused.attributes[names.ATTRIBUTE_PREDICATES] != tainted.attributes[names.ATTRIBUTE_PREDICATES]
+
+
+def test_node_is_reported_when_its_labels_change_and_not_for_a_heartbeat() -> None:
+    it = shim("n1")
+    it.node_changed(node("n1", zone="a"))
+    assert [type(effect) for effect in it.take()] == [ReportNode]
+    it.node_changed(node("n1", zone="a"))
+    assert it.take() == []
+
+
+def test_preemption_takes_as_few_victims_as_suffice() -> None:
+    it = shim("n1")
+    for number, labels in enumerate((None, WEB, WEB, None)):
+        it.pod_changed(pod(f"v{number}", scheduler="another", node="n1", labels=labels))
+    asked(it, "p", affinity=ALONE)
+    victims = [f"uid-v{number}" for number in range(4)]
+    assert it.predicates.fits_without("uid-p", "n1", victims, 0) == 2
+    assert it.predicates.fits_without("uid-p", "n1", victims, 3) == 3
+    assert it.predicates.fits_without("uid-p", "n1", victims[:2], 0) is None
+
+
+def test_class_does_not_depend_on_the_name() -> None:
+    assert class_of(pod("p"), 0) == class_of(pod("q"), 1)
