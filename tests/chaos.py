@@ -1,8 +1,9 @@
 """`kill -9`, again and again, of everything there is, while RMs ask: `python -m tests.chaos --kills 40 --asks 100000`.
-One of the RMs is connected over gRPC.
+One of the RMs is connected over gRPC. An operator acts on them, and changes the configuration, all the time.
 
 Real processes and a real nats-server. When all is asked for and all killing is done, the books of every RM have to
-agree with those of the core, with the sums of its nodes and with its log, replayed from scratch.
+agree with those of the core, with the sums of its nodes and with its log, replayed from scratch. Each action of the
+operator that was answered has to be in the log once, and each change of the configuration in the history.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from remuda.local.supervisor import Program, Supervisor
-from remuda.local.system import Layout, System
+from remuda.local.system import Layout
 from remuda_bus.bus import Bus
 from remuda_bus.nats import connect
 from remuda_events.stories.story import StoryTarget
 from remuda_events.story_reader import lines
 from tests.accounting import Books, Plan, verify
+from tests.accounting.books import OPERATOR
+from tests.accounting.operator import AccountingOperator, KeyedSystem, queues_yaml
 
 RMS = 3
 OVER_GRPC = "rm-3"
@@ -37,6 +40,7 @@ TWO_AT_ONCE = 0.15  # of the kills take a second victim along
 EVERYTHING = "everything"  # a victim like others: nats-server and all services at the same moment
 READY_S = 60.0
 SETTLE_S = 240.0  # after the last kill; most of it is for slow machines
+ACTS_EVERY_S = 0.5
 STORIES = 3  # told of what does not add up
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 # A service that a kill has thrown into doubt dies of it; these are deaths of another kind.
@@ -55,7 +59,11 @@ class Chaos:
         self.rms = [f"rm-{number}" for number in range(1, RMS + 1)]
         self.heard: dict[str, dict[str, int]] = {}  # how far each RM is
         self.grpc_port = free_port()  # the same in each life of the front end
-        self.system = System(Layout(data / "system", cores=3, rmproxies=2, grpc_port=self.grpc_port))
+        (file := data / "queues.yaml").write_text(queues_yaml())
+        acl = f"scheduler.acl={OPERATOR}"
+        self.system = KeyedSystem(
+            Layout(data / "system", cores=3, rmproxies=2, grpc_port=self.grpc_port, config=file, assignments=(acl,))
+        )
         self.drivers = Supervisor(printed=self.hear)
 
     async def run(self) -> list[str]:
@@ -64,16 +72,25 @@ class Chaos:
             await self.system.ready(READY_S)
             for rm in self.rms:
                 self.drivers.start(self.program(rm))
+            seed = self.system.server.seed
+            operator = AccountingOperator(self.system.url, seed, self.rms, self.plan, random.Random(self.options.seed))
+            acting = asyncio.create_task(operator.work(ACTS_EVERY_S))
             try:
                 await self.kill_all()
-                self.say("the last is killed, waiting for the work to be done")
+                acting.cancel()
+                self.say(f"the last is killed, waiting for the work to be done; operator: {operator.summary()}")
+                async with asyncio.timeout(SETTLE_S):
+                    await operator.rest()
                 await self.until_settled(SETTLE_S)
                 await self.system.ready(READY_S)
             finally:
                 await self.drivers.stop(self.rms)
             bus = await connect(self.system.url, "accountant", timeout_s=READY_S)
             try:
-                return [problem for rm in self.rms for problem in await self.account(bus, rm)] + self.bugs()
+                found = [problem for rm in self.rms for problem in await self.account(bus, rm)] + self.bugs()
+                for rm in self.rms:
+                    found += await operator.account(bus, rm, Books.open(self.plan, self.journal(rm)))
+                return found + await operator.account_of_changes(bus)
             finally:
                 await bus.close()
 
@@ -197,7 +214,7 @@ async def main(options: argparse.Namespace) -> int:
     if problems:
         print(*problems[:50], f"{len(problems)} problems; seed {options.seed}, everything in {data}", sep="\n")
         return 1
-    print("every ask has exactly one allocation; RMs, core, nodes and log agree")
+    print("every ask has exactly one allocation; RMs, operator, core, nodes, log and history agree")
     shutil.rmtree(data)
     return 0
 

@@ -1,7 +1,7 @@
 """An RM that keeps books: asks, releases, confirms; may be killed at any moment and started again on the same books.
 
-As a process: `python -m tests.accounting.rm URL RM JOURNAL ASKS RATE`, over NATS or gRPC, as the URL says. It prints
-how far it is, a JSON object a line.
+As a process: `python -m tests.accounting.rm URL RM JOURNAL ASKS RATE`, over NATS or gRPC, as the URL says. Its
+queues are those of the system. It prints how far it is, a JSON object a line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from remuda_bus.resource_manager.client import Resync
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import DeadLetter, RegistrationFailed, application, ask, node
 from remuda_sdk.api import ResourceManagerCallback, SchedulerAPI, connect
-from tests.accounting.books import MEMORY, QUEUE, QUEUES, Books, Fate, Plan, key_of
+from tests.accounting.books import MEMORY, OPERATOR, QUEUE, QUEUES, Books, Fate, Plan, key_of
 
 RETRY_S = 0.2
 OUTAGE = 503
@@ -31,13 +31,17 @@ SAY_EVERY_S = 0.5
 
 class AccountingRm:
     """`await AccountingRm(url, rm_id, books).run()` works until it is cancelled; `settled` is set when the plan is
-    done. Started again on books that know of a report, it comes back by replay or by a report, as `random` will."""
+    done. `queues`: its queues.yaml; empty: that of the system. Started again on books that know of a report, it comes
+    back by replay or by a report, as `random` will."""
 
-    def __init__(self, url: str, rm_id: str, books: Books, *, resync: Resync | None = None) -> None:
+    def __init__(
+        self, url: str, rm_id: str, books: Books, *, resync: Resync | None = None, queues: str = QUEUES
+    ) -> None:
         self.books = books
         self.settled = asyncio.Event()
         self._url = url
         self._rm_id = rm_id
+        self._queues = queues
         self._plan = books.plan
         ways: tuple[Resync, ...] = ("report", "replay")
         back = random.choice(ways) if resync is None else resync
@@ -63,7 +67,7 @@ class AccountingRm:
 
     async def _register(self) -> None:
         request = si.RegisterResourceManagerRequest(
-            rmID=self._rm_id, config=QUEUES, extraConfig={"resync": self._resync}
+            rmID=self._rm_id, config=self._queues, extraConfig={"resync": self._resync}
         )
         while True:
             try:
@@ -144,7 +148,10 @@ class AccountingRm:
             await self._send(releases=si.AllocationReleasesRequest(allocationsToRelease=asked))
         by_reason = defaultdict(list)
         for release in told.released:
-            by_reason[si.TerminationType.Name(release.terminationType)].append(release.UUID)
+            by_operator = release.message.startswith(f"released by {OPERATOR}")
+            by_reason[OPERATOR if by_operator else si.TerminationType.Name(release.terminationType)].append(
+                release.UUID
+            )
         for why, uuids in by_reason.items():
             self.books.ends(uuids, why)
         for refused in (*told.rejected, *told.rejectedAllocations, *told.releasedAsks):
@@ -211,7 +218,7 @@ class _Callbacks(ResourceManagerCallback):
 
 async def main(url: str, rm_id: str, journal: str, asks: str, rate: str) -> None:
     books = Books.open(Plan(asks=int(asks), rate=float(rate) or None), Path(journal))
-    rm = AccountingRm(url, rm_id, books)
+    rm = AccountingRm(url, rm_id, books, queues="")
     working = asyncio.create_task(rm.run())
     while not working.done():
         at = {"placed": books.placed_asks(), "running": len(books.running), "settled": books.settled()}
