@@ -108,6 +108,10 @@ class Cluster:
             while not any(name in ("", of) and why == reason for of, why in await self._events()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
+    async def reported(self, reason: str, name: str) -> bool:
+        """Whether there is an event with this reason on the object of this name."""
+        return (name, reason) in await self._events()
+
     async def _events(self) -> list[tuple[str, str]]:
         content = await self.client.call("GET", "/apis/events.k8s.io/v1/events")
         items = msgspec.json.decode(content)["items"]

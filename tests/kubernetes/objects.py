@@ -25,6 +25,13 @@ def pod(
     return msgspec.json.decode(json.dumps(made), type=Pod)
 
 
+def sent(name: str, **of: Any) -> dict[str, Any]:
+    """A pod as JSON. `of`: as for a manifest. Its UID is `uid-<name>`."""
+    made = manifests.pod(name, **of)
+    made["metadata"] |= {"uid": f"uid-{name}", "namespace": "default"}
+    return made
+
+
 def node(name: str, *, uid: str = "", cordoned: bool = False, taints: Any = (), ready: bool = True, **of: str) -> Node:
     made = manifests.node(name, **of)
     made["metadata"]["uid"] = uid or f"uid-{name}"

@@ -105,5 +105,18 @@ VERDICT_OF_ONE_POD_MS = 3_600_000
 # An agreement without an allocation expires after so many sweeps: the scheduler waits 5 s for an answer.
 AGREEMENT_SWEEPS = 10
 
+# Plugin mode, in sweeps
+
+# Without a binding after this time, the default scheduler has not found the pod to fit. Its own back-off is 10 s.
+APPROVAL_SWEEPS = 30
+# An approval that the default scheduler has not asked about is written again: it may have missed the change.
+APPROVAL_REPEAT_SWEEPS = 5
+# A pod is kept off a node that the default scheduler refused for it, so that another node gets its turn.
+UNFIT_SWEEPS = 60
+# Reads of a pod whose patch met a newer version of it.
+GATE_ATTEMPTS = 4
+# A filter request holds the names of all nodes and one pod: 5,000 nodes are 1.3 MB at most.
+EXTENDER_REQUEST_BYTES = 16 * 1024 * 1024
+
 # The heartbeat: after three intervals without one, nothing is allocated for the cluster.
 HEARTBEAT_S = 5.0

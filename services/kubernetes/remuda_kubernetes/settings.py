@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import field_validator
 
@@ -39,6 +39,32 @@ class KubernetesSettings(Settings):
     predicates: bool = setting(
         "kubernetes.predicates", True, "check selectors, affinity, taints and ports of a pod before it is placed"
     )
+
+    mode: Literal["shim", "plugin"] = setting(
+        "kubernetes.mode", "shim",
+        "plugin: pods with an application that the default scheduler places wait for their quota too",
+    )  # fmt: skip
+    placed_by: Texts = setting(
+        "kubernetes.placed_by", ("default-scheduler",), "plugin mode: schedulers that place pods with an application"
+    )
+    hold: Literal["auto", "gates", "extender"] = setting(
+        "kubernetes.hold", "auto",
+        "plugin mode: what holds pods back; auto: gates if the API server knows them (1.27), else the extender",
+    )  # fmt: skip
+    pin: Literal["auto", "hard", "soft", "free"] = setting(
+        "kubernetes.pin", "auto",
+        "plugin mode with gates: how the node is given to the default scheduler; auto: soft from 1.35, else hard",
+    )  # fmt: skip
+    extender_host: str = setting("kubernetes.extender_host", "127.0.0.1", "address of the extender")
+    extender_port: int = setting("kubernetes.extender_port", 8099, "port of the extender; 0: none", ge=0, le=65535)
+    extender_cert: ReadableFile = setting(
+        "kubernetes.extender_cert", None, "file: certificate of the extender; with it, the extender speaks TLS only"
+    )
+    extender_key: ReadableFile = setting("kubernetes.extender_key", None, "file: private key of that certificate")
+    extender_client_ca: ReadableFile = setting(
+        "kubernetes.extender_client_ca", None,
+        "file: CA of the default scheduler's client certificate, which the extender then requires",
+    )  # fmt: skip
 
     @field_validator("rm")
     @classmethod

@@ -25,10 +25,11 @@ class Machine(RuleBasedStateMachine):
     """The API server and the scheduler, as far as they matter."""
 
     pods = Bundle("pods")
+    scheduler = "remuda"  # of all pods
 
     def __init__(self) -> None:
         super().__init__()
-        self.shim = Shim(ShimPolicy(frozenset({"remuda"})))
+        self.shim = self.made_shim()
         self.server: dict[str, Pod] = {}  # by name
         self.asks: set[str] = set()  # UIDs, in the scheduler
         self.booked: dict[str, tuple[str, str]] = {}  # UUID -> UID, node
@@ -39,6 +40,9 @@ class Machine(RuleBasedStateMachine):
         for name in NODES:
             self.shim.node_changed(node(name))
         self.report()
+
+    def made_shim(self) -> Shim:
+        return Shim(ShimPolicy(frozenset({"remuda"})))
 
     # The scheduler's books follow from the effects
 
@@ -81,7 +85,7 @@ class Machine(RuleBasedStateMachine):
     @rule(target=pods)
     def create(self) -> str:
         name = f"p{next(self.numbers)}"
-        self.server[name] = pod(name, app="app", cpu="1")
+        self.server[name] = pod(name, app="app", cpu="1", scheduler=self.scheduler)
         self.shim.pod_changed(self.server[name])
         self.settle()
         return name
@@ -102,7 +106,7 @@ class Machine(RuleBasedStateMachine):
 
     def bind(self, name: str, on: str) -> None:
         assert self.server[name].uid not in self.bound, "bound twice"
-        self.server[name] = pod(name, app="app", cpu="1", node=on)
+        self.server[name] = pod(name, app="app", cpu="1", scheduler=self.scheduler, node=on)
         self.bound[self.server[name].uid] = on
         self.shim.pod_changed(self.server[name])
         self.settle()

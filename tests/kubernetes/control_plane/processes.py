@@ -54,11 +54,35 @@ def programs() -> Path | None:
     return built / "bin" if (built / "complete").exists() else None
 
 
+# As deploy/kubernetes/plugin/kube-scheduler.yaml has it.
+EXTENDED = """
+podInitialBackoffSeconds: 1
+podMaxBackoffSeconds: 2
+profiles:
+- schedulerName: default-scheduler
+  plugins: {{postFilter: {{disabled: [{{name: DefaultPreemption}}]}}}}
+extenders:
+- urlPrefix: http://127.0.0.1:{port}
+  filterVerb: filter
+  preemptVerb: preempt
+  weight: 1
+  enableHTTPS: false
+  nodeCacheCapable: true
+  ignorable: false
+"""
+
+
 class ControlPlane:
-    """`folder`: for data and logs. `scheduler`: whether the default scheduler runs. `controllers`: those that run."""
+    """`folder`: for data and logs. `scheduler`: whether the default scheduler runs. `extender_port`: it asks an
+    extender there, and does not preempt. `controllers`: those that run."""
 
     def __init__(
-        self, folder: Path, *, scheduler: bool = False, controllers: str = "job,namespace,garbagecollector,replicaset"
+        self,
+        folder: Path,
+        *,
+        scheduler: bool = False,
+        extender_port: int = 0,
+        controllers: str = "job,namespace,garbagecollector,replicaset",
     ) -> None:
         found = programs()
         if found is None:
@@ -66,6 +90,7 @@ class ControlPlane:
         self._programs = found
         self._folder = folder
         self._with_scheduler = scheduler
+        self.extender_port = extender_port
         self._controllers = controllers
         self._processes: list[subprocess.Popen[bytes]] = []
         etcd, peer, self.port = _free_ports(3)
@@ -153,6 +178,7 @@ class ControlPlane:
                 "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\n"
                 "leaderElection: {leaderElect: false}\npercentageOfNodesToScore: 100\n"
                 f"clientConnection: {{kubeconfig: {self.kubeconfig('scheduler')}, qps: 5000, burst: 5000}}\n"
+                + (EXTENDED.format(port=self.extender_port) if self.extender_port else "")
             )
             self._run(
                 "kube-scheduler", f"--config=scheduler.yaml --secure-port={scheduler} --port=0 {secure} "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, cast
@@ -23,6 +23,7 @@ from remuda_kubernetes.api.objects import ListMetadata, Object, Status
 T = TypeVar("T", bound=Object)
 
 JSON: Final = "application/json"
+JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
@@ -146,7 +147,9 @@ class Client:
         }
         await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body)
 
-    async def patch(self, path: str, body: Mapping[str, Any], form: str = STRATEGIC_MERGE_PATCH) -> bytes:
+    async def patch(
+        self, path: str, body: Mapping[str, Any] | Sequence[Any], form: str = STRATEGIC_MERGE_PATCH
+    ) -> bytes:
         return await self.call("PATCH", path, body, form=form)
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace_s: int | None = None) -> None:
@@ -160,7 +163,7 @@ class Client:
         self,
         verb: str,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         form: str = JSON,
         query: Mapping[str, str] | None = None,

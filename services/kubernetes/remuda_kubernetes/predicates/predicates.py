@@ -134,10 +134,10 @@ def depends_on_pods(pod: Pod) -> bool:
     )
 
 
-def class_of(pod: Pod, attempt: int) -> str:
+def class_of(pod: Pod, attempt: int, *, alone: bool = False) -> str:
     """The predicate class of the pod's ask: verdicts hold for all asks of a class. A pod whose verdicts change with
-    each placement has a class of its own, and another one for each attempt."""
-    if depends_on_pods(pod):
+    each placement has a class of its own, and another one for each attempt. `alone`: so has this one."""
+    if alone or depends_on_pods(pod):
         return f"{pod.uid}/{attempt}"
     spec, metadata = pod.spec, pod.metadata
     labels = {key: value for key, value in (metadata.labels or NOTHING).items() if key not in _OF_ONE_POD}

@@ -19,6 +19,8 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
 from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
+from remuda_kubernetes.shell.approvals import open_gate, set_condition
 from remuda_kubernetes.shell.events import event_body, event_path
 from remuda_kubernetes.shim.effects import (
     Bind,
@@ -37,7 +39,8 @@ log = structlog.get_logger()
 
 OnShim = Callable[[Callable[[Shim], None]], None]
 Change = DeletePod | FailPod | CreatePlaceholder
-Note = SetCondition | RecordEvent
+Note = SetCondition | RecordEvent | Withhold
+Placement = Bind | OpenGate | Approve
 
 
 class Calls:
@@ -47,19 +50,19 @@ class Calls:
         self._client = client
         self._instance = instance
         self._on_shim = on_shim
-        self._bindings: asyncio.Queue[Bind] = asyncio.Queue()
+        self._bindings: asyncio.Queue[Placement] = asyncio.Queue()
         self._changes: asyncio.Queue[Change] = asyncio.Queue()
         self._notes: deque[Note] = deque(maxlen=limits.WAITING_WRITES)
         self._noted = asyncio.Event()
 
-    def add(self, effects: Iterable[Effect]) -> None:
+    def add(self, effects: Iterable[Effect | PluginCall]) -> None:
         for effect in effects:
             match effect:
-                case Bind():
+                case Bind() | OpenGate() | Approve():
                     self._bindings.put_nowait(effect)
                 case DeletePod() | FailPod() | CreatePlaceholder():
                     self._changes.put_nowait(effect)
-                case SetCondition() | RecordEvent():
+                case SetCondition() | RecordEvent() | Withhold():
                     self._notes.append(effect)
                     self._noted.set()
                 case _:
@@ -82,7 +85,7 @@ class Calls:
             bind = await self._bindings.get()
             pod, node = bind.pod, bind.node
             with tracing.span("kubernetes.bind", pod=f"{pod.namespace}/{pod.name}", node=node):
-                failure = await self._bind(pod, node)
+                failure = await self._bind(bind)
             if failure is None:
                 self._on_shim(lambda shim, pod=pod, node=node: shim.bound(pod.uid, node))  # type: ignore[misc]
             else:
@@ -91,18 +94,27 @@ class Calls:
                     lambda shim, pod=pod, node=node, why=failure: shim.binding_failed(pod.uid, node, why)  # type: ignore[misc]
                 )
 
-    async def _bind(self, pod: PodName, node: str) -> str | None:
+    async def _bind(self, bind: Placement) -> str | None:
         """The reason of a failure. A pod that is gone is none: its reflector reports that."""
         try:
-            await self._retry(lambda: self._client.bind(pod.namespace, pod.name, pod.uid, node), limits.BINDING_RETRY)
+            await self._retry(lambda: self._place(bind), limits.BINDING_RETRY)
         except NotFound:
             return None
         except Conflict as conflict:
             # An earlier attempt, whose answer was lost, has succeeded.
-            return None if f'assigned to node "{node}"' in conflict.reason else conflict.reason
+            return None if f'assigned to node "{bind.node}"' in conflict.reason else conflict.reason
         except ApiError as error:
             return str(error)
         return None
+
+    async def _place(self, bind: Placement) -> None:
+        match bind:
+            case Bind(pod, node):
+                await self._client.bind(pod.namespace, pod.name, pod.uid, node)
+            case OpenGate():
+                await open_gate(self._client, bind)
+            case Approve():
+                await set_condition(self._client, bind)
 
     async def _retry(self, call: Callable[[], object], policy: RetryPolicy) -> None:
         await retry(call, policy, on=Away)  # type: ignore[arg-type]
@@ -178,5 +190,7 @@ class Calls:
             case SetCondition(pod, reason, message):
                 condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
                 await self._patch_status(pod, {"conditions": [condition]})
+            case Withhold():
+                await set_condition(self._client, note)
             case RecordEvent():
                 await self._client.create(event_path(note), event_body(note, self._instance))

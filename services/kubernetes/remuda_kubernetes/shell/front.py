@@ -21,8 +21,10 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client, Resource
 from remuda_kubernetes.api.reflector import Reflector
 from remuda_kubernetes.api.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.calls import Calls
+from remuda_kubernetes.shell.extender import Extender
 from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.remuda.v1 import predicates_pb2
@@ -34,11 +36,11 @@ log = structlog.get_logger()
 class Front:
     """`run()` runs until cancelled."""
 
-    def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings) -> None:
+    def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings, shim: Shim) -> None:
         self._bus = bus
         self._client = client
         self._settings = settings
-        self._shim = Shim(settings.policy)
+        self._shim = shim
         self._calls = Calls(client, settings.instance, self._on_shim)
         self._wake = asyncio.Event()
 
@@ -49,6 +51,8 @@ class Front:
             for reflector in reflectors:
                 tasks.create_task(reflector.run())
             tasks.create_task(self._calls.run())
+            if isinstance(self._shim, PluginShim) and self._shim.is_asked:
+                tasks.create_task(Extender(self._shim, self._settings, self._wake.set).run())
             for reflector in reflectors:
                 await reflector.synced.wait()
             rm = self._resource_manager()
@@ -90,7 +94,7 @@ class Front:
             heartbeat_s=limits.HEARTBEAT_S,
         )
         rm.on_report_requested(self._report)
-        if self._settings.predicates:
+        if self._settings.predicates or isinstance(self._shim, PluginShim):
             rm.on_batch_predicates(self._verdicts)
             rm.on_preemption_predicates(self._fits_without)
         return rm
@@ -107,7 +111,7 @@ class Front:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(limits.SWEEP_EVERY_S)
-            self._on_shim(lambda shim: shim.questions.sweep())
+            self._on_shim(lambda shim: shim.sweep())
 
     def _report(self) -> None:
         self._on_shim(Shim.report)

@@ -10,17 +10,18 @@ from remuda_kubernetes.api.credentials import Credentials, in_cluster
 from remuda_kubernetes.api.kubeconfig import read_kubeconfig
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.front import Front
+from remuda_kubernetes.shell.plugin import shim_of
 
 log = structlog.get_logger()
 
 
 async def main(bus: Bus, settings: KubernetesSettings) -> None:
-    """Runs until cancelled. Raises ValueError for wrong credentials; errors of the bus, RegistrationFailed,
-    Superseded."""
+    """Runs until cancelled. Raises ValueError for wrong credentials; ApiError when the API server does
+    not answer; errors of the bus, RegistrationFailed, Superseded."""
     credentials = credentials_of(settings)
     log.info("uses a Kubernetes cluster", server=credentials.server, rm=settings.rm)
     async with Client(credentials) as client:
-        await Front(bus, client, settings).run()
+        await Front(bus, client, settings, await shim_of(client, settings)).run()
 
 
 def credentials_of(settings: KubernetesSettings) -> Credentials:

@@ -103,7 +103,7 @@ class Applications:
         if not self._books.is_live:
             return
         pods = list(self._books.pods_of(application))
-        if any(one.is_waiting and not one.pod.spec.scheduling_gates for one in pods):
+        if any(one.is_waiting and not self._books.policy.gates_of(one.pod) for one in pods):
             self.submit(application)
         if application.is_reserving:
             self._reserve(application, pods)
@@ -112,7 +112,8 @@ class Applications:
                 self.ask(entry)
 
     def ask(self, entry: PodEntry) -> None:
-        if entry.is_waiting and not entry.is_asked and not entry.pod.spec.scheduling_gates and entry.release is None:
+        is_due = entry.is_waiting and not entry.is_asked and entry.release is None
+        if is_due and not self._books.policy.gates_of(entry.pod):
             entry.is_asked = True
             self._books.emit(self._questions.ask(entry))
             note = f"{entry.pod.key} is queued and waiting for allocation"

@@ -26,12 +26,21 @@ class ShimPolicy:
     gangs: bool = True
     predicates: bool = True
 
+    def manages(self, pod: Pod) -> bool:
+        """Whether the pod is an ask; the amounts of all others are occupied."""
+        return pod_reading.is_managed(pod, self.scheduler_names)
+
+    def gates_of(self, pod: Pod) -> list[str]:
+        """The scheduling gates that a pod waits for before it is asked for."""
+        return [gate.name for gate in pod.spec.scheduling_gates]
+
 
 @dataclass(slots=True)
 class PodEntry:
     """A pod that has not ended. `application`: empty for pods of other schedulers. `node`: where it is, or where the
     scheduler has put it. `uuid`: of its allocation; empty: none. `is_bound`: the API server has said so. `release`: the
-    scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it."""
+    scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it.
+    `unfit`: nodes that another scheduler has refused for it, and until when, in sweeps."""
 
     pod: Pod
     size: Amounts
@@ -43,6 +52,7 @@ class PodEntry:
     release: si.AllocationRelease | None = None
     resubmissions: int = 0
     attempts: int = 0
+    unfit: dict[str, int] = field(default_factory=dict)
     condition: tuple[str, str] = ("", "")
 
     @property

@@ -42,3 +42,8 @@ MIGRATED_SCHEDULER: Final = "yunikorn"  # the scheduler name of the family's own
 
 # Attributes of nodes.
 ATTRIBUTE_PREDICATES: Final = "remuda/predicates"
+
+# Of plugin mode, and of nobody else.
+GATE: Final = "remuda.io/quota"  # a scheduling gate
+PIN: Final = "remuda.io/pin"  # an annotation of a namespace
+APPROVED: Final = "remuda.io/QuotaApproved"  # a condition of a pod

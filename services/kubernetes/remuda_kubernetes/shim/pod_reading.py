@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Pod, PriorityClass
+from remuda_kubernetes.api.objects import Metadata, Pod, PriorityClass
 from remuda_kubernetes.shim import names
 
 TRUE: Final = "true"
@@ -42,18 +42,20 @@ def is_managed(pod: Pod, scheduler_names: Collection[str]) -> bool:
     return pod.spec.scheduler_name in scheduler_names
 
 
+def applications_given(metadata: Metadata) -> list[str]:
+    """The application IDs that the labels and annotations give; the first counts."""
+    values = (
+        metadata.label(names.APPLICATION),
+        metadata.annotation(names.APPLICATION),
+        *(metadata.label(key) for key in names.APPLICATION_LABELS),
+    )
+    return [value for value in values if value]
+
+
 def application_of(pod: Pod, *, unique: bool = False) -> Application:
     """`unique`: a pod without an application gets one of its own, not that of its namespace."""
     metadata = pod.metadata
-    given = [
-        value
-        for value in (
-            metadata.label(names.APPLICATION),
-            metadata.annotation(names.APPLICATION),
-            *(metadata.label(key) for key in names.APPLICATION_LABELS),
-        )
-        if value
-    ]
+    given = applications_given(metadata)
     queue = metadata.label(names.QUEUE) or metadata.annotation(names.QUEUE) or metadata.label(names.QUEUE_LABEL)
     if not given:
         return Application(metadata.namespace, _generated(pod, unique), queue)

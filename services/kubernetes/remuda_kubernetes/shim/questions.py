@@ -26,8 +26,8 @@ class Questions:
 
     def ask(self, entry: PodEntry) -> Ask:
         """The ask of a pod, with its predicate class."""
-        name = class_of(entry.pod, entry.attempts)
-        if not depends_on_pods(entry.pod):
+        name = class_of(entry.pod, entry.attempts, alone=bool(entry.unfit))
+        if not entry.unfit and not depends_on_pods(entry.pod):
             self._samples.pop(name, None)
             self._samples[name] = entry.pod
             if len(self._samples) > limits.PREDICATE_CLASSES:
@@ -40,7 +40,8 @@ class Questions:
         pod = entry.pod if entry is not None else self._samples.get(predicate_class)
         if pod is None:
             raise LookupError(f"{predicate_class}: no pod of this class is there any more")
-        if not depends_on_pods(pod):
+        is_alone = entry is not None and bool(entry.unfit) and predicate_class.startswith(entry.pod.uid)
+        if not is_alone and not depends_on_pods(pod):
             yield from self._of_class(pod, node_ids)
         elif entry is not None and entry.is_waiting:
             yield from self._of_one(entry, node_ids)
@@ -64,7 +65,10 @@ class Questions:
         of_node, among_pods = self._predicates.of_node(entry.pod), self._predicates.among_pods(entry.pod)
         for name in node_ids:
             on = books.nodes.get(name)
-            refusal = (of_node(on) or among_pods(on)) if on is not None else "the node is gone"
+            if name in entry.unfit:
+                refusal = "another scheduler has refused the node for this pod"
+            else:
+                refusal = (of_node(on) or among_pods(on)) if on is not None else "the node is gone"
             if not refusal:
                 books.granted[uid] = books.sweeps
                 books.put_on(entry, name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.predicates import Predicates
-from remuda_kubernetes.shim import messages, pod_reading
+from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.applications import Applications
 from remuda_kubernetes.shim.books import Books, PodEntry, ShimPolicy
 from remuda_kubernetes.shim.effects import (
@@ -95,7 +95,7 @@ class Shim:
         if entry is None:
             entry = self.books.pods[pod.uid] = PodEntry(pod, {})
             self._measure(entry)
-            if pod_reading.is_managed(pod, self.books.policy.scheduler_names):
+            if self.books.policy.manages(pod):
                 self.applications.join(entry)
         else:
             entry.pod = pod
@@ -126,9 +126,9 @@ class Shim:
             entry.is_asked = False  # a known key replaces the size of an ask
 
     def _seen_waiting(self, entry: PodEntry) -> None:
-        gates = entry.pod.spec.scheduling_gates
+        gates = self.books.policy.gates_of(entry.pod)
         if gates:
-            names = ", ".join(gate.name for gate in gates)
+            names = ", ".join(gates)
             self.books.record(entry, "Scheduling", f"waiting for scheduling gates: {names}")
         elif not entry.is_asked and self.books.is_live:
             self.applications.pod_waits(entry)
@@ -271,6 +271,10 @@ class Shim:
         self.books.emit(SetCondition(entry.name, reason, update.reason))
         self.books.record(entry, "PodUnschedulable", update.reason, warn=True)
 
+    def sweep(self) -> None:
+        """At intervals of a second."""
+        self.questions.sweep()
+
     # Outcomes of calls of the API
 
     def bound(self, uid: str, node: str) -> None:
@@ -286,7 +290,11 @@ class Shim:
         if entry is None or entry.is_bound or entry.node != node or not entry.uuid:
             return
         self.books.record(entry, "PodBindFailure", reason, action="Binding", warn=True)
-        self.books.emit(Release(messages.release(entry, f"binding failed: {reason}")))
+        self._send_back(entry, f"binding failed: {reason}")
+
+    def _send_back(self, entry: PodEntry, why: str) -> None:
+        """An allocated pod did not start: its allocation is released, and it is asked for again."""
+        self.books.emit(Release(messages.release(entry, why)))
         self._lost(entry)
 
     def placeholder_failed(self, application_id: str, reason: str) -> None:

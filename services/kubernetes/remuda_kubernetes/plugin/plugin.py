@@ -1,0 +1,198 @@
+"""The shim in plugin mode: where the shim would bind a pod, the pod is approved for the default scheduler. Pure.
+
+An approval is *pending* until the default scheduler has been given the node, and *in progress* from then on (002). It
+ends when the pod is bound. Whether a pod that is bound elsewhere moves its booking is the shim's rule, as for any pod
+that another process binds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
+from remuda_kubernetes.plugin.policy import Hold, PluginPolicy, is_gated
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.books import PodEntry
+from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, RecordEvent, SetCondition
+from remuda_kubernetes.shim.shim import Shim
+
+WAITING = "waiting for remuda"
+
+
+@dataclass(slots=True)
+class Approval:
+    """`since`: in sweeps. `is_in_progress`: the default scheduler has been given the node. `is_overdue`: reported."""
+
+    node: str
+    since: int
+    is_in_progress: bool = False
+    is_overdue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to a filter request: the nodes on which the pod may run, and why on no others."""
+
+    nodes: Sequence[str]
+    reason: str = ""
+
+
+class PluginShim(Shim):
+    def __init__(self, policy: PluginPolicy) -> None:
+        super().__init__(policy)
+        self._plugin = policy
+        self._approvals: dict[str, Approval] = {}  # by UID
+        self._calls: list[PluginCall] = []  # to be done
+        self._sent_back: dict[str, None] = {}  # UIDs of pods with unfit nodes, an ordered set
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the default scheduler asks as an extender's client."""
+        return self._plugin.hold is Hold.EXTENDER
+
+    def take(self) -> list[Effect | PluginCall]:  # type: ignore[override]
+        effects: list[Effect | PluginCall] = [one for effect in super().take() for one in self._instead_of(effect)]
+        calls, self._calls = self._calls, []
+        return effects + calls
+
+    def _instead_of(self, effect: Effect) -> list[Effect | PluginCall]:
+        match effect:
+            case Bind(pod, node):
+                entry = self.books.pods.get(pod.uid)
+                if entry is not None and self._plugin.holds(entry.pod):
+                    return self._approve(entry, node)
+            case SetCondition(pod, reason, message) if self._plugin.hold is Hold.EXTENDER:
+                entry = self.books.pods.get(pod.uid)
+                if entry is not None and self._plugin.holds(entry.pod):
+                    # The default scheduler writes PodScheduled, with the reason that its extender gives.
+                    return [Withhold(pod, reason, message)]
+            case CreatePlaceholder(_, manifest) if self._plugin.hold is Hold.GATES:
+                if manifest["spec"]["schedulerName"] in self._plugin.placed_by:
+                    manifest["spec"]["schedulingGates"] = [{"name": names.GATE}]
+        return [effect]
+
+    def _approve(self, entry: PodEntry, node: str) -> list[Effect | PluginCall]:
+        pod = entry.pod
+        self._approvals[pod.uid] = Approval(node, self.books.sweeps)
+        note = f"{pod.key} may run on node {node}"
+        event = RecordEvent("Pod", entry.name, "QuotaApproved", "Scheduling", note)
+        if self._plugin.hold is Hold.EXTENDER:
+            return [Approve(entry.name, node), event]
+        if not is_gated(pod):
+            return [event]  # created without the admission webhook: the default scheduler has it already
+        pin = self._plugin.pin_of(self.books.namespaces.get(pod.metadata.namespace))
+        return [OpenGate(entry.name, node, pin, pod), event]
+
+    # Reports of the API server
+
+    def report(self) -> None:
+        self._approvals.clear()
+        super().report()
+
+    def pod_changed(self, pod: Pod) -> None:
+        super().pod_changed(pod)
+        self._forget_if_over(pod.uid)
+
+    def pod_gone(self, pod: Pod) -> None:
+        super().pod_gone(pod)
+        self._forget_if_over(pod.uid)
+
+    def _forget_if_over(self, uid: str) -> None:
+        """PostBind of 002, and the end of a pod."""
+        entry = self.books.pods.get(uid)
+        if entry is None or entry.is_bound:
+            self._approvals.pop(uid, None)
+            self._sent_back.pop(uid, None)
+
+    def bound(self, uid: str, node: str) -> None:
+        entry = self.books.pods.get(uid)
+        if entry is None or not self._plugin.holds(entry.pod):
+            super().bound(uid, node)
+
+    # Questions of the default scheduler
+
+    def filter(self, pod: Pod, nodes: Sequence[str]) -> Verdict:
+        """PreFilter and Filter of 002. A pod without an application may run everywhere. A pod that is seen again after
+        it was given its node goes back to the scheduler: it was not bound, for whatever reason."""
+        if not self._plugin.holds(pod):
+            return Verdict(nodes)
+        entry, approval = self.books.pods.get(pod.uid), self._approval_of(pod.uid)
+        if entry is None or approval is None:
+            return Verdict((), (entry.condition[1] if entry is not None else "") or WAITING)
+        if approval.is_in_progress:
+            return self._refused(entry, f"was not bound to node {approval.node}")
+        if approval.node not in nodes:
+            return self._refused(entry, f"does not fit on node {approval.node}")
+        approval.is_in_progress = True
+        return Verdict((approval.node,))
+
+    def _approval_of(self, uid: str) -> Approval | None:
+        """None: the pod is not allowed to run, or not any more."""
+        approval, entry = self._approvals.get(uid), self.books.pods.get(uid)
+        if approval is None or entry is None or not entry.uuid or entry.release is not None:
+            return None
+        return approval if entry.node == approval.node else None
+
+    def _refused(self, entry: PodEntry, why: str) -> Verdict:
+        """RejectTask of 002. For some time, the pod is not placed on that node again."""
+        uid = entry.pod.uid
+        node = self._approvals.pop(uid).node
+        entry.unfit[node] = self.books.sweeps + limits.UNFIT_SWEEPS
+        entry.attempts += 1
+        self._sent_back[uid] = None
+        reason = f"the default scheduler: {entry.pod.key} {why}"
+        self.books.record(entry, "TaskRejected", reason, warn=True)
+        self._send_back(entry, reason)
+        return Verdict((), reason)
+
+    def may_preempt(self, pod: Pod) -> bool:
+        """Whether the default scheduler may preempt for the pod. For a pod with an application the scheduler does."""
+        return not self._plugin.holds(pod)
+
+    # Time
+
+    def sweep(self) -> None:
+        books = self.books
+        for uid in list(self._sent_back):
+            entry = books.pods[uid]
+            left = {node: until for node, until in entry.unfit.items() if until > books.sweeps}
+            if left != entry.unfit:
+                entry.unfit = left
+                books.refused[uid] = None
+                books.is_room_changed = True
+            if not left:
+                del self._sent_back[uid]
+        for uid in list(self._approvals):
+            self._check_progress(uid)
+        super().sweep()
+
+    def _check_progress(self, uid: str) -> None:
+        approval, entry = self._approval_of(uid), self.books.pods.get(uid)
+        if approval is None or entry is None:
+            del self._approvals[uid]
+            return
+        age = self.books.sweeps - approval.since
+        if self._plugin.hold is Hold.EXTENDER:
+            self._check_extended(entry, approval, age)
+        elif age >= limits.APPROVAL_SWEEPS and not approval.is_overdue and not is_gated(entry.pod):
+            # A gate cannot come back. The pod keeps its quota, and the default scheduler tries on.
+            approval.is_overdue = True
+            note = f"{entry.pod.key} may run on node {approval.node}, but is not bound: {_condition(entry.pod)}"
+            self.books.record(entry, "PlacementOverdue", note, warn=True)
+
+    def _check_extended(self, entry: PodEntry, approval: Approval, age: int) -> None:
+        if age >= limits.APPROVAL_SWEEPS:
+            # Not asked about: no node has passed the filters of the default scheduler.
+            verdict = self._refused(entry, f"is not bound to node {approval.node}: {_condition(entry.pod)}")
+            self._calls.append(Withhold(entry.name, "TaskRejected", verdict.reason))
+        elif age and not age % limits.APPROVAL_REPEAT_SWEEPS and not approval.is_in_progress:
+            self._calls.append(Approve(entry.name, approval.node))
+
+
+def _condition(pod: Pod) -> str:
+    """What the default scheduler says about a pod that waits."""
+    waiting = (one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False")
+    return next(waiting, "") or "no reason given"

@@ -1,0 +1,89 @@
+"""Which pods plugin mode manages, what holds them, and how an approved pod is pinned to its node. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from remuda_kubernetes.api.objects import Namespace, Pod
+from remuda_kubernetes.shim import names, pod_reading
+from remuda_kubernetes.shim.books import ShimPolicy
+
+# The first minor versions of Kubernetes 1 with scheduling gates, and with nominated nodes that the default scheduler
+# tries first.
+GATES_SINCE: Final = 27
+NOMINATIONS_SINCE: Final = 35
+
+
+class Hold(StrEnum):
+    """What keeps the default scheduler from placing a pod before it is approved."""
+
+    GATES = "gates"
+    EXTENDER = "extender"
+
+
+class Pin(StrEnum):
+    """How the node of an approved pod is given to the default scheduler. HARD: as required node affinity. SOFT: as
+    nominated node, so that another node is taken when that one has become unfit. FREE: not at all."""
+
+    HARD = "hard"
+    SOFT = "soft"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginPolicy(ShimPolicy):
+    """`placed_by`: names of the schedulers that place managed pods. Those of `scheduler_names` are bound as in shim
+    mode. `pin`: where the namespace of a pod has no annotation."""
+
+    placed_by: frozenset[str]
+    hold: Hold
+    pin: Pin = Pin.HARD
+
+    def manages(self, pod: Pod) -> bool:
+        return ShimPolicy.manages(self, pod) or self.holds(pod)
+
+    def holds(self, pod: Pod) -> bool:
+        """Whether another scheduler places the pod, after its approval: it has an application, and does not ask to be
+        left alone (002, PreFilter)."""
+        metadata = pod.metadata
+        return (
+            pod.spec.scheduler_name in self.placed_by
+            and bool(pod_reading.applications_given(metadata))
+            and metadata.annotation(names.IGNORE_APPLICATION) != pod_reading.TRUE
+        )
+
+    def gates_of(self, pod: Pod) -> list[str]:
+        return [name for name in ShimPolicy.gates_of(self, pod) if name != names.GATE]
+
+    def pin_of(self, namespace: Namespace | None) -> Pin:
+        """Another value of the annotation counts as absent."""
+        said = namespace.metadata.annotation(names.PIN) if namespace is not None else ""
+        return Pin(said) if said in tuple(Pin) else self.pin
+
+
+def is_gated(pod: Pod) -> bool:
+    """Whether the pod has the gate of this front end."""
+    return any(gate.name == names.GATE for gate in pod.spec.scheduling_gates)
+
+
+def hold_of(chosen: str, version: Mapping[str, str]) -> Hold:
+    """`chosen`: gates, extender, or auto: by the version of the API server, as its page `/version` reports it."""
+    if chosen == "auto":
+        return Hold.GATES if _minor(version) >= GATES_SINCE else Hold.EXTENDER
+    return Hold(chosen)
+
+
+def pin_of(chosen: str, version: Mapping[str, str]) -> Pin:
+    """`chosen`: hard, soft, free, or auto: the most forgiving one that the API server knows and that keeps nodes."""
+    if chosen == "auto":
+        return Pin.SOFT if _minor(version) >= NOMINATIONS_SINCE else Pin.HARD
+    return Pin(chosen)
+
+
+def _minor(version: Mapping[str, str]) -> int:
+    """Vendors append a plus sign."""
+    digits = version.get("minor", "").rstrip("+")
+    return int(digits) if digits.isascii() and digits.isdigit() else 0

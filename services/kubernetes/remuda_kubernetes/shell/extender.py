@@ -1,0 +1,66 @@
+"""The HTTP server that the default scheduler asks as an extender. It answers from memory."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+import structlog
+from aiohttp import web
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.plugin.extender import VERBS, Answer
+from remuda_kubernetes.plugin.plugin import PluginShim
+from remuda_kubernetes.settings import KubernetesSettings
+
+log = structlog.get_logger()
+
+
+class Extender:
+    """`run()` runs until cancelled. `answered`: called after each answer."""
+
+    def __init__(self, shim: PluginShim, settings: KubernetesSettings, answered: Callable[[], None]) -> None:
+        self._shim = shim
+        self._settings = settings
+        self._answered = answered
+
+    async def run(self) -> None:
+        """Raises OSError when the port is taken, ValueError for a certificate that is none."""
+        application = web.Application(client_max_size=limits.EXTENDER_REQUEST_BYTES)
+        application.router.add_post("/{verb}", self._answer)
+        runner = web.AppRunner(application, access_log=None)
+        await runner.setup()
+        try:
+            host, port = self._settings.extender_host, self._settings.extender_port
+            await web.TCPSite(runner, host, port, ssl_context=_tls(self._settings)).start()
+            log.info("answers the default scheduler", host=host, port=port)
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        verb = VERBS.get(request.match_info["verb"])
+        if verb is None:
+            raise web.HTTPNotFound
+        content = await request.read()
+        answer: Answer
+        try:
+            answer = verb(self._shim, content)
+        except ValueError as error:
+            answer = {"Error": f"a request that is not understood: {error}"}
+        self._answered()
+        return web.json_response(answer)
+
+
+def _tls(settings: KubernetesSettings) -> ssl.SSLContext | None:
+    if settings.extender_cert is None or settings.extender_key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=settings.extender_client_ca)
+    if settings.extender_client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_cert_chain(settings.extender_cert, settings.extender_key)
+    except ssl.SSLError as error:
+        raise ValueError(f"kubernetes.extender_cert: {error}") from None
+    return context

@@ -1,0 +1,35 @@
+"""Makes the shim that the settings and the version of the API server ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import msgspec
+import structlog
+
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.plugin.plugin import PluginShim
+from remuda_kubernetes.plugin.policy import PluginPolicy, hold_of, pin_of
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shim.shim import Shim
+
+log = structlog.get_logger()
+
+
+async def shim_of(client: Client, settings: KubernetesSettings) -> Shim:
+    """Raises ApiError when the API server does not answer."""
+    if settings.mode == "shim":
+        return Shim(settings.policy)
+    policy = plugin_policy(settings, msgspec.json.decode(await client.call("GET", "/version"), type=dict[str, str]))
+    log.info("lets other schedulers place pods", placed_by=sorted(policy.placed_by), hold=policy.hold, pin=policy.pin)
+    return PluginShim(policy)
+
+
+def plugin_policy(settings: KubernetesSettings, version: Mapping[str, str]) -> PluginPolicy:
+    return PluginPolicy(
+        **asdict(settings.policy),
+        placed_by=frozenset(settings.placed_by),
+        hold=hold_of(settings.hold, version),
+        pin=pin_of(settings.pin, version),
+    )

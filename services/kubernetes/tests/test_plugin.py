@@ -1,0 +1,327 @@
+"""Plugin mode: who is held, approved, sent back and left alone (002). Gates are those of Kubernetes 1.27 and later."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Namespace, Pod
+from remuda_kubernetes.plugin.effects import Approve, OpenGate, Withhold
+from remuda_kubernetes.plugin.extender import answer_filter, answer_preemption
+from remuda_kubernetes.plugin.plugin import WAITING, PluginShim
+from remuda_kubernetes.plugin.policy import Hold, Pin, PluginPolicy, hold_of, pin_of
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, RecordEvent, Release, ReportAllocation
+from remuda_kubernetes.shim.shim import STATES
+from remuda_proto.si.v1 import si_pb2 as si
+from tests.kubernetes.objects import annotated, node, pod, sent
+
+DEFAULT = "default-scheduler"
+GATED: dict[str, Any] = {"schedulingGates": [{"name": names.GATE}]}
+NODES = ["n1", "n2"]
+
+
+def policy(hold: Hold) -> PluginPolicy:
+    return PluginPolicy(frozenset({"remuda"}), placed_by=frozenset({DEFAULT}), hold=hold)
+
+
+def plugin(hold: Hold = Hold.EXTENDER) -> PluginShim:
+    made = PluginShim(policy(hold))
+    for name in NODES:
+        made.node_changed(node(name))
+    made.report()
+    made.take()
+    return made
+
+
+def placed(name: str, **of: Any) -> Pod:
+    """A pod of an application that the default scheduler places."""
+    return pod(name, **{"app": "app", "cpu": "1", "scheduler": DEFAULT} | of)
+
+
+def allocated(of: PluginShim, name: str, on: str = "n1", uuid: str = "") -> None:
+    of.allocation(
+        si.AllocationResponse(new=[si.Allocation(allocationKey=f"uid-{name}", UUID=uuid or f"u-{name}", nodeID=on)])
+    )
+
+
+def kinds(effects: list[Any]) -> list[str]:
+    return [type(effect).__name__ for effect in effects if not isinstance(effect, RecordEvent)]
+
+
+def events(effects: list[Any]) -> list[str]:
+    return [effect.reason for effect in effects if isinstance(effect, RecordEvent)]
+
+
+# Who is held
+
+
+@pytest.mark.parametrize(
+    ("of", "is_held"),
+    [
+        ({}, True),
+        ({"app": ""}, False),  # no application: untouched
+        ({"scheduler": "remuda"}, False),  # bound as in shim mode
+        ({"scheduler": "other"}, False),
+        ({"annotations": {names.IGNORE_APPLICATION: "true"}}, False),
+    ],
+)
+def test_pods_with_an_application_are_held(of: dict[str, Any], is_held: bool) -> None:
+    it = plugin()
+    verdict = it.filter(placed("p", **of), NODES)
+    assert (list(verdict.nodes), verdict.reason) == (([], WAITING) if is_held else (NODES, ""))
+
+
+def test_pod_without_an_application_counts_as_occupied() -> None:
+    it = plugin()
+    it.pod_changed(placed("p", app="", node="n1"))
+    assert kinds(it.take()) == ["ReportNode"]
+
+
+def test_pods_of_the_own_scheduler_name_are_bound_beside() -> None:
+    it = plugin()
+    it.pod_changed(placed("p", scheduler="remuda"))
+    it.take()
+    allocated(it, "p")
+    assert "Bind" in kinds(it.take())
+
+
+# The extender
+
+
+def test_allocated_pod_is_approved_for_its_node_until_it_is_bound() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    assert kinds(it.take()) == ["Submit", "Ask"]
+    allocated(it, "p")
+    effects = it.take()
+    assert Approve(it.books.pods["uid-p"].name, "n1") in effects
+    assert "QuotaApproved" in events(effects)
+    assert it.filter(placed("p"), NODES).nodes == ("n1",)
+    it.pod_changed(placed("p", node="n1"))
+    assert kinds(it.take()) == []
+    assert it.filter(placed("p"), NODES).nodes == ()  # PostBind has forgotten it
+
+
+def test_reason_of_the_scheduler_is_that_of_the_extender() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    it.take()
+    it.scheduling_state(
+        si.UpdateContainerSchedulingStateRequest(allocationKey="uid-p", state=STATES.SKIPPED, reason="quota of root.a")
+    )
+    effects = it.take()
+    assert Withhold(it.books.pods["uid-p"].name, "SchedulingSkipped", "quota of root.a") in effects
+    assert it.filter(placed("p"), NODES).reason == "quota of root.a"
+
+
+def sent_back(it: PluginShim) -> list[Any]:
+    effects = it.take()
+    assert kinds(effects)[:2] == ["Release", "Ask"]
+    assert "TaskRejected" in events(effects)
+    return effects
+
+
+def test_pod_seen_again_is_sent_back() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    it.take()
+    it.filter(placed("p"), NODES)
+    verdict = it.filter(placed("p"), NODES)
+    assert (verdict.nodes, "was not bound" in verdict.reason) == ((), True)
+    (release,) = [effect for effect in sent_back(it) if isinstance(effect, Release)]
+    assert release.release.allocationKey == "uid-p"
+    assert it.filter(placed("p"), NODES).nodes == ()
+    allocated(it, "p", "n2", "u-again")
+    it.take()
+    assert it.filter(placed("p"), NODES).nodes == ("n2",)
+
+
+def accepted(it: PluginShim) -> dict[str, bool]:
+    """The verdicts about the nodes for the pod `p`, by its class."""
+    entry = it.books.pods["uid-p"]
+    ask = it.questions.ask(entry).ask
+    told = it.questions.verdicts("uid-p", ask.tags[names.TAG_PREDICATE_CLASS], NODES)
+    return {verdict.node_id: verdict.accepted for verdict in told if verdict.accepted}
+
+
+def test_pod_that_does_not_fit_is_sent_back_and_kept_off_the_node_for_a_while() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    it.take()
+    assert it.filter(placed("p"), ["n2"]).nodes == ()
+    sent_back(it)
+    assert accepted(it) == {"n2": True}
+    for _ in range(limits.UNFIT_SWEEPS + 1):
+        it.sweep()
+    assert "Ask" in kinds(it.take())  # it is tried again
+    assert accepted(it) == {"n1": True, "n2": True}
+
+
+def test_approval_that_is_not_asked_about_is_repeated_and_then_taken_back() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    it.take()
+    calls: list[str] = []
+    for _ in range(limits.APPROVAL_SWEEPS + 1):
+        it.sweep()
+        calls += kinds(it.take())
+    repeats = limits.APPROVAL_SWEEPS // limits.APPROVAL_REPEAT_SWEEPS - 1
+    assert calls == ["Approve"] * repeats + ["Release", "Ask", "Withhold"]
+
+
+def test_allocation_that_is_preempted_ends_the_approval() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    release = si.AllocationRelease(
+        allocationKey="uid-p", UUID="u-p", terminationType=si.PREEMPTED_BY_SCHEDULER, applicationID="default.app"
+    )
+    it.allocation(si.AllocationResponse(released=[release]))
+    it.take()
+    assert it.filter(placed("p"), NODES).nodes == ()
+
+
+def test_preemption_behind_the_scheduler_is_refused() -> None:
+    it = plugin()
+    victims = {"n1": {"Pods": [{"UID": "uid-v"}], "NumPDBViolations": 1}}
+
+    def asked(app: str) -> Any:
+        body = {
+            "Pod": sent("p", app=app, scheduler=DEFAULT),
+            "NodeNameToVictims": None,
+            "NodeNameToMetaVictims": victims,
+        }
+        return answer_preemption(it, json.dumps(body).encode())["NodeNameToMetaVictims"]
+
+    assert asked("app") == {}
+    assert asked("") == victims
+
+
+def test_filter_names_the_reason_for_each_node() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p", "n2")
+    it.take()
+    body = json.dumps({"Pod": sent("p", app="app", scheduler=DEFAULT), "Nodes": None, "NodeNames": NODES}).encode()
+    answer = answer_filter(it, body)
+    assert (answer["NodeNames"], answer["Error"]) == (["n2"], "")
+    assert list(answer["FailedNodes"]) == ["n1"]
+
+
+def test_filter_with_whole_nodes_is_an_error() -> None:
+    body = json.dumps({"Pod": sent("p", app="app", scheduler=DEFAULT), "Nodes": {"items": []}}).encode()
+    assert "nodeCacheCapable" in answer_filter(plugin(), body)["Error"]
+
+
+# Gates
+
+
+def opened(effects: list[Any]) -> OpenGate:
+    (found,) = [effect for effect in effects if isinstance(effect, OpenGate)]
+    return found
+
+
+def test_gated_pod_is_asked_for_and_its_gate_removed() -> None:
+    it = plugin(Hold.GATES)
+    it.pod_changed(placed("p", **GATED))
+    assert kinds(it.take()) == ["Submit", "Ask"]
+    allocated(it, "p")
+    call = opened(it.take())
+    assert (call.pod.uid, call.node, call.pin) == ("uid-p", "n1", Pin.HARD)
+    it.pod_changed(placed("p", node="n1"))
+    assert kinds(it.take()) == []
+
+
+def test_gates_of_others_come_first() -> None:
+    it = plugin(Hold.GATES)
+    it.pod_changed(placed("p", schedulingGates=[{"name": "other"}, {"name": names.GATE}]))
+    assert kinds(it.take()) == []
+    it.pod_changed(placed("p", **GATED))
+    assert kinds(it.take()) == ["Submit", "Ask"]
+
+
+def test_namespace_chooses_the_pin() -> None:
+    it = plugin(Hold.GATES)
+    for said, pin in (("soft", Pin.SOFT), ("free", Pin.FREE), ("odd", Pin.HARD)):
+        it.namespace_changed(annotated(Namespace, "default", {names.PIN: said}))
+        it.pod_changed(placed(said, **GATED))
+        allocated(it, said)
+        assert opened(it.take()).pin is pin
+
+
+def test_booking_follows_a_pod_that_is_bound_elsewhere() -> None:
+    it = plugin(Hold.GATES)
+    it.pod_changed(placed("p", **GATED))
+    allocated(it, "p")
+    it.take()
+    it.pod_changed(placed("p", node="n2"))
+    (report,) = [effect for effect in it.take() if isinstance(effect, ReportAllocation)]
+    assert report.allocation.nodeID == "n2"
+
+
+def test_open_gate_without_a_binding_is_reported_once_and_keeps_the_quota() -> None:
+    it = plugin(Hold.GATES)
+    it.pod_changed(placed("p", **GATED))
+    allocated(it, "p")
+    it.pod_changed(placed("p"))
+    it.take()
+    found: list[Effect | Any] = []
+    for _ in range(2 * limits.APPROVAL_SWEEPS):
+        it.sweep()
+        found += it.take()
+    assert (kinds(found), events(found)) == ([], ["PlacementOverdue"])
+
+
+def test_pod_that_was_never_gated_is_booked_only() -> None:
+    it = plugin(Hold.GATES)
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    assert [kind for kind in kinds(it.take()) if kind in ("OpenGate", "Bind")] == []
+
+
+def test_placeholders_are_gated() -> None:
+    it = plugin(Hold.GATES)
+    groups = json.dumps([{"name": "g", "minMember": 1, "minResource": {"cpu": "1"}}])
+    it.pod_changed(placed("p", annotations={names.TASK_GROUPS: groups}, **GATED))
+    it.take()
+    it.application(si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="default.app")]))
+    (created,) = [effect for effect in it.take() if isinstance(effect, CreatePlaceholder)]
+    assert created.manifest["spec"]["schedulingGates"] == GATED["schedulingGates"]
+    assert created.manifest["spec"]["schedulerName"] == DEFAULT
+
+
+# Versions
+
+
+@pytest.mark.parametrize(
+    ("minor", "hold", "pin"),
+    [
+        ("20", "extender", "hard"),
+        ("26+", "extender", "hard"),
+        ("27", "gates", "hard"),
+        ("36", "gates", "soft"),
+        ("", "extender", "hard"),
+    ],
+)
+def test_version_of_the_api_server_chooses(minor: str, hold: str, pin: str) -> None:
+    version = {"major": "1", "minor": minor}
+    assert (hold_of("auto", version), pin_of("auto", version)) == (hold, pin)
+
+
+def test_settings_choose_before_the_version() -> None:
+    version = {"major": "1", "minor": "36"}
+    assert (hold_of("extender", version), pin_of("free", version)) == ("extender", "free")
+
+
+def test_bind_is_not_an_effect_for_pods_of_the_default_scheduler() -> None:
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    assert not any(isinstance(effect, Bind) for effect in it.take())

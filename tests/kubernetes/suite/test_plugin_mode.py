@@ -1,0 +1,145 @@
+"""Plugin mode on the real default scheduler, through the extender: it places, and remuda decides who may and where."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from remuda.embedded import NatsServer
+from tests.kubernetes import manifests
+from tests.kubernetes.cluster import Cluster, cluster
+from tests.kubernetes.control_plane.processes import ControlPlane, programs
+
+RIGHTS_FILE = Path(__file__).parents[3] / "deploy/kubernetes/scheduler/rights.yaml"
+QUEUES = """
+partitions:
+  - name: default
+    preemption: {enabled: true}
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - {name: a, resources: {max: {vcore: 1}}}
+          - {name: b}
+          - {name: c, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}
+"""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane whose default scheduler asks the extender."""
+    if programs() is None:
+        pytest.skip("no control plane: run `make kubernetes`")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ControlPlane(tmp_path_factory.mktemp("extended"), scheduler=True, extender_port=port) as running:
+        for manifest in YAML(typ="safe").load_all(RIGHTS_FILE):
+            running.apply(manifest)
+        yield running
+
+
+@pytest.fixture
+def queues(tmp_path: Path) -> Path:
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    return file
+
+
+def plugin_cluster(plane: ControlPlane, server: NatsServer, queues: Path) -> AbstractAsyncContextManager[Cluster]:
+    return cluster(plane, server.url, queues, mode="plugin", extender_port=plane.extender_port)
+
+
+def pod(name: str, **of: Any) -> dict[str, Any]:
+    return manifests.pod(name, **{"scheduler": "default-scheduler"} | of)
+
+
+async def test_pod_without_an_application_is_untouched(
+    extended: ControlPlane, server: NatsServer, queues: Path
+) -> None:
+    async with plugin_cluster(extended, server, queues) as it:
+        await it.add_nodes("n1")
+        await it.create(pod("free", cpu="2"))
+        await it.bound("free")
+        assert not await it.reported("QuotaApproved", "free")
+
+
+async def test_pod_is_approved_and_bound_on_the_node_of_its_allocation(
+    extended: ControlPlane, server: NatsServer, queues: Path
+) -> None:
+    """basic_scheduling 1, 2."""
+    async with plugin_cluster(extended, server, queues) as it:
+        await it.add_nodes("n1", "n2", "n3")
+        await it.create(pod("one", app="app", queue="root.b", cpu="1"))
+        await it.bound("one")
+        await it.told("QuotaApproved", "one")
+
+
+async def test_quota_holds_a_pod_back(extended: ControlPlane, server: NatsServer, queues: Path) -> None:
+    """queue_quota_mgmt 1: the surplus pod waits with the reason of the queue, then runs."""
+    async with plugin_cluster(extended, server, queues) as it:
+        await it.add_nodes("n1")
+        await it.create(pod("first", app="app", queue="root.a", cpu="1"))
+        await it.bound("first")
+        await it.create(pod("second", app="app", queue="root.a", cpu="1"))
+        await it.until(lambda pods: "root.a" in approval(pods["second"]))
+        await it.waits("second", "Unschedulable")
+        await it.end("first")
+        await it.bound("second")
+
+
+async def test_held_pod_makes_no_victims(extended: ControlPlane, server: NatsServer, queues: Path) -> None:
+    """The default scheduler must not preempt for a pod whose quota says no."""
+    async with plugin_cluster(extended, server, queues) as it:
+        await it.add_nodes("n1", cpu="2")
+        await it.client.create(
+            "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 1000}
+        )
+        try:
+            await it.create(pod("low1", app="low", queue="root.b", cpu="1"))
+            await it.create(pod("low2", cpu="1"))
+            await it.bound("low1", "low2")
+            await it.create(pod("high", app="high", queue="root.a", cpu="2", priorityClassName="high"))
+            await it.until(lambda pods: "root.a" in approval(pods["high"]))
+            await it.waits("high", "Unschedulable")
+            pods = await it.pods()
+            assert [pods[name].metadata.deletion_timestamp for name in ("low1", "low2")] == [None, None]
+        finally:
+            await it.client.call("DELETE", "/apis/scheduling.k8s.io/v1/priorityclasses/high")
+
+
+async def test_preemption_is_that_of_the_queues(extended: ControlPlane, server: NatsServer, queues: Path) -> None:
+    """preemption 1."""
+    async with plugin_cluster(extended, server, queues) as it:
+        await it.add_nodes("n1", cpu="2")
+        await it.create(pod("b1", app="b", queue="root.b", cpu="1"))
+        await it.create(pod("b2", app="b", queue="root.b", cpu="1"))
+        await it.bound("b1", "b2")
+        await it.create(pod("c1", app="c", queue="root.c", cpu="1"))
+        await it.bound("c1")
+        await it.told("Preempted")
+
+
+async def test_gang_is_placed_by_its_placeholders(extended: ControlPlane, server: NatsServer, queues: Path) -> None:
+    """gang_scheduling 1, 2."""
+    async with plugin_cluster(extended, server, queues) as it:
+        await it.add_nodes("n1", "n2")
+        groups = json.dumps([{"name": "g", "minMember": 2, "minResource": {"cpu": "3"}}])
+        gang = {"yunikorn.apache.org/task-groups": groups, "yunikorn.apache.org/task-group-name": "g"}
+        for name in ("m1", "m2"):
+            await it.create(pod(name, app="gang", queue="root.b", cpu="3", annotations=gang))
+        on = await it.bound("m1", "m2")
+        assert sorted(on.values()) == ["n1", "n2"]
+        await it.until(lambda pods: set(pods) == {"m1", "m2"})
+
+
+def approval(one: Any) -> str:
+    """The message of the condition that says whether a pod may run."""
+    return next((it.message for it in one.status.conditions if it.type == "remuda.io/QuotaApproved"), "")
