@@ -105,7 +105,12 @@ VERDICT_OF_ONE_POD_MS = 3_600_000
 # An agreement without an allocation expires after so many sweeps: the scheduler waits 5 s for an answer.
 AGREEMENT_SWEEPS = 10
 
-# Plugin mode, in sweeps
+# Plugin mode
+
+# The first minor versions of Kubernetes 1 with scheduling gates, and with nominated nodes that are tried first.
+GATES_SINCE = 27
+NOMINATIONS_SINCE = 35
+# Times in sweeps follow.
 
 # Without a binding after this time, the default scheduler has not found the pod to fit. Its own back-off is 10 s.
 APPROVAL_SWEEPS = 30

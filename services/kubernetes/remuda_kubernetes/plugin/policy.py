@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
+from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Namespace, Pod
 from remuda_kubernetes.shim import names, pod_reading
 from remuda_kubernetes.shim.books import ShimPolicy
-
-# The first minor versions of Kubernetes 1 with scheduling gates, and with nominated nodes that the default scheduler
-# tries first.
-GATES_SINCE: Final = 27
-NOMINATIONS_SINCE: Final = 35
 
 
 class Hold(StrEnum):
@@ -72,14 +67,14 @@ def is_gated(pod: Pod) -> bool:
 def hold_of(chosen: str, version: Mapping[str, str]) -> Hold:
     """`chosen`: gates, extender, or auto: by the version of the API server, as its page `/version` reports it."""
     if chosen == "auto":
-        return Hold.GATES if _minor(version) >= GATES_SINCE else Hold.EXTENDER
+        return Hold.GATES if _minor(version) >= limits.GATES_SINCE else Hold.EXTENDER
     return Hold(chosen)
 
 
 def pin_of(chosen: str, version: Mapping[str, str]) -> Pin:
     """`chosen`: hard, soft, free, or auto: the most forgiving one that the API server knows and that keeps nodes."""
     if chosen == "auto":
-        return Pin.SOFT if _minor(version) >= NOMINATIONS_SINCE else Pin.HARD
+        return Pin.SOFT if _minor(version) >= limits.NOMINATIONS_SINCE else Pin.HARD
     return Pin(chosen)
 
 
