@@ -35,6 +35,7 @@ import psutil
 from remuda_bus.bus import Message
 from remuda_bus.log import START, Chain, Position
 from remuda_bus.process import GC_THRESHOLDS
+from remuda_bus.replication.child import Child
 from remuda_bus.streams.history_check import digest_of
 from remuda_core.check import digest
 from remuda_core.commands import (
@@ -54,7 +55,6 @@ from remuda_core.facts import STOPPED_BY_RM, Allocated, Ask, Fact
 from remuda_core.limits import ALLOCATIONS_PER_PASS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, Timing
 from remuda_core.shell import replay
-from remuda_core.shell.child import Child
 from remuda_core.snapshot import restore, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec

@@ -12,6 +12,7 @@ from prometheus_client import Counter, Gauge, Histogram, Info
 from prometheus_client.metrics import MetricWrapperBase
 
 from docs.sections import main
+from remuda_bus.replication.metrics import ReplicationMetrics
 
 ROOMS = (
     "remuda_bus.metrics", "remuda_core.shell.metrics", "remuda_rmproxy.metrics", "remuda_config.metrics",
@@ -22,8 +23,12 @@ SUFFIXES = {Counter: "_total", Info: "_info"}
 
 
 def declared(room: str) -> list[MetricWrapperBase]:
-    """The metrics that a room declares."""
-    return [value for value in vars(importlib.import_module(room)).values() if isinstance(value, MetricWrapperBase)]
+    """The metrics that a room declares, alone or together for a shell."""
+    found: list[MetricWrapperBase] = []
+    for value in vars(importlib.import_module(room)).values():
+        together = vars(value).values() if isinstance(value, ReplicationMetrics) else (value,)
+        found += [one for one in together if isinstance(one, MetricWrapperBase)]
+    return found
 
 
 def name_of(metric: MetricWrapperBase) -> str:

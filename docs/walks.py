@@ -53,7 +53,7 @@ ASK: Walk = (
         "core",
         "stream INBOX",
         (
-            Hop("remuda_core.shell.leader:Leader._take", "reads the messages behind `state.inbox_seq`"),
+            Hop("remuda_bus.replication.leader:Leader._take", "reads the messages behind `state.inbox_seq`"),
             Hop(
                 "remuda_core.shell.deciding:Deciding.commit", "begins a commit and decides one message after the other"
             ),
@@ -81,7 +81,7 @@ ASK: Walk = (
             ),
             Hop("remuda_core.cycle.place:allocate", "makes the fact `Allocated`"),
             Hop("remuda_core.evolve.allocations:allocated", "books it on the node, in the queues and in the limits"),
-            Hop("remuda_core.shell.leader:Leader._append", "appends the commit when the one before it is durable"),
+            Hop("remuda_bus.replication.leader:Leader._append", "appends the commit when the one before it is durable"),
             Hop("remuda_bus.log.writer:LogWriter.append", "names the parent, so that only one leader can succeed"),
         ),
     ),
@@ -266,29 +266,32 @@ FAILOVER: Walk = (
         "the leading core is killed",
         (
             Hop(
-                "remuda_core.shell.presence:Presence._watch_over",
+                "remuda_bus.replication.presence:Presence._watch_over",
                 "asks the leading core again and again whether it lives",
             ),
             Hop(
                 "remuda_bus.lease.holder:HolderLiveness.is_gone",
                 "gets no answer twice: the server has lost its connection",
             ),
-            Hop("remuda_core.shell.members:Members._see_member", "sees that the lease of the leader has been deleted"),
-            Hop("remuda_core.shell.members:Members._look", "finds RMs that no process leads"),
-            Hop("remuda_core.shell.members:Members._take_from", "writes its own name into the bucket LEADERS"),
-            Hop("remuda_core.shell.standby:Standby._lead", "begins to lead on the state that it has followed"),
-            Hop("remuda_core.shell.follower:Follower.catch_up", "applies the last commits of the log"),
-            Hop("remuda_core.shell.standby:Standby._check_past", "checks that no stream has lost messages"),
             Hop(
-                "remuda_core.shell.trial:check_for_deadly_message",
+                "remuda_bus.replication.members:Members._see_member",
+                "sees that the lease of the leader has been deleted",
+            ),
+            Hop("remuda_bus.replication.members:Members._look", "finds RMs that no process leads"),
+            Hop("remuda_bus.replication.members:Members._take_from", "writes its own name into the bucket LEADERS"),
+            Hop("remuda_bus.replication.standby:Standby._lead", "begins to lead on the state that it has followed"),
+            Hop("remuda_bus.replication.follower:Follower.catch_up", "applies the last commits of the log"),
+            Hop("remuda_bus.replication.standby:Standby._check_past", "checks that no stream has lost messages"),
+            Hop(
+                "remuda_bus.replication.trial:check_for_deadly_message",
                 "tries a message in a child process first, if it may have killed others",
             ),
             Hop(
-                "remuda_core.shell.follower:Follower.close",
+                "remuda_bus.replication.follower:Follower.close",
                 "stops reading, and makes a writer that continues from there",
             ),
             Hop(
-                "remuda_core.shell.leader:Leader.lead",
+                "remuda_bus.replication.leader:Leader.lead",
                 "reads the inbox behind the last commit: nothing is lost or repeated",
             ),
             Hop("remuda_core.shell.deciding:Deciding.commit", "decides the ask that has waited in the inbox"),

@@ -235,3 +235,96 @@ METRIC_RMS = 200
 METRIC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 # How often the lag of the event loop is measured.
 LOOP_LAG_EVERY_S = 1.0
+
+# Replication: leaders, standbys, snapshots
+
+# A leader with work for longer lets other RMs of the process work, so that large messages of one delay them no longer.
+TURN_S = 0.010
+# Messages that the leader reads from the inbox for one commit, with the same trade-off as allocations of a pass.
+COMMANDS_PER_COMMIT = 256
+INBOX_BYTES_PER_COMMIT = 256_000
+# A commit with so many facts, or that has taken so long, takes no further message: the RM receives nothing of a commit
+# before all of it is durable.
+FACTS_PER_COMMIT = 5_000
+COMMIT_S = 0.050
+# Between two attempts to append to a full log.
+FULL_RETRY_S = 1.0
+# A stream of a NATS cluster has no leader for a moment after a server fails. After this time it may be lost.
+LEADERLESS_S = 3.0
+LEADERLESS_RETRY_S = 0.05
+# The leader waits for a wall clock that is behind by less: clocks are adjusted, and differ between machines.
+CLOCKS_DIFFER_MS = 500
+# Commits that a follower applies before other RMs of the process work: the largest take 10 ms each.
+COMMITS_FOLLOWED_AT_ONCE = 8
+# Core processes that follow an RM beside its leader (default of `core.standbys`). One tolerates the loss of a process.
+STANDBYS = 1
+# A core begins to follow an RM that it has not followed so far when the rule has said so for this long: a process that
+# crashes is started again within it.
+FOLLOWS_AFTER_S = 2.0
+# A core follows an RM for so long after another was assigned: the other restores the state meanwhile, and a flapping
+# core causes no restores.
+FOLLOWS_ON_S = 15.0
+# A lease's entry names at most so many RMs that its process could lead from now on: some 10 kB.
+AWAITED_AT_ONCE = 64
+# A lease that is free is left so long to the core whose turn it is.
+LEFT_TO_OWNER_S = 1.0
+# RMs are handed over when the same cores have been ready for so long: longer than a crashing process takes to start
+# again, and a new core need not help within seconds.
+SETTLED_S = 5.0
+# Time after its start in which a core learns of all RMs.
+READY_AFTER_S = 0.5
+# The pause after an election, as a multiple of its duration.
+LOOKS_APART = 4
+# RMs that a process takes at the same time: more only wait for each other.
+TAKES_AT_ONCE = 64
+# After an outage of the bus, before an RM is taken again.
+TAKE_RETRY_S = 0.2
+# RMs whose snapshot is read and whose log is caught up with at the same time, when a core starts.
+RESTORES_AT_ONCE = 16
+# A process that is being stopped answers for at most so long; one that answers later is another of the same name.
+NAMESAKE_ENDS_S = 2.0
+# A leader whose append failed waits so long for the bus before it exits, to check that the log still holds the last
+# durable commit: longer than a server takes to restart.
+LOOK_BACK_WITHIN_S = 30.0
+LOOK_BACK_RETRY_S = 0.2
+# Answers take so long of a leader's time between two commits, where no other core can give them.
+ANSWERS_PER_COMMIT_S = 0.005
+# A snapshot is due after so many facts, which a restart replays in seconds, or after so long, so that a quiet RM has
+# one, too; never sooner than SNAPSHOT_APART_S, because encoding takes seconds per 100,000 allocations.
+SNAPSHOT_FACTS = 200_000
+SNAPSHOT_S = 300.0
+SNAPSHOT_APART_S = 20.0
+# Or after so many bytes of the inbox, even without facts. INBOX holds the messages since the older of two snapshots:
+# some 500 MB of its 8 GiB for an RM that sends as fast as it can. Such snapshots are written nearly at once. While one
+# is written, which may take long, the leader reads no more than so many bytes.
+SNAPSHOT_INBOX_BYTES = 128_000_000
+SNAPSHOT_INBOX_APART_S = 1.0
+READ_WHILE_WRITING_BYTES = 512_000_000
+# Bytes of a message in a stream besides its payload: subject, headers, framing.
+AROUND_MESSAGE_BYTES = 200
+# The shortest wait: clocks round to this.
+CLOCK_S = 0.001
+# A state with so few objects is encoded in 2 ms, less than a fork of a large process takes.
+SNAPSHOT_HERE = 300
+# How long a listing of all snapshots is used: a process that starts with thousands of RMs needs it for each.
+LISTING_KEPT_S = 10.0
+# An idle leader checks so often whether the snapshot in work is written.
+SNAPSHOT_LOOK_S = 1.0
+# Digests at the same time: each takes a fork and a second of a processor.
+DIGESTS_AT_ONCE = 2
+# Processor time and memory of a child that tries a message: far more than the largest message takes.
+TRIAL_CPU_S = 20
+TRIAL_BYTES = 1024**3
+# An RM is halted after so many children were killed at a message, because a child may be killed for other reasons.
+TRIALS = 2
+# Bytes read from a child at a time; and its niceness, so that leaders come first.
+CHILD_READ_BYTES = 256 * 1024
+CHILD_NICENESS = 10
+# Snapshots kept per RM: the newest, and the one before in case the newest is unreadable.
+SNAPSHOTS_KEPT = 2
+# How long logs and inboxes are kept behind snapshots, for audits, `story`, and readers that were stopped.
+REPLAY_HORIZON_S = 7 * 86_400.0
+# A stream fuller than this part is trimmed regardless of the replay horizon, because a full stream stops its RMs.
+TRIMMED_FROM = 0.5
+# Records of a snapshot that are restored before other tasks of the process continue: 20 ms.
+RECORDS_RESTORED_AT_ONCE = 1_000

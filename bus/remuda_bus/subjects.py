@@ -11,6 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from remuda_bus.log_names import PELOTON
+from remuda_bus.log_names import inbox_stream as inbox_stream
+from remuda_bus.log_names import log_stream as log_stream
+from remuda_bus.log_names import peloton_log as peloton_log
 from remuda_bus.operator_subjects import administration as administration
 from remuda_bus.operator_subjects import configuration_change as configuration_change
 from remuda_bus.operator_subjects import operator_change as operator_change
@@ -254,6 +258,10 @@ INBOX = Stream(
     allow_atomic_batch=True,  # for order: later messages must not overtake a refused one
 )
 LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)
+PELOTON_INBOX = Stream(
+    "PELOTON_INBOX", (f"remuda.inbox.{PELOTON}.*",), "RPCs of Peloton's clients; trimmed like PELOTON_LOG"
+)
+PELOTON_LOG = Stream("PELOTON_LOG", (f"remuda.log.{PELOTON}.*",), "commits of facts and answers", max_bytes=16 * GIB)
 CALLBACKS = Stream(
     "CALLBACKS",
     tuple(f"si.v1.rm.*.callback.{kind}" for kind in CALLBACK_KINDS),
@@ -287,7 +295,7 @@ DEAD_LETTERS = Stream(
     max_msgs_per_subject=1_000,
     allow_atomic_batch=True,
 )
-STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS)
+STREAMS = (REQUESTS, INBOX, LOG, CALLBACKS, EVENTS, DEAD_LETTERS, PELOTON_INBOX, PELOTON_LOG)
 
 # Requests to its holder detect a dead one, so the expiry is for holders that hang or are cut off. It is long enough for
 # the replacement of a server in a cluster and for a machine that is busy for seconds.
@@ -346,6 +354,7 @@ def fault_key(rm_id: str, stream: str) -> str:
 
 
 MEMBER = "member"
+PELOTON_MEMBER = "peloton"
 
 
 def forget_lease(rm_id: str) -> str:
@@ -358,9 +367,9 @@ def lease_holder(key: str) -> str:
     return f"remuda.api.lease.{key}"
 
 
-def member(instance: str) -> str:
-    """Key in LEASES: the lease of a core process."""
-    return f"{MEMBER}.{token(instance)}"
+def member(instance: str, kind: str = MEMBER) -> str:
+    """Key in LEASES: the lease of a process that leads or follows logs: of the core, or of PELOTON_MEMBER."""
+    return f"{kind}.{token(instance)}"
 
 
 def token(instance: str) -> str:

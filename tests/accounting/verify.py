@@ -14,10 +14,11 @@ from remuda_bus.log import START, LogReader, Position
 from remuda_bus.queries import NoAnswer, RequestRefused
 from remuda_bus.queries.core import ask_core, nodes, pages_of, queues
 from remuda_bus.queries.rows import PageToken
+from remuda_bus.replication.snapshots import restore
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.shell import replay
-from remuda_core.shell.snapshots import restore
+from remuda_core.shell.machine import CoreMachine
 from remuda_core.state import State
 from remuda_core.wire import schema
 from tests.accounting.books import MEMORY, Books
@@ -43,7 +44,7 @@ async def verify(bus: Bus, rm_id: str, books: Books, within_s: float = 20.0) -> 
     await caught_up(bus, rm_id, len(books.running), within_s)
     live = [row async for page in pages_of(bus, "allocations", Allocations, rm=rm_id) for row in page.allocations]
     core, started = Core(rm_id), Core(rm_id)
-    snapshot = await restore(bus, started)
+    snapshot = await restore(bus, CoreMachine(started))
     there = await ask_core(bus, "digest", Digest, rm=rm_id)
     await catch_up(bus, core, START, there.log_seq)
     await catch_up(bus, started, snapshot, there.log_seq)

@@ -23,8 +23,9 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.nats import Access, connect
 from remuda_bus.nats.patched_client import PatchedClient
+from remuda_bus.replication.snapshots import Snapshots
 from remuda_core.check import digest
-from remuda_core.shell.snapshots import Snapshots
+from remuda_core.shell.machine import CoreMachine
 from services.core.tests.test_snapshots import RM, SETTINGS, Lead, restored, tell
 from tests.integration.guarded import EXPIRED, GuardedServer, make_certificates
 from tests.integration.running import until
@@ -365,7 +366,7 @@ async def test_the_core_may_keep_snapshots_and_trim_behind_them(server: GuardedS
     core = await connect(server.url, "remuda-core", access=server.access("core"), timeout_s=5)
     everybody = await connect(server.url, "remuda-cli", access=server.access("admin"), timeout_s=5)
     lead = Lead(everybody)
-    lead.snapshots = Snapshots(core, lead.core, SETTINGS)
+    lead.snapshots = Snapshots(core, CoreMachine(lead.core), SETTINGS)
     await lead.begin()
     for number in range(3):
         await tell(everybody, await lead.ask(number))

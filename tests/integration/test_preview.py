@@ -15,7 +15,6 @@ from remuda_bus import subjects
 from remuda_bus.nats import NatsBus
 from remuda_bus.queries.preview import preview
 from remuda_config import load
-from remuda_core import limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.replica import Replica
 from remuda_core.shell.settings import CoreSettings
@@ -39,7 +38,7 @@ async def bus(server: NatsServer) -> AsyncIterator[NatsBus]:
 async def test_a_leader_and_a_follower_preview_and_change_nothing(
     server: NatsServer, bus: NatsBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "SETTLED_S", 0.2)
+    monkeypatch.setattr("remuda_bus.limits.SETTLED_S", 0.2)
     led: list[bool] = []
     original = Replica.preview
 

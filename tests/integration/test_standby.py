@@ -15,12 +15,11 @@ import pytest
 
 from remuda.embedded import NatsServer
 from remuda.local.system import Layout, System
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import NoResponders
 from remuda_bus.lease.leaders import leader_of
 from remuda_bus.limits import HOLDER_CHECK_INTERVAL_S
 from remuda_bus.nats import NatsBus, connect
-from remuda_core import limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_proto.si.v1 import si_pb2 as si
@@ -139,7 +138,7 @@ async def test_two_cores_of_one_name(server: NatsServer, bus: NatsBus) -> None:
     await register(bus, "a")
     async with core(server.url, "one") as first:
         await until(lambda: is_true(loads(bus, "one"), [1]))
-        with pytest.raises(ValueError, match="instance 'one': another core has this name"):
+        with pytest.raises(ValueError, match="instance 'one': another process has this name"):
             async with core(server.url, "one") as second:
                 await asyncio.wait([second], timeout=5)
         assert not first.done(), "the newer process ends"

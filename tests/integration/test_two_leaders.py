@@ -17,13 +17,14 @@ from remuda_bus import subjects
 from remuda_bus.bus import Headers, NoResponders, Refused, Unanswered
 from remuda_bus.log import LogReader, LostLeadership, Position
 from remuda_bus.nats import NatsBus, connect
+from remuda_bus.replication.follower import Follower
+from remuda_bus.replication.leader import Leader
+from remuda_bus.replication.snapshots import Snapshots
 from remuda_core.core import Core
-from remuda_core.shell.follower import Follower
-from remuda_core.shell.leader import Leader
+from remuda_core.shell.machine import CoreMachine
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.main import wall_clock_ms
 from remuda_core.shell.settings import CoreSettings
-from remuda_core.shell.snapshots import Snapshots
 from tests.accounting import AccountingRm, Books, Plan, verify
 from tests.integration.running import around_the_core, running, until
 
@@ -80,11 +81,11 @@ class Rival:
                 await bus.close()
 
     async def _lead(self, bus: Any, epoch: int) -> None:
-        core = Core(RM)
-        follower = Follower(bus, core)
+        machine = CoreMachine(Core(RM))
+        follower = Follower(bus, machine)
         await follower.open(Position())
-        snapshots = Snapshots(bus, core, CoreSettings())
-        await Leader(bus, core, epoch, await follower.close(), wall_clock_ms, snapshots).lead(lambda: True)
+        snapshots = Snapshots(bus, machine, CoreSettings())
+        await Leader(bus, machine, epoch, await follower.close(), wall_clock_ms, snapshots).lead(lambda: True)
 
 
 @pytest.mark.timeout(120)

@@ -18,12 +18,12 @@ from remuda_bus import subjects
 from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats.micro_service import VERSION
+from remuda_bus.replication.snapshots import BUCKET, name_of
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.limits import DRAIN_REPORTED_MS
 from remuda_core.settings import Configuration, PartitionSettings, QueueSettings
-from remuda_core.shell.snapshots import BUCKET, name_of
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec

@@ -10,11 +10,12 @@ import pytest
 from google.protobuf.message import Message
 
 from remuda_bus.log import LogReader
+from remuda_bus.replication.snapshots import restore
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
 from remuda_core.shell import replay
-from remuda_core.shell.snapshots import restore
+from remuda_core.shell.machine import CoreMachine
 from remuda_core.snapshot import RESTORERS, save
 from remuda_core.state import Timer
 from remuda_core.timeouts import of_draining, still_applies
@@ -30,7 +31,7 @@ RECORDED = sorted(FOLDER.glob("*/*.gz"))
 async def started(recording: Recording, at: int | None) -> Core:
     """As a core that finds this on the bus."""
     bus, core = await recording.on_bus(at=at), Core(RM)
-    reader = await LogReader.open(bus, RM, await restore(bus, core), commit_class=schema.Commit)
+    reader = await LogReader.open(bus, RM, await restore(bus, CoreMachine(core)), commit_class=schema.Commit)
     async for entries in reader.read_to_end():
         for entry in entries:
             replay.apply(core, entry.commit)

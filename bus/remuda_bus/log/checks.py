@@ -16,7 +16,7 @@ from remuda_proto.remuda.v1 import log_pb2
 
 async def first_parent(bus: Bus, rm_id: str) -> int:
     """The parent of the oldest commit that the log holds; 0: the log was never trimmed."""
-    first = await bus.first_message(subjects.LOG.name, subjects.log(rm_id))
+    first = await bus.first_message(subjects.log_stream(rm_id), subjects.log(rm_id))
     try:
         return 0 if first is None else log_pb2.Commit.FromString(first.payload).parent
     except DecodeError:
@@ -26,7 +26,7 @@ async def first_parent(bus: Bus, rm_id: str) -> int:
 async def check_commit(bus: Bus, rm_id: str, position: Position) -> None:
     """Check that the log holds the commit, or was trimmed beyond it (then the oldest commit has this one or a later one
     as its parent). Raises HistoryChanged otherwise."""
-    stream, subject = subjects.LOG.name, subjects.log(rm_id)
+    stream, subject = subjects.log_stream(rm_id), subjects.log(rm_id)
     if position.seq and not await check_message(bus, stream, subject, position.seq, position.hash):
         first = await bus.first_message(stream, subject)
         if first is not None and not _may_follow(log_pb2.Commit.FromString(first.payload), position):
@@ -42,7 +42,7 @@ def _may_follow(first: log_pb2.Commit, position: Position) -> bool:
 async def check_retained(bus: Bus, rm_id: str, position: Position) -> None:
     """Check that the log holds the commit, and was not trimmed beyond it. Raises HistoryChanged, LogTrimmed."""
     await check_commit(bus, rm_id, position)
-    if position.seq and await bus.message_at(subjects.LOG.name, position.seq) is None:
+    if position.seq and await bus.message_at(subjects.log_stream(rm_id), position.seq) is None:
         raise LogTrimmed(
             f"{subjects.log(rm_id)} has been trimmed beyond {position.seq}, from which it was to be read on"
         )
@@ -52,7 +52,7 @@ async def first_part(bus: Bus, rm_id: str, seq: int) -> tuple[int, log_pb2.Commi
     """The stream sequence of the first part of the commit that has a part at `seq`, and that part. Raises LogTrimmed
     when the log no longer holds one of the parts up to `seq`."""
     while True:
-        message = await bus.message_at(subjects.LOG.name, seq)
+        message = await bus.message_at(subjects.log_stream(rm_id), seq)
         if message is None:
             raise LogTrimmed(f"{subjects.log(rm_id)} has been trimmed beyond {seq}, which is part of a commit it holds")
         part = log_pb2.Commit.FromString(message.payload)

@@ -1,4 +1,6 @@
-"""Commits that are too large for one message: split into parts, and joined again. Pure."""
+"""Commits that are too large for one message: split into parts, and joined again. Pure.
+
+Commits may be of any class with the envelope of `log_pb2.Commit`."""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from collections.abc import Iterator
 
 from remuda_bus import limits
 from remuda_proto.remuda.v1 import log_pb2
+
+FACTS = "facts"  # the field of a decision
 
 
 class FactTooLarge(ValueError):
@@ -63,23 +67,20 @@ def split_commit(commit: log_pb2.Commit, limit: int) -> Iterator[log_pb2.Commit]
 
 
 def _empty(commit: log_pb2.Commit) -> log_pb2.Commit:
-    return log_pb2.Commit(inbox_seq=commit.inbox_seq, now_ms=commit.now_ms, epoch=commit.epoch)
+    return type(commit)(inbox_seq=commit.inbox_seq, now_ms=commit.now_ms, epoch=commit.epoch)
 
 
 def _frame(decision: log_pb2.Decision) -> int:
     """An upper bound of the bytes of a decision without its facts."""
-    texts = (decision.command, decision.correlation_id, decision.traceparent)
-    return limits.AROUND_FACT_BYTES * 5 + sum(len(text.encode()) for text in texts)
+    return limits.AROUND_FACT_BYTES * 5 + sum(
+        len(value.encode() if isinstance(value, str) else value)
+        for _, value in decision.ListFields()
+        if isinstance(value, str | bytes)
+    )
 
 
 def _open(part: log_pb2.Commit, decision: log_pb2.Decision, first: bool) -> log_pb2.Decision:
     if not first:
         return part.decisions.add(inbox_seq=0)
-    return part.decisions.add(
-        inbox_seq=decision.inbox_seq,
-        command=decision.command,
-        correlation_id=decision.correlation_id,
-        traceparent=decision.traceparent,
-        request_seq=decision.request_seq,
-        request_part=decision.request_part,
-    )
+    values = {field.name: value for field, value in decision.ListFields() if field.name != FACTS}
+    return part.decisions.add(**values)

@@ -46,7 +46,7 @@ class LogReader:
         """Read the commits behind the commit `after` (None: from the oldest one that the log holds). `inclusive`: yield
         the commit `after` first. `commit_class`: another generated class for the same bytes. Raises HistoryChanged when
         the log does not hold that commit, and with `inclusive` LogTrimmed when the log was trimmed beyond it."""
-        stream, subject = subjects.LOG.name, subjects.log(rm_id)
+        stream, subject = subjects.log_stream(rm_id), subjects.log(rm_id)
         if inclusive and after is not None and after.seq:
             await check_retained(bus, rm_id, after)
             _, commit = await first_part(bus, rm_id, after.seq)
@@ -76,7 +76,7 @@ class LogReader:
     async def read_to_end(self, max_messages: int = 1_000) -> AsyncIterator[list[LogEntry]]:
         """Yield all commits that were in the log at the time of the call. Afterwards a writer has to expect
         `last_seq`."""
-        end = await self._bus.last_message(subjects.LOG.name, self._subject)
+        end = await self._bus.last_message(subjects.log_stream(self._rm_id), self._subject)
         while self._accepted or (end is not None and self.last_seq < end.seq):
             yield await self._some(max_messages, None)
 

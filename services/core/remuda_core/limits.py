@@ -27,32 +27,16 @@ RESERVATION_WAKES: Final = 100
 # more, whatever fits them is opened instead, and closed again when no node is found for it (5 us each).
 FREED_NODES: Final = 4
 
-# Messages that the leader reads from the inbox for one commit, with the same trade-off as ALLOCATIONS_PER_PASS.
-COMMANDS_PER_COMMIT: Final = 256
-INBOX_BYTES_PER_COMMIT: Final = 256_000
-
 # The leader checks the time after each command and after so many facts. After TURN_S it lets other RMs of the process
 # work, so that an RM with large messages delays them no longer.
 FACTS_PER_STEP: Final = 64
 # The same after so many nodes, queues, applications and asks of a scheduling index that is built: some 5 ms where nodes
 # have many resource names.
 INDEXED_PER_STEP: Final = 64
-TURN_S: Final = 0.010
 # A leaf that has more asks than this, and at least one in REORDERED_SHARE of all asks of the partition, is not
 # reordered at once (4 us for each ask): the index is built anew, in steps.
 REORDERED_AT_ONCE: Final = 5_000
 REORDERED_SHARE: Final = 4
-# A commit with so many facts, or that has taken so long, takes no further message: the RM receives nothing of a commit
-# before all of it is durable.
-FACTS_PER_COMMIT: Final = 5_000
-COMMIT_S: Final = 0.050
-
-# Between two attempts to append to a full log.
-FULL_RETRY_S: Final = 1.0
-
-# A stream of a NATS cluster has no leader for a moment after a server fails. After this time it may be lost.
-LEADERLESS_S: Final = 3.0
-LEADERLESS_RETRY_S: Final = 0.05
 
 # Distinct resources and tags that are read once and shared. Bounded, because RMs choose them.
 SHAPES: Final = 10_000
@@ -62,8 +46,6 @@ SHARED_LEAF_BYTES: Final = 1_000
 
 # Between two ticks while asks wait.
 TICK_MS: Final = 1_000
-# The leader waits for a wall clock that is behind by less: clocks are adjusted, and differ between machines.
-CLOCKS_DIFFER_MS: Final = 500
 # A timer may be due before the next regular tick. Timers within this time are handled together.
 TIMERS_MS: Final = 100
 
@@ -139,46 +121,10 @@ OUTSTANDING_PER_TICK: Final = 1_000
 # Equal asks of one application that are reported as outstanding: no autoscaler adds nodes for more at once.
 OUTSTANDING_LOOKS: Final = 10_000
 
-# Commits that a follower applies before other RMs of the process work: the largest take 10 ms each.
-COMMITS_FOLLOWED_AT_ONCE: Final = 8
-
-# Core processes that follow an RM beside its leader (default of `core.standbys`). One tolerates the loss of a process.
-STANDBYS: Final = 1
-# A core begins to follow an RM that it has not followed so far when the rule has said so for this long: a process that
-# crashes is started again within it.
-FOLLOWS_AFTER_S: Final = 2.0
-# A core follows an RM for so long after another was assigned: the other restores the state meanwhile, and a flapping
-# core causes no restores.
-FOLLOWS_ON_S: Final = 15.0
-# A lease's entry names at most so many RMs that its process could lead from now on: some 10 kB.
-AWAITED_AT_ONCE: Final = 64
 # The parts of a discarded state that are freed before other tasks of the process continue: less than 1 ms.
 DISCARDED_AT_ONCE: Final = 1_000
 # A question that this core passes on to the leader is answered between two commits.
 PASSED_ON_WITHIN_S: Final = 4.0
-
-# A lease that is free is left so long to the core whose turn it is.
-LEFT_TO_OWNER_S: Final = 1.0
-# RMs are handed over when the same cores have been ready for so long: longer than a crashing process takes to start
-# again, and a new core need not help within seconds.
-SETTLED_S: Final = 5.0
-# Time after its start in which a core learns of all RMs.
-READY_AFTER_S: Final = 0.5
-# The pause after an election, as a multiple of its duration.
-LOOKS_APART: Final = 4
-# RMs that a process takes at the same time: more only wait for each other.
-TAKES_AT_ONCE: Final = 64
-# After an outage of the bus, before an RM is taken again.
-TAKE_RETRY_S: Final = 0.2
-# RMs whose snapshot is read and whose log is caught up with at the same time, when a core starts.
-RESTORES_AT_ONCE: Final = 16
-# A process that is being stopped answers for at most so long; one that answers later is another of the same name.
-NAMESAKE_ENDS_S: Final = 2.0
-
-# A leader whose append failed waits so long for the bus before it exits, to check that the log still holds the last
-# durable commit: longer than a server takes to restart.
-LOOK_BACK_WITHIN_S: Final = 30.0
-LOOK_BACK_RETRY_S: Final = 0.2
 
 # The list of keys, by which releases without an application find it, is built again when it holds twice the live
 # entries and this many more, so that its cost per release stays constant.
@@ -259,8 +205,6 @@ ANSWERS_KEPT_S: Final = 60.0
 SUMS_KEPT_S: Final = 1.0
 # A question may wait so long for a commit that it wants to see.
 LOG_SEQ_WITHIN_S: Final = 2.0
-# Answers take so long of a leader's time between two commits, where no other core can give them.
-ANSWERS_PER_COMMIT_S: Final = 0.005
 # Answers take at most this share of a process's time, over more than ANSWER_BURST_S: a core that leads other RMs, or
 # shares processors with one that does, leaves them the rest.
 ANSWER_SHARE: Final = 0.5
@@ -274,33 +218,6 @@ PAGE_NODE_LOOKS: Final = 5
 
 # Records in one piece of a snapshot (100 kB), which bounds what is in memory twice.
 SNAPSHOT_RECORDS_PER_PIECE: Final = 1_000
-RECORDS_RESTORED_AT_ONCE: Final = 1_000  # 20 ms
-# A snapshot is due after so many facts, which a restart replays in seconds, or after so long, so that a quiet RM has
-# one, too; never sooner than SNAPSHOT_APART_S, because encoding takes seconds per 100,000 allocations.
-SNAPSHOT_FACTS: Final = 200_000
-SNAPSHOT_S: Final = 300.0
-SNAPSHOT_APART_S: Final = 20.0
-# Or after so many bytes of the inbox, even without facts. INBOX holds the messages since the older of two snapshots:
-# some 500 MB of its 8 GiB for an RM that sends as fast as it can. Such snapshots are written nearly at once. While one
-# is written, which may take long, the leader reads no more than so many bytes.
-SNAPSHOT_INBOX_BYTES: Final = 128_000_000
-SNAPSHOT_INBOX_APART_S: Final = 1.0
-READ_WHILE_WRITING_BYTES: Final = 512_000_000
-# Bytes of a message in a stream besides its payload: subject, headers, framing.
-AROUND_MESSAGE_BYTES: Final = 200
-# The shortest wait: clocks round to this.
-CLOCK_S: Final = 0.001
-# A state with so few objects is encoded in 2 ms, less than a fork of a large process takes.
-SNAPSHOT_HERE: Final = 300
-# How long a listing of all snapshots is used: a process that starts with thousands of RMs needs it for each.
-LISTING_KEPT_S: Final = 10.0
-# An idle leader checks so often whether the snapshot in work is written.
-SNAPSHOT_LOOK_S: Final = 1.0
-# Digests at the same time: each takes a fork and a second of a processor.
-DIGESTS_AT_ONCE: Final = 2
-# Processor time and memory of a child that tries a message: far more than the largest message takes.
-TRIAL_CPU_S: Final = 20
-TRIAL_BYTES: Final = 1024**3
 # A preview plays so many passes: an operator looks some seconds ahead, and a pass of a large backlog takes 50 ms.
 PREVIEW_PASSES: Final = 3
 PREVIEW_PASSES_MOST: Final = 20
@@ -321,14 +238,3 @@ PREVIEW_WITHIN_S: Final = 30
 PREVIEW_NICENESS: Final = 19
 # Previews take at most this share of time: the next one begins so much later.
 PREVIEW_SHARE: Final = 0.5
-# An RM is halted after so many children were killed at a message, because a child may be killed for other reasons.
-TRIALS: Final = 2
-# Bytes read from a child at a time; and its niceness, so that leaders come first.
-CHILD_READ_BYTES: Final = 256 * 1024
-CHILD_NICENESS: Final = 10
-# Snapshots kept per RM: the newest, and the one before in case the newest is unreadable.
-SNAPSHOTS_KEPT: Final = 2
-# How long logs and inboxes are kept behind snapshots, for audits, `story`, and readers that were stopped.
-REPLAY_HORIZON_S: Final = 7 * 86_400.0
-# A stream fuller than this part is trimmed regardless of the replay horizon, because a full stream stops its RMs.
-TRIMMED_FROM: Final = 0.5

@@ -6,12 +6,13 @@ import asyncio
 
 from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
+from remuda_bus.replication.follower import Follower
 from remuda_core import commands
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import built_in
-from remuda_core.shell.follower import Follower
+from remuda_core.shell.machine import CoreMachine
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 
@@ -24,7 +25,7 @@ class Process:
 
     def __init__(self, bus: MemoryBus) -> None:
         self.core = Core(RM)
-        self.follower = Follower(bus, self.core)
+        self.follower = Follower(bus, CoreMachine(self.core))
 
     @property
     def indexed(self) -> bool:

@@ -11,26 +11,28 @@ import pytest
 from structlog.testing import capture_logs
 
 from remuda.embedded import NatsServer
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
 from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
-from remuda_core import commands, limits
+from remuda_bus.replication.snapshots import BUCKET, SnapshotListing, Snapshots, restore
+from remuda_bus.replication.trimming import trim
+from remuda_core import commands
 from remuda_core.check import check, digest
 from remuda_core.core import Core
 from remuda_core.facts import Ask
 from remuda_core.settings import built_in
-from remuda_core.shell import replay, snapshots
+from remuda_core.shell import replay
+from remuda_core.shell.machine import CoreMachine
 from remuda_core.shell.settings import CoreSettings
-from remuda_core.shell.snapshots import BUCKET, SnapshotListing, Snapshots, restore
-from remuda_core.shell.trimming import trim
 from remuda_core.wire import schema, snapshot_format
 from remuda_core.wire.codec import CommitCodec
 from remuda_proto.remuda.v1 import log_pb2
 
 RM = "rm:1"
 PARTITION = f"[{RM}]default"
+EMPTY = CoreMachine(Core(RM))
 SETTINGS = CoreSettings(snapshot_facts=1, snapshot_apart_s=0, replay_horizon_s=0)
 
 
@@ -63,7 +65,7 @@ class Lead:
         self.bus = bus
         self.core = Core(RM)
         self.writer = LogWriter(bus, RM, Position())
-        self.snapshots = Snapshots(bus, self.core, settings)
+        self.snapshots = Snapshots(bus, CoreMachine(self.core), settings)
         self.now_ms = 1_000_000
 
     async def do(self, *asked: commands.Command) -> Position:
@@ -97,7 +99,7 @@ ONE_QUEUE = built_in()
 async def restored(bus: Bus) -> tuple[Core, Position]:
     """As a core that starts: the snapshot, and the rest of the log."""
     core = Core(RM)
-    position = await restore(bus, core)
+    position = await restore(bus, CoreMachine(core))
     reader = await LogReader.open(bus, RM, position, commit_class=schema.Commit)
     async for entries in reader.read_to_end():
         for entry in entries:
@@ -134,7 +136,7 @@ async def test_the_leader_goes_on_while_its_snapshot_is_written(bus: Bus) -> Non
     assert lead.snapshots._writing is not None
     await lead.snapshots._writing
     core = Core(RM)
-    assert await restore(bus, core) == at != later
+    assert await restore(bus, CoreMachine(core)) == at != later
     assert digest(core.state) == before != digest(lead.core.state)
     assert lead.snapshots.wanted()
 
@@ -180,7 +182,7 @@ async def test_what_cannot_be_read_falls_back_to_the_one_before(bus: Bus, damage
 
 
 async def test_without_a_snapshot_the_log_has_to_be_whole(bus: Bus) -> None:
-    assert await restore(bus, Core(RM)) == Position()
+    assert await restore(bus, EMPTY) == Position()
     lead = Lead(bus)
     await lead.begin()
     at = await lead.ask(0)
@@ -188,7 +190,7 @@ async def test_without_a_snapshot_the_log_has_to_be_whole(bus: Bus) -> None:
     assert position == Position() and digest(core.state) == digest(lead.core.state)
     await bus.trim(subjects.LOG.name, subjects.log(RM), at.seq)
     with pytest.raises(HistoryChanged, match="no snapshot"):
-        await restore(bus, Core(RM))
+        await restore(bus, EMPTY)
 
 
 async def test_a_snapshot_before_the_beginning_of_the_log_is_none_to_go_on_from(bus: Bus) -> None:
@@ -200,7 +202,7 @@ async def test_a_snapshot_before_the_beginning_of_the_log_is_none_to_go_on_from(
     last = [await lead.ask(number) for number in range(1, 4)][-1]
     await bus.trim(subjects.LOG.name, subjects.log(RM), last.seq)
     with pytest.raises(HistoryChanged, match="no snapshot"):
-        await restore(bus, Core(RM))
+        await restore(bus, EMPTY)
 
 
 class Slow:
@@ -227,7 +229,7 @@ async def test_snapshots_that_come_and_go_meanwhile(bus: Bus) -> None:
         await lead.snapshot()
     for names in listed[:2]:
         core = Core(RM)
-        assert await restore(Slow(bus, names), core) == lead.writer.position
+        assert await restore(Slow(bus, names), CoreMachine(core)) == lead.writer.position
         assert digest(core.state) == digest(lead.core.state)
 
 
@@ -403,18 +405,18 @@ async def test_not_beyond_what_is_told(bus: Bus) -> None:
     await lead.begin()
     positions = [await lead.ask(number) for number in range(5)]
     begin = await first(bus, "LOG", subjects.log(RM))
-    await trim(bus, RM, positions[4].seq, 0)
+    await trim(bus, EMPTY, positions[4].seq, 0)
     assert await first(bus, "LOG", subjects.log(RM)) == begin, "the RM was told of nothing"
     await tell(bus, positions[1])
-    await trim(bus, RM, positions[4].seq, 0)
+    await trim(bus, EMPTY, positions[4].seq, 0)
     assert await first(bus, "LOG", subjects.log(RM)) == positions[1].seq
     await tell(bus, positions[4])
     await bus.append(subjects.event(RM), b"", {**positions[2].headers(), subjects.EVENT_INDEX: "0"})
-    await trim(bus, RM, positions[4].seq, 0)
+    await trim(bus, EMPTY, positions[4].seq, 0)
     assert await first(bus, "LOG", subjects.log(RM)) == positions[2].seq
     mark = b'{"seq": %d, "hash": ""}' % positions[3].seq
     await bus.put(subjects.EVENT_BOOKMARKS.name, subjects.key_of(RM), mark)
-    await trim(bus, RM, positions[4].seq, 0)
+    await trim(bus, EMPTY, positions[4].seq, 0)
     assert await first(bus, "LOG", subjects.log(RM)) == positions[3].seq
 
 
@@ -425,9 +427,9 @@ async def test_what_is_young_stays(bus: Bus) -> None:
     await asyncio.sleep(0.3)
     young = [await lead.ask(number) for number in range(3, 6)]
     await tell(bus, young[-1])
-    await trim(bus, RM, young[-1].seq, 3_600)
+    await trim(bus, EMPTY, young[-1].seq, 3_600)
     assert await first(bus, "LOG", subjects.log(RM)) == 1
-    await trim(bus, RM, young[-1].seq, 0.2)
+    await trim(bus, EMPTY, young[-1].seq, 0.2)
     assert await first(bus, "LOG", subjects.log(RM)) == old[-1].seq
 
 
@@ -442,7 +444,7 @@ async def test_a_log_begins_with_a_whole_commit(bus: Bus) -> None:
     lead.writer._limit = 100_000
     await lead.ask(1)
     await tell(bus, at)
-    await trim(bus, RM, at.seq, 0)
+    await trim(bus, EMPTY, at.seq, 0)
     assert await first(bus, "LOG", subjects.log(RM)) == before.seq + 1
     reader = await LogReader.open(bus, RM, None)
     assert [entry.seq for entry in await reader.batch()][:1] == [at.seq]
@@ -454,10 +456,10 @@ async def test_an_inbox_that_is_too_full_keeps_only_what_no_snapshot_has() -> No
     lead = Lead(bus)
     await lead.begin()
     positions = [await lead.ask(number) for number in range(5)]
-    await trim(bus, RM, positions[3].seq, 3_600)
+    await trim(bus, EMPTY, positions[3].seq, 3_600)
     assert await first(bus, "INBOX", subjects.inbox(RM)) == 1
     bus.resize("INBOX", 100)
-    await trim(bus, RM, positions[3].seq, 3_600)
+    await trim(bus, EMPTY, positions[3].seq, 3_600)
     assert await first(bus, "INBOX", subjects.inbox(RM)) == lead.core.state.inbox_seq - 1
     assert await first(bus, "LOG", subjects.log(RM)) == 1, "nothing was told, and all is young"
 
@@ -468,12 +470,12 @@ async def test_a_stream_that_is_too_full_keeps_only_what_is_needed() -> None:
     await lead.begin()
     positions = [await lead.ask(number) for number in range(5)]
     await tell(bus, positions[-1])
-    await trim(bus, RM, positions[-1].seq, 3_600)
+    await trim(bus, EMPTY, positions[-1].seq, 3_600)
     assert await first(bus, "LOG", subjects.log(RM)) == 1
     bus.resize("LOG", 100)
-    await trim(bus, RM, positions[-1].seq, 3_600)
+    await trim(bus, EMPTY, positions[-1].seq, 3_600)
     assert await first(bus, "LOG", subjects.log(RM)) == positions[-1].seq
     bus.resize("LOG", 1_000_000)
     await tell(bus, at := await lead.ask(5))
-    await trim(bus, RM, at.seq, 3_600)
+    await trim(bus, EMPTY, at.seq, 3_600)
     assert await first(bus, "LOG", subjects.log(RM)) == positions[-1].seq, "all that is left is young"

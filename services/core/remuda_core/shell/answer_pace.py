@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from remuda_bus.bus import Refused
+from remuda_bus.queries.status_codes import UNAVAILABLE
 
 from .. import limits
-from .status_codes import UNAVAILABLE
 
 
 class AnswerPace:

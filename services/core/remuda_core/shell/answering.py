@@ -15,21 +15,21 @@ import msgspec
 
 from remuda_bus import subjects
 from remuda_bus.bus import AnsweredElsewhere, Bus, Message, Refused, Unanswered
+from remuda_bus.queries.status_codes import NOT_FOUND, UNAVAILABLE
+from remuda_bus.replication.members import Members
 from remuda_bus.rms.halts import Halts
 
 from .. import limits
 from . import metrics
 from .answer_pace import AnswerPace
-from .members import Members
 from .previews import Previews
 from .replica import DIGEST, Replica
-from .standby import Standby
-from .status_codes import NOT_FOUND, UNAVAILABLE
+from .rm_standby import RmStandby
 
 
 class Answering:
     def __init__(
-        self, bus: Bus, members: Members, halts: Halts, known: Container[str], standbys: Mapping[str, Standby]
+        self, bus: Bus, members: Members, halts: Halts, known: Container[str], standbys: Mapping[str, RmStandby]
     ) -> None:
         self._bus = bus
         self._members = members

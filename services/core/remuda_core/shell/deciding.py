@@ -5,7 +5,6 @@ Commits are bounded, and work on a commit pauses, so that the process can renew 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -13,8 +12,10 @@ from collections.abc import Callable, Iterable
 import structlog
 from google.protobuf.message import DecodeError
 
+from remuda_bus import limits as bus_limits
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Message
+from remuda_bus.replication.time_slice import TimeSlice
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
 from .. import commands, limits
@@ -24,21 +25,6 @@ from ..next_tick import next_tick_ms
 from ..wire.codec import CommitCodec
 
 log = structlog.get_logger()
-
-
-class TimeSlice:
-    """The time for which one RM may keep the process busy (TURN_S)."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    async def pause_when_over(self) -> None:
-        if time.perf_counter() - self._began >= limits.TURN_S:
-            await self.pause()
-
-    async def pause(self) -> None:
-        await asyncio.sleep(0)
-        self._began = time.perf_counter()
 
 
 class Deciding:
@@ -65,12 +51,12 @@ class Deciding:
     async def commit(self, messages: deque[Message], epoch: int) -> tuple[log_pb2.Commit, dict[str, str]]:
         """Decide one commit: as many of `messages`, from the left, as fit, then a Tick if it is due, then a scheduling
         pass. Returns the commit and the headers with its trace."""
-        now_ms, deadline = self._clock_ms(), time.perf_counter() + limits.COMMIT_S
+        now_ms, deadline = self._clock_ms(), time.perf_counter() + bus_limits.COMMIT_S
         deciding = CommitInProgress(self._core, log_pb2.Commit(epoch=epoch), now_ms)
         while messages:
             self.message_seq = messages[0].seq
             await deciding.answer(messages.popleft())
-            if deciding.facts >= limits.FACTS_PER_COMMIT or time.perf_counter() >= deadline:
+            if deciding.facts >= bus_limits.FACTS_PER_COMMIT or time.perf_counter() >= deadline:
                 break
         self.message_seq = 0
         if (tick_ms := self._next_tick_ms()) is not None and now_ms >= tick_ms:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 
 import msgspec
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, HistoryChanged, Message
-from remuda_bus.rms.faults import Faults
-from remuda_bus.rms.halts import FAULT, Halts
+from remuda_bus.bus import Bus, Message
+from remuda_bus.replication.members import Members
+from remuda_bus.replication.work import Work
+from remuda_bus.rms.halts import Halts
 
-from . import trial
 from .answering import Answering
-from .members import Members
+from .rm_standby import RmStandby
 from .settings import CoreSettings
-from .standby import Standby
 
 
 def wall_clock_ms() -> int:
@@ -37,70 +35,27 @@ async def main(bus: Bus, settings: CoreSettings, *, clock_ms: Callable[[], int] 
 
 async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], settings: CoreSettings) -> None:
     working: dict[str, asyncio.Task[None]] = {}
-    standbys: dict[str, Standby] = {}
     halts = Halts(bus, members.name, clock_ms)
-    faults = Faults(bus, halts, members.name, clock_ms)
-
-    async def stand_by(rm_id: str) -> None:
-        members.know(rm_id, lambda: standbys[rm_id].at_ms if rm_id in standbys else 0)
-        try:
-            while True:
-                await members.follows(rm_id, True)
-                standbys[rm_id] = standby = Standby(bus, rm_id, members, clock_ms, settings)
-                await run(standby)
-                del standbys[rm_id]
-        except HistoryChanged:
-            await members.release(rm_id)
-            raise
-        finally:
-            if halts.get(rm_id) is not None:
-                await members.release(rm_id)
-            standbys.pop(rm_id, None)
-            members.forget(rm_id)
-
-    async def run(standby: Standby) -> None:
-        try:
-            await standby.run()
-        except (BusError, HistoryChanged):
-            raise
-        except trial.DeadlyMessage as deadly:
-            await halts.halt(standby.rm_id, str(deadly), FAULT)
-        except Exception as fault:
-            if not await faults.record(standby.rm_id, *standby.place_of(fault), fault):
-                raise  # the state of this process may be damaged: it exits
-        else:
-            return
-        await asyncio.get_running_loop().create_future()  # until the guard sees the halt
+    work = Work(bus, members, halts, clock_ms, lambda rm_id: RmStandby(bus, rm_id, members, clock_ms, settings))
 
     async def answer(message: Message) -> bytes:
-        return msgspec.json.encode(_what_it_does(members.name, standbys))
+        return msgspec.json.encode(work.what_it_does())
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(halts.watch())
         members.start(tasks)
         await bus.serve(subjects.core_process(members.name), answer, "process")
-        await Answering(bus, members, halts, working, standbys).serve()
+        await Answering(bus, members, halts, working, work.standbys).serve()
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
             if entry.value is None and rm_id in working:
                 await _end(working.pop(rm_id))
                 await members.release(rm_id)
             elif entry.value is not None and rm_id not in working:
-                work = halts.guard(rm_id, partial(stand_by, rm_id))
-                working[rm_id] = tasks.create_task(work, name=f"standby of {rm_id}")
+                working[rm_id] = tasks.create_task(work.stand_by(rm_id), name=f"standby of {rm_id}")
 
 
 async def _end(task: asyncio.Task[None]) -> None:
     """Stop the standby of an RM that was forgotten."""
     task.cancel()
     await asyncio.wait([task])
-
-
-def _what_it_does(name: str, standbys: Mapping[str, Standby]) -> object:
-    return {
-        "instance": name,
-        "rms": [
-            {"rm": rm_id, "leads": one.leads, "log_seq": one.position.seq, "at_ms": one.at_ms}
-            for rm_id, one in standbys.items()
-        ],
-    }

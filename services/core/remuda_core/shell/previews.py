@@ -16,8 +16,11 @@ from typing import Any
 import msgspec
 from google.protobuf.message import DecodeError
 
+from remuda_bus import limits as bus_limits
 from remuda_bus.bus import Refused
 from remuda_bus.log import Position
+from remuda_bus.queries.status_codes import BUSY, UNAVAILABLE
+from remuda_bus.replication.child import Child, ChildFailed, InProcess, beside, confine, end_within
 from remuda_proto.bounds import shown
 from remuda_proto.remuda.v1 import config_pb2
 
@@ -28,8 +31,6 @@ from ..preview.report import preview
 from ..settings import Configuration
 from ..snapshot import restore, save
 from ..wire.configuration import read_configuration
-from .child import Child, ChildFailed, InProcess, beside, confine, end_within
-from .status_codes import BUSY, UNAVAILABLE
 
 Request = Mapping[str, Any]
 Source = Child | InProcess
@@ -112,7 +113,7 @@ def _number(request: Request, name: str, default: int, most: int) -> int:
 def _in_child(core: Core, encoded: str, passes: int, rows: int, now_ms: int) -> Iterator[bytes]:
     """Runs in the child. The proposal is read here, too, because it may be large."""
     end_within(limits.PREVIEW_WITHIN_S)
-    os.nice(limits.PREVIEW_NICENESS - limits.CHILD_NICENESS)
+    os.nice(limits.PREVIEW_NICENESS - bus_limits.CHILD_NICENESS)
     confine(limits.PREVIEW_CPU_S, limits.PREVIEW_BYTES)
     try:
         proposal = read(encoded)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from remuda_bus.bus import Refused
+from remuda_bus.queries.status_codes import NOT_FOUND
 from remuda_proto.bounds import shown
 
 from ..core import Core
@@ -25,7 +26,6 @@ from ..state import Application, Partition, PendingAsk, State
 from . import views
 from .listing import Listing
 from .pages import page
-from .status_codes import NOT_FOUND
 from .usage import Usage, usage_of
 
 Request = Mapping[str, Any]

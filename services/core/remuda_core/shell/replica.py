@@ -12,14 +12,14 @@ import msgspec
 from remuda_bus import subjects
 from remuda_bus.bus import Refused
 from remuda_bus.log import Position
+from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.replication.leader import Leader
 
 from .. import limits
 from ..core import Core
 from .answer_pace import AnswerPace
-from .leader import Leader
 from .previews import Previews, Source
 from .queries import Queries
-from .status_codes import UNAVAILABLE
 
 DIGEST: Final = "digest"
 KINDS: Final = tuple(kind for kind in subjects.CORE_QUERIES if kind != DIGEST)

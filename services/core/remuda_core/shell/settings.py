@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 from remuda_bus.process import Settings
 from remuda_bus.settings import Seconds, setting
 
@@ -10,7 +11,7 @@ from .. import limits
 
 class CoreSettings(Settings):
     standbys: int = setting(
-        "core.standbys", limits.STANDBYS,
+        "core.standbys", STANDBYS,
         "core processes that follow each RM beside its leader, ready to take over; the highest setting of all counts",
         variables=("REMUDA_STANDBYS",), ge=0,
     )  # fmt: skip
@@ -20,15 +21,15 @@ class CoreSettings(Settings):
         ge=1, le=limits.MOST_ALLOCATIONS_PER_PASS,
     )  # fmt: skip
     snapshot_facts: int = setting(
-        "core.snapshots.facts", limits.SNAPSHOT_FACTS, "facts after which a snapshot is written",
+        "core.snapshots.facts", SNAPSHOT_FACTS, "facts after which a snapshot is written",
         variables=("REMUDA_SNAPSHOT_FACTS",), ge=1,
     )  # fmt: skip
     snapshot_s: Seconds = setting(
-        "core.snapshots.interval", limits.SNAPSHOT_S, "time after which a snapshot is written, if there are new facts",
+        "core.snapshots.interval", SNAPSHOT_S, "time after which a snapshot is written, if there are new facts",
         variables=("REMUDA_SNAPSHOT_S",), ge=0,
     )  # fmt: skip
     snapshot_apart_s: Seconds = setting(
-        "core.snapshots.apart", limits.SNAPSHOT_APART_S,
+        "core.snapshots.apart", SNAPSHOT_APART_S,
         "least time between two snapshots (not after 128 MB of the inbox)",
         variables=("REMUDA_SNAPSHOT_APART_S",), ge=0,
     )  # fmt: skip
@@ -38,6 +39,6 @@ class CoreSettings(Settings):
         variables=("REMUDA_SNAPSHOT_IN_CHILD",),
     )  # fmt: skip
     replay_horizon_s: Seconds = setting(
-        "core.replay_horizon", limits.REPLAY_HORIZON_S, "logs and inboxes keep messages that are younger than this",
+        "core.replay_horizon", REPLAY_HORIZON_S, "logs and inboxes keep messages that are younger than this",
         variables=("REMUDA_REPLAY_HORIZON_S",), ge=0,
     )  # fmt: skip

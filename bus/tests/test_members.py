@@ -10,11 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.lease.leaders import Ownership, leader_of
 from remuda_bus.memory import MemoryBus
-from remuda_core import limits
-from remuda_core.shell.members import Members
+from remuda_bus.replication.members import Members
 from services.core.tests.mortal_bus import Mortal
 from tests.sim.virtual_time import on_virtual_time
 
@@ -211,7 +210,7 @@ async def test_a_name_that_another_process_has(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(ExceptionGroup) as failure:
             async with running(bus, "one"):
                 await asyncio.sleep(2)
-        assert failure.group_contains(ValueError, match="instance 'one': another core has this name")
+        assert failure.group_contains(ValueError, match="instance 'one': another process has this name")
         assert one.leads.keys() == set(RMS)
 
 

@@ -1,4 +1,4 @@
-"""The lease with which this core process shows that it lives, its value, and the end of leases of dead processes."""
+"""The lease with which this process shows that it lives, its value, and the end of leases of dead processes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from dataclasses import dataclass
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, Entry
 from remuda_bus.lease import Holder, HolderLiveness, Lease
 from remuda_bus.limits import HOLDER_CHECK_INTERVAL_S
-
-from .. import limits
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The value of the lease of a core process. `ready`: it has caught up with its RMs since its start. `token`
+    """The value of the lease of a process. `ready`: it has caught up with its RMs since its start. `token`
     distinguishes processes of the same name. `standbys`: its setting. `awaits`: RMs that it should lead, and could lead
     at once. `revision`: of the lease's entry, another one with every renewal."""
 
@@ -47,8 +45,9 @@ class Member:
 class Presence:
     """`name` is that of this process; `changed` is called when its lease is acquired or lost."""
 
-    def __init__(self, bus: Bus, name: str, changed: Callable[[], None]) -> None:
-        self.lease = Lease(bus, subjects.member(name), name)
+    def __init__(self, bus: Bus, name: str, changed: Callable[[], None], kind: str = subjects.MEMBER) -> None:
+        self._kind = kind
+        self.lease = Lease(bus, subjects.member(name, kind), name)
         self._bus = bus
         self._name = name
         self._changed = changed
@@ -56,8 +55,8 @@ class Presence:
 
     async def hold(self) -> None:
         """Hold the lease, again and again. Does not return; gives it back when it is cancelled. Raises ValueError when
-        another core has this name."""
-        presence = HolderLiveness(self._bus, subjects.member(self._name))
+        another process has this name."""
+        presence = HolderLiveness(self._bus, subjects.member(self._name, self._kind))
         heard_at: float | None = None
         try:
             while True:
@@ -72,7 +71,9 @@ class Presence:
                 elif heard_at is None:
                     heard_at = _now()
                 elif _now() - heard_at >= limits.NAMESAKE_ENDS_S:
-                    raise ValueError(f"instance {self._name!r}: another core has this name; each needs one of its own")
+                    raise ValueError(
+                        f"instance {self._name!r}: another process has this name; each needs one of its own"
+                    )
                 await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
         finally:
             await self.lease.release()
@@ -80,7 +81,7 @@ class Presence:
     async def _take_lease(self, presence: HolderLiveness) -> bool:
         """Whether it is held now."""
         try:
-            entry = await self._bus.get(subjects.LEASES.name, subjects.member(self._name))
+            entry = await self._bus.get(subjects.LEASES.name, subjects.member(self._name, self._kind))
             if entry is None:
                 return await self.lease.try_acquire()
             holder = Holder.of(entry)
@@ -97,12 +98,12 @@ class Presence:
             tasks.create_task(self._watch_over(name, members))
 
     async def _watch_over(self, name: str, members: dict[str, Member]) -> None:
-        presence = HolderLiveness(self._bus, subjects.member(name))
+        presence = HolderLiveness(self._bus, subjects.member(name, self._kind))
         while (member := members.get(name)) is not None:
             if await presence.is_gone(Holder(name, member.token, member.revision)):
                 now = members.get(name, member)
                 with suppress(BusError):  # it has renewed it, or another process was first
-                    await self._bus.delete(subjects.LEASES.name, subjects.member(name), now.revision)
+                    await self._bus.delete(subjects.LEASES.name, subjects.member(name, self._kind), now.revision)
             await asyncio.sleep(HOLDER_CHECK_INTERVAL_S)
         self._watched_over.discard(name)
 

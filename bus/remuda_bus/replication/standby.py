@@ -1,5 +1,5 @@
-"""One resource manager in this process, as long as this process should follow it: followed, led while the process is
-elected, followed again; on one and the same core."""
+"""One log in this process, as long as this process should follow it: followed, led while the process is elected,
+followed again; on one and the same machine."""
 
 from __future__ import annotations
 
@@ -11,46 +11,59 @@ from typing import Any
 
 import structlog
 
-from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, HistoryChanged
+from remuda_bus import limits, subjects
+from remuda_bus.bus import Bus, BusError
 from remuda_bus.lease.leaders import Ownership
-from remuda_bus.log import FactTooLarge, Position, check_commit, check_published
+from remuda_bus.log import FactTooLarge, Position, check_commit
+from remuda_bus.replication import snapshots, trial
+from remuda_bus.replication.follower import Follower
+from remuda_bus.replication.leader import Leader
+from remuda_bus.replication.machine import Machine
+from remuda_bus.replication.members import Members
+from remuda_bus.replication.settings import ReplicationSettings
+from remuda_bus.replication.snapshots import Snapshots
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_bus.streams.history_check import check_message
-
-from .. import limits
-from ..core import Core
-from . import metrics, snapshots, trial
-from .discard import discard
-from .follower import Follower
-from .leader import Leader
-from .members import Members
-from .replica import Replica
-from .settings import CoreSettings
-from .snapshots import Snapshots
+from remuda_proto.remuda.v1 import log_pb2
 
 log = structlog.get_logger()
 
 
 class Standby:
-    """`run` raises LostLeadership or an outage of the bus, after which the process must exit and start again from the
+    """`applied` is called with each durable commit, `moved` when the position has changed, `leads_by` with the leader,
+    or None when this process does not lead any more.
+
+    `run` raises LostLeadership or an outage of the bus, after which the process must exit and start again from the
     log; HistoryChanged, after which the RM must be halted; or any other exception, a fault at `place_of` it."""
 
     def __init__(
-        self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int], settings: CoreSettings
+        self,
+        bus: Bus,
+        machine: Machine,
+        members: Members,
+        clock_ms: Callable[[], int],
+        settings: ReplicationSettings,
     ) -> None:
-        self.rm_id = rm_id
+        self.rm_id = machine.log_id
         self._leader: Leader | None = None
-        self._core = Core(rm_id)
+        self._machine = machine
         self._bus = bus
         self._members = members
         self._clock_ms = clock_ms
         self._settings = settings
-        self._follower = Follower(bus, self._core)
-
-        self.replica = Replica(self._core, lambda: self.position, clock_ms, settings.snapshot_in_child)
-        self._follower.moved = self.replica.moved
+        self._follower = Follower(bus, machine)
+        self._follower.moved = self._moved
+        self._follower.applied = self._applied
+        self.moved: Callable[[], None] = lambda: None
+        self.applied: Callable[[log_pb2.Commit], None] = lambda _: None
+        self.leads_by: Callable[[Leader | None], None] = lambda _: None
         self.hot = False
+
+    def _moved(self) -> None:
+        self.moved()
+
+    def _applied(self, commit: log_pb2.Commit) -> None:
+        self.applied(commit)
 
     @property
     def leads(self) -> bool:
@@ -59,7 +72,7 @@ class Standby:
     @property
     def at_ms(self) -> int:
         """The time of the last commit that was applied, in ms."""
-        return self._core.state.now_ms
+        return self._machine.now_ms
 
     @property
     def position(self) -> Position:
@@ -70,7 +83,7 @@ class Standby:
         async with self._members.restores:
             if not self._members.should_follow(self.rm_id):
                 return
-            await self._follower.open(await snapshots.restore(self._bus, self._core, self._members.listing))
+            await self._follower.open(await snapshots.restore(self._bus, self._machine, self._members.listing))
         log.info("following", rm=self.rm_id, log_seq=self.position.seq)
         self._members.hot(self.rm_id)
         self.hot = True
@@ -86,12 +99,12 @@ class Standby:
         self._members.hot(self.rm_id, False)
         log.info("not following any more", rm=self.rm_id, log_seq=self.position.seq)
         await self._follower.close()
-        await discard(self._core)
+        await self._machine.discard()
 
     def place_of(self, fault: Exception) -> tuple[str, int]:
         """The stream and the sequence of the inbox message in work, or of the last commit if no message was in work."""
         seq = fault.inbox_seq if isinstance(fault, FactTooLarge) else self._leader.message_seq if self._leader else 0
-        return (subjects.INBOX.name, seq) if seq else (subjects.LOG.name, self.position.seq)
+        return (subjects.inbox_stream(self.rm_id), seq) if seq else (subjects.log_stream(self.rm_id), self.position.seq)
 
     async def _follow_until_elected(self) -> Ownership | None:
         """None: this process should not follow the RM any more."""
@@ -100,7 +113,7 @@ class Standby:
         dismissed = asyncio.ensure_future(self._members.follows(self.rm_id, False))
         tasks: tuple[asyncio.Future[Any], ...] = (following, elected, dismissed)
         try:
-            with metrics.FOLLOWING.track_inprogress():
+            with self._machine.metrics.following.track_inprogress():
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 following.result()
@@ -117,31 +130,26 @@ class Standby:
             await self._check_past()
             if self._settings.snapshot_in_child:
                 await trial.check_for_deadly_message(
-                    self._bus, self._core, self._members.name, self._clock_ms, ownership.inherited
+                    self._bus, self._machine, self._members.name, self._clock_ms, ownership.inherited
                 )
             writer = await self._follower.close()
-        kept = Snapshots(self._bus, self._core, self._settings, self._follower.facts, self._members.listing)
-        leader = Leader(
-            self._bus, self._core, ownership.revision, writer, self._clock_ms, kept,
-            self._settings.allocations_per_pass,
-        )  # fmt: skip
-        leader.moved = self.replica.moved
-        self._leader = self.replica.leader = leader
+        kept = Snapshots(self._bus, self._machine, self._settings, self._follower.facts, self._members.listing)
+        leader = Leader(self._bus, self._machine, ownership.revision, writer, self._clock_ms, kept)
+        leader.moved, leader.applied = self._moved, self._applied
+        self._leader = leader
+        self.leads_by(leader)
         self._members.when_unsettled(self.rm_id, leader.wake)
         position = await leader.lead(lambda: self._members.may_stay(self.rm_id))
-        self._leader = self.replica.leader = None
+        self._leader = None
+        self.leads_by(None)
         return position
 
     async def _check_past(self) -> None:
-        """Check that LOG holds all published commits, and that INBOX and REQUESTS hold what the log has answered:
-        otherwise new requests would get the numbers of answered ones. Raises HistoryChanged."""
-        state = self._core.state
-        await check_published(self._bus, self.rm_id)
-        if state.inbox_seq:
-            await check_message(self._bus, subjects.INBOX.name, subjects.inbox(self.rm_id), state.inbox_seq)
-        end = await self._bus.last_sequence(subjects.REQUESTS.name)
-        if end < state.request_seq:
-            raise HistoryChanged(f"stream {subjects.REQUESTS.name} ends at {end}, but {state.request_seq} was answered")
+        """Check that the inbox holds the last message that the log has answered, and what is derived from the log.
+        Raises HistoryChanged."""
+        if seq := self._machine.inbox_seq:
+            await check_message(self._bus, subjects.inbox_stream(self.rm_id), subjects.inbox(self.rm_id), seq)
+        await self._machine.check_past(self._bus)
 
     async def _look_back(self, position: Position) -> None:
         """Before the process exits, check that the log still holds the last durable commit, which no other process may

@@ -1,7 +1,7 @@
 """Time goes on, whatever is done to the wall clock."""
 
-from remuda_core.limits import CLOCKS_DIFFER_MS
-from remuda_core.shell.clock import Clock
+from remuda_bus.limits import CLOCKS_DIFFER_MS
+from remuda_bus.replication.clock import Clock
 
 HOUR_MS = 3_600_000
 

@@ -7,12 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Refused
 from remuda_bus.lease.leaders import Ownership
 from remuda_bus.memory import MemoryBus
-from remuda_core import limits
-from remuda_core.shell.members import Members
+from remuda_bus.replication.members import Members
 
 
 class Beaten(MemoryBus):

@@ -1,6 +1,6 @@
-"""Follows the log of one RM, so that the core can take over from the leader at any time.
+"""Follows the log of one RM, so that the process can take over from the leader at any time.
 
-A follower applies facts. It decides nothing and has no scheduling index.
+A follower applies facts. It decides nothing, and holds nothing that only decisions need.
 """
 
 from __future__ import annotations
@@ -8,31 +8,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from remuda_bus import limits
 from remuda_bus.bus import Bus
 from remuda_bus.log import LogEntry, LogReader, LogWriter, Position
-
-from .. import limits
-from ..core import Core
-from ..wire import schema
-from . import replay
+from remuda_bus.replication.machine import Machine
+from remuda_proto.remuda.v1 import log_pb2
 
 
 class Follower:
-    """`position`: the last commit that was applied. `facts`: how many facts were applied since `open`."""
+    """`position`: the last commit that was applied. `facts`: how many facts were applied since `open`.
+    `applied` is called with each commit that was applied."""
 
-    def __init__(self, bus: Bus, core: Core) -> None:
+    def __init__(self, bus: Bus, machine: Machine) -> None:
         self._bus = bus
-        self._core = core
+        self._machine = machine
         self._reader: LogReader
         self.position = Position()
         self.facts = 0
         self.moved: Callable[[], None] = lambda: None
+        self.applied: Callable[[log_pb2.Commit], None] = lambda _: None
 
     async def open(self, position: Position) -> None:
-        """Continue after the commit at `position`, which is the state of the core. Returns at the end of the log."""
-        self._core.index.forget()
+        """Continue after the commit at `position`, which is the state of the machine. Returns at the end of the log."""
+        self._machine.follow_only()
         self.position, self.facts = position, 0
-        self._reader = await LogReader.open(self._bus, self._core.state.rm_id, position, commit_class=schema.Commit)
+        self._reader = await LogReader.open(
+            self._bus, self._machine.log_id, position, commit_class=self._machine.commit_class
+        )
         await self.catch_up()
 
     async def follow(self) -> None:
@@ -48,11 +50,12 @@ class Follower:
     async def close(self) -> LogWriter:
         """Stop reading. Returns a writer that continues after the last commit read."""
         await self._reader.close()
-        return LogWriter(self._bus, self._core.state.rm_id, self._reader.position, self._reader.last_seq)
+        return LogWriter(self._bus, self._machine.log_id, self._reader.position, self._reader.last_seq)
 
     async def _apply(self, entries: list[LogEntry]) -> None:
         for entry in entries:
-            self.facts += replay.apply(self._core, entry.commit)
+            self.facts += self._machine.apply(entry.commit)
+            self.applied(entry.commit)
         self.position = self._reader.position
         self.moved()
         await asyncio.sleep(0)  # let other RMs of this process work

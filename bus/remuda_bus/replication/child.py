@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NoReturn
 
-from .. import limits
+from remuda_bus import limits
 
 Work = Callable[[], Iterable[bytes]]
 

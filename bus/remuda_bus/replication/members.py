@@ -1,4 +1,4 @@
-"""The core processes there are, which of them leads which resource manager, and which should lead or follow it.
+"""The processes of one kind there are, which of them leads which resource manager, and which should lead or follow it.
 
 A process holds one lease, its entry in the bucket LEASES. The RMs that it leads are in the bucket LEADERS (`leaders`).
 Every process watches both, checks the liveness of all others, and acts on its own part alone. It follows the RMs that
@@ -17,27 +17,26 @@ from dataclasses import replace
 
 import structlog
 
-from remuda_bus import health, subjects
+from remuda_bus import health, limits, subjects
 from remuda_bus.bus import Bus, BusError, Entry, Refused
 from remuda_bus.lease.leaders import Ownership
+from remuda_bus.replication.presence import Member, Presence
+from remuda_bus.replication.seat import Seat
+from remuda_bus.replication.sharing import ranked, shares
+from remuda_bus.replication.snapshots import SnapshotListing
 from remuda_bus.retry import RetryPolicy, pause
-
-from .. import limits
-from .presence import Member, Presence
-from .seat import Seat
-from .sharing import ranked, shares
-from .snapshots import SnapshotListing
 
 log = structlog.get_logger()
 
 
 class Members:
-    """`name` is this process's own among them. `standbys`: how many processes follow an RM beside its leader. The
-    highest setting of all processes counts."""
+    """`name` is this process's own among them. `kind`: of these processes, as in their leases (`subjects.MEMBER`).
+    `standbys`: how many processes follow an RM beside its leader. The highest setting of all processes counts."""
 
-    def __init__(self, bus: Bus, instance: str, standbys: int = limits.STANDBYS) -> None:
+    def __init__(self, bus: Bus, instance: str, standbys: int = limits.STANDBYS, kind: str = subjects.MEMBER) -> None:
         self.name = subjects.token(instance)
-        self._presence = Presence(bus, self.name, self._changed)
+        self._kind = kind
+        self._presence = Presence(bus, self.name, self._changed, kind)
         self.lease = self._presence.lease
         self._bus = bus
         self._standbys = standbys
@@ -138,7 +137,7 @@ class Members:
         """Does not return."""
         async for entry in self._bus.watch(subjects.LEASES.name):
             kind, _, name = entry.key.partition(".")
-            if kind == subjects.MEMBER:
+            if kind == self._kind:
                 self._see_member(name, entry)
 
     async def _watch_leaders(self) -> None:

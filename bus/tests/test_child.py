@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from remuda_core.shell.child import Child, ChildFailed, InProcess
+from remuda_bus.replication.child import Child, ChildFailed, InProcess
 
 
 async def output(child: Child | InProcess) -> bytes:

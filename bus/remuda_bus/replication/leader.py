@@ -15,57 +15,52 @@ from typing import Any, TypeVar
 
 import structlog
 
-from remuda_bus import subjects, tracing
+from remuda_bus import limits, subjects, tracing
 from remuda_bus.bus import Bus, Full, Message, NoResponders, Reader, Refused
 from remuda_bus.log import LogWriter, Position
 from remuda_bus.metrics import rm_label
+from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.replication.clock import Clock
+from remuda_bus.replication.machine import Machine
+from remuda_bus.replication.snapshots import Snapshots
 from remuda_bus.retry import Backoff, RetryPolicy, pause
 from remuda_proto.remuda.v1 import log_pb2
-
-from .. import limits
-from ..core import Core
-from ..facts import Fact
-from . import metrics
-from .clock import Clock
-from .deciding import Deciding
-from .snapshots import Snapshots
-from .status_codes import UNAVAILABLE
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-_ENDED = Refused("this core does not lead any more, try again", UNAVAILABLE)
+_ENDED = Refused("this process does not lead any more, try again", UNAVAILABLE)
 Answer = tuple[asyncio.Future[tuple[Position, Any]], Any]
 Question = tuple[Callable[[], Any], asyncio.Future[tuple[Position, Any]]]
 
 
 class Leader:
-    """`writer` continues after the commit at which `core` is. The methods raise LostLeadership, HistoryChanged or an
+    """`writer` continues after the commit at which `machine` is. The methods raise LostLeadership, HistoryChanged or an
     outage of the bus, after each of which the process restarts from the log."""
 
     def __init__(
         self,
         bus: Bus,
-        core: Core,
+        machine: Machine,
         epoch: int,
         writer: LogWriter,
         clock_ms: Callable[[], int],
         snapshots: Snapshots,
-        allocations_per_pass: int = limits.ALLOCATIONS_PER_PASS,
     ) -> None:
-        self.rm_id = core.state.rm_id
-        self.core = core
+        self.rm_id = machine.log_id
+        self._machine = machine
         self._bus = bus
         self._epoch = epoch
         self._taking: asyncio.Future[list[Message]] | None = None
         self._questions: deque[Question] = deque()
         self._ended = False
         self.moved: Callable[[], None] = lambda: None
+        self.applied: Callable[[log_pb2.Commit], None] = lambda _: None  # called with each commit that is durable
         self._writer = writer
         self.snapshots = snapshots
         snapshots.wake = self.wake
-        clock = Clock(clock_ms, asyncio.get_running_loop().time, core.state.now_ms)
-        self._deciding = Deciding(core, clock.now_ms, allocations_per_pass)
+        clock = Clock(clock_ms, asyncio.get_running_loop().time, machine.now_ms)
+        self._deciding = machine.deciding(clock.now_ms)
 
     @property
     def position(self) -> Position:
@@ -79,12 +74,14 @@ class Leader:
 
     async def lead(self, may_lead: Callable[[], bool]) -> Position:
         """Lead while `may_lead()` is true; it is checked after every commit and after `wake`. Returns the last commit,
-        which is durable and is the state of the core."""
+        which is durable and is the state of the machine."""
         log.info("leading", rm=self.rm_id, log_seq=self.position.seq, epoch=self._epoch)
-        inbox = await self._bus.read(subjects.INBOX.name, subjects.inbox(self.rm_id), self.core.state.inbox_seq)
-        metrics.LEADERSHIPS.labels(rm_label(self.rm_id)).inc()
+        inbox = await self._bus.read(
+            subjects.inbox_stream(self.rm_id), subjects.inbox(self.rm_id), self._machine.inbox_seq
+        )
+        self._machine.metrics.leaderships.labels(rm_label(self.rm_id)).inc()
         try:
-            with metrics.LEADING.track_inprogress():
+            with self._machine.metrics.leading.track_inprogress():
                 await self._loop(inbox, may_lead)
         finally:
             self._ended = True
@@ -98,7 +95,7 @@ class Leader:
 
     async def ask(self, question: Callable[[], T]) -> tuple[Position, T]:
         """Evaluate `question` on the state between two commits. Returns the commit and the result when the commit is
-        durable. Raises Refused when this core no longer leads."""
+        durable. Raises Refused when this process no longer leads."""
         if self._ended:
             raise _ENDED
         answer: asyncio.Future[tuple[Position, Any]] = asyncio.get_running_loop().create_future()
@@ -130,8 +127,8 @@ class Leader:
                 if self.snapshots.wanted():
                     await appending
                     self.snapshots.take(self.position)
-                inbox_seq = self.core.state.inbox_seq
-                with metrics.DECIDE_SECONDS.time():
+                inbox_seq = self._machine.inbox_seq
+                with self._machine.metrics.decide_seconds.time():
                     commit, trace = await self._deciding.commit(messages, self._epoch)
                 facts = self._deciding.facts_by_kind
                 answers = self._answers()
@@ -193,7 +190,7 @@ class Leader:
                 answer.set_result((self.position, result))
 
     async def _append(
-        self, commit: log_pb2.Commit, facts: Counter[type[Fact]], trace: dict[str, str], answers: list[Answer]
+        self, commit: log_pb2.Commit, facts: Counter[type[Any]], trace: dict[str, str], answers: list[Answer]
     ) -> None:
         started = time.perf_counter()
         with tracing.span("core.commit", trace, rm=self.rm_id, inbox_seq=commit.inbox_seq) as span:
@@ -202,8 +199,9 @@ class Leader:
                 try:
                     await self._writer.append(commit, span.headers() or None)
                     commands = sum(decision.inbox_seq > 0 for decision in commit.decisions)
-                    metrics.count_commit(self.rm_id, commands, facts, time.perf_counter() - started)
+                    self._machine.metrics.count_commit(self.rm_id, commands, facts, time.perf_counter() - started)
                     self._resolve(answers)
+                    self.applied(commit)
                     return self.moved()
                 except NoResponders:
                     if leaderless.is_exhausted:

@@ -14,16 +14,13 @@ from typing import Any
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, Message
 from remuda_bus.log import split_commit
+from remuda_bus.replication.child import Child, ChildFailed, confine
+from remuda_bus.replication.clock import Clock
+from remuda_bus.replication.machine import Machine
 from remuda_bus.rms.faults import KILLED, Fault
-
-from .. import limits
-from ..core import Core
-from .child import Child, ChildFailed, confine
-from .clock import Clock
-from .deciding import Deciding
 
 log = structlog.get_logger()
 
@@ -38,43 +35,43 @@ class DeadlyMessage(Exception):
 
 
 async def check_for_deadly_message(
-    bus: Bus, core: Core, name: str, clock_ms: Callable[[], int], inherited: bool
+    bus: Bus, machine: Machine, name: str, clock_ms: Callable[[], int], inherited: bool
 ) -> None:
     """Called by a core that takes over, at the end of the log. `inherited`: the lease of its predecessor has expired.
     Raises DeadlyMessage."""
-    state = core.state
-    last = await bus.last_message(subjects.INBOX.name, subjects.inbox(state.rm_id))
-    if last is None or last.seq <= state.inbox_seq:
+    log_id = machine.log_id
+    last = await bus.last_message(subjects.inbox_stream(log_id), subjects.inbox(log_id))
+    if last is None or last.seq <= machine.inbox_seq:
         return
-    key = subjects.fault_key(state.rm_id, KILLED)
+    key = subjects.fault_key(log_id, KILLED)
     entry = await bus.get(subjects.FAULTS.name, key)
-    is_on_record = entry is not None and entry.value is not None and Fault.decode(entry.value).seq == state.inbox_seq
+    is_on_record = entry is not None and entry.value is not None and Fault.decode(entry.value).seq == machine.inbox_seq
     if is_on_record:
-        await _try(bus, core)
+        await _try(bus, machine)
     elif inherited:
-        note = Fault(state.rm_id, KILLED, state.inbox_seq, "a process has ended without a word", name, clock_ms())
+        note = Fault(log_id, KILLED, machine.inbox_seq, "a process has ended without a word", name, clock_ms())
         await bus.put(subjects.FAULTS.name, key, note.encode())
 
 
-async def _try(bus: Bus, core: Core) -> None:
-    rm_id = core.state.rm_id
-    inbox = await bus.read(subjects.INBOX.name, subjects.inbox(rm_id), core.state.inbox_seq)
+async def _try(bus: Bus, machine: Machine) -> None:
+    rm_id = machine.log_id
+    inbox = await bus.read(subjects.inbox_stream(rm_id), subjects.inbox(rm_id), machine.inbox_seq)
     try:
         messages = await inbox.batch(limits.COMMANDS_PER_COMMIT, limits.INBOX_BYTES_PER_COMMIT)
     finally:
         await inbox.close()
     log.warning("two processes have ended here, trying in a child", rm=rm_id, inbox_seq=messages[0].seq)
-    begun = [await _begun(core, messages, bus.max_payload) for _ in range(limits.TRIALS)]
+    begun = [await _begun(machine, messages, bus.max_payload) for _ in range(limits.TRIALS)]
     if None not in begun:
         raise DeadlyMessage(*begun[-1])  # type: ignore[misc]
 
 
-async def _begun(core: Core, messages: list[Message], limit: int) -> tuple[int, str] | None:
+async def _begun(machine: Machine, messages: list[Message], limit: int) -> tuple[int, str] | None:
     """Handle the messages in a child. Returns the last message that it started, and how it ended; None: it survived."""
     try:
-        child = Child(lambda: _handle(core, messages, limit))
+        child = Child(lambda: _handle(machine, messages, limit))
     except OSError as error:
-        log.error("fork failed", rm=core.state.rm_id, error=repr(error))
+        log.error("fork failed", rm=machine.log_id, error=repr(error))
         return None
     said = b""
     try:
@@ -87,11 +84,11 @@ async def _begun(core: Core, messages: list[Message], limit: int) -> tuple[int, 
     return None
 
 
-def _handle(core: Core, messages: list[Message], limit: int) -> Iterator[bytes]:
+def _handle(machine: Machine, messages: list[Message], limit: int) -> Iterator[bytes]:
     """Runs in the child: decide each message as the leader does, and write its sequence first."""
     confine(limits.TRIAL_CPU_S, limits.TRIAL_BYTES)
-    clock = Clock(lambda: core.state.now_ms, lambda: 0.0, core.state.now_ms)
-    deciding = Deciding(core, clock.now_ms)
+    clock = Clock(lambda: machine.now_ms, lambda: 0.0, machine.now_ms)
+    deciding = machine.deciding(clock.now_ms)
     for message in messages:
         yield b"%d " % message.seq
         commit, _ = _alone(deciding.commit(deque([message]), 0))

@@ -1,4 +1,4 @@
-"""Snapshots of one RM: written by its leader into an object bucket, and restored by a starting core."""
+"""Snapshots of one RM: written by its leader into an object bucket, and restored by a starting process."""
 
 from __future__ import annotations
 
@@ -9,21 +9,15 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from remuda_bus import subjects
+from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Refused, Unanswered
 from remuda_bus.log import Position, first_parent
 from remuda_bus.metrics import rm_label
-
-from .. import check, limits
-from ..core import Core
-from ..snapshot import restore_one, save
-from ..state import State
-from ..wire import snapshot_format
-from . import metrics
-from .child import Child, ChildFailed, InProcess, Work
-from .settings import CoreSettings
-from .status_codes import UNAVAILABLE
-from .trimming import trim
+from remuda_bus.queries.status_codes import UNAVAILABLE
+from remuda_bus.replication.child import Child, ChildFailed, InProcess, Work
+from remuda_bus.replication.machine import Machine
+from remuda_bus.replication.settings import ReplicationSettings
+from remuda_bus.replication.trimming import trim
 
 log = structlog.get_logger()
 
@@ -45,7 +39,7 @@ class SnapshotListing:
         if listing is None or fresh or (listing.done() and self._is_old(listing)):
             self._listed_at = asyncio.get_running_loop().time()
             listing = self._listing = asyncio.ensure_future(self._list())
-        return list((await asyncio.shield(listing)).get(subjects.key_of(rm_id), ()))
+        return list((await asyncio.shield(listing)).get(_owner(rm_id), ()))
 
     def _is_old(self, listing: asyncio.Future[dict[str, list[int]]]) -> bool:
         age_s = asyncio.get_running_loop().time() - self._listed_at
@@ -54,19 +48,19 @@ class SnapshotListing:
     async def _list(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for name in await self._bus.object_names(BUCKET):
-            key, _, seq = name.partition(".")
+            key, _, seq = name.rpartition(".")
             if seq.isdecimal():
                 found.setdefault(key, []).append(int(seq))
         return {key: sorted(seqs) for key, seqs in found.items()}
 
 
-async def restore(bus: Bus, core: Core, listing: SnapshotListing | None = None) -> Position:
-    """Restore the newest readable snapshot into the core. Returns its position; Position() without any. Raises
+async def restore(bus: Bus, machine: Machine, listing: SnapshotListing | None = None) -> Position:
+    """Restore the newest readable snapshot into the machine. Returns its position; Position() without any. Raises
     HistoryChanged when the log was trimmed beyond that position."""
-    rm_id, listing = core.state.rm_id, listing or SnapshotListing(bus)
+    rm_id, listing = machine.log_id, listing or SnapshotListing(bus)
     seqs = await listing.kept(rm_id)
     while True:
-        position = await _newest(bus, core, seqs)
+        position = await _newest(bus, machine, seqs)
         parent = await first_parent(bus, rm_id)
         if parent <= position.seq:
             return position
@@ -77,24 +71,22 @@ async def restore(bus: Bus, core: Core, listing: SnapshotListing | None = None) 
             )
 
 
-async def _newest(bus: Bus, core: Core, seqs: list[int]) -> Position:
-    rm_id = core.state.rm_id
+async def _newest(bus: Bus, machine: Machine, seqs: list[int]) -> Position:
     for seq in reversed(seqs):
-        if (position := await _restore(bus, core, name_of(rm_id, seq))) is not None:
+        if (position := await _restore(bus, machine, name_of(machine.log_id, seq))) is not None:
             return position
-    core.go_on_from(State(rm_id))
+    machine.begin()
     return Position()
 
 
-async def _restore(bus: Bus, core: Core, name: str) -> Position | None:
+async def _restore(bus: Bus, machine: Machine, name: str) -> Position | None:
     """Restore one snapshot. None: it was deleted, or is unreadable."""
-    rm_id, started = core.state.rm_id, time.perf_counter()
+    rm_id, started = machine.log_id, time.perf_counter()
     try:
         payload = await bus.get_object(BUCKET, name)
         if payload is None:
             return None
-        position, state = await _read(rm_id, payload)
-        core.go_on_from(state)
+        position = await machine.restore(payload)
     except Unanswered:
         raise
     except Exception as error:  # noqa: BLE001 - the snapshot before may be readable
@@ -105,33 +97,33 @@ async def _restore(bus: Bus, core: Core, name: str) -> Position | None:
     return position
 
 
-async def _read(rm_id: str, payload: bytes) -> tuple[Position, State]:
-    position, records = snapshot_format.read(rm_id, payload)
-    state = State(rm_id)
-    for number, record in enumerate(records):
-        restore_one(state, record)
-        if number % limits.RECORDS_RESTORED_AT_ONCE == 0:
-            await asyncio.sleep(0)  # lets the process renew its lease and lead other RMs
-    return position, state
-
-
 def name_of(rm_id: str, seq: int | str) -> str:
-    return f"{subjects.key_of(rm_id)}.{seq}"
+    return f"{_owner(rm_id)}.{seq}"
+
+
+def _owner(rm_id: str) -> str:
+    """The owner of the snapshots of a log. It has no '.'."""
+    return subjects.key_of(rm_id).replace(".", "/")
 
 
 class Snapshots:
     """The snapshots and digests that a leader takes. Between commits it calls `wanted`, and if that is true, `take`."""
 
     def __init__(
-        self, bus: Bus, core: Core, settings: CoreSettings, facts: int = 0, listing: SnapshotListing | None = None
+        self,
+        bus: Bus,
+        machine: Machine,
+        settings: ReplicationSettings,
+        facts: int = 0,
+        listing: SnapshotListing | None = None,
     ) -> None:
         """`facts`: the number of facts replayed since the last snapshot."""
         self._listing = listing or SnapshotListing(bus)
         self._kept: list[int] | None = None  # only the leader writes and deletes snapshots
         # Spreads the first snapshots when a process takes over thousands of RMs at the same time.
-        self._later_s = settings.snapshot_s * fraction(core.state.rm_id) if facts else 0.0
+        self._later_s = settings.snapshot_s * fraction(machine.log_id) if facts else 0.0
         self._bus = bus
-        self._core = core
+        self._machine = machine
         self._settings = settings
         self._facts = facts
         self._inbox_bytes = 0  # bytes read since the last snapshot
@@ -183,17 +175,15 @@ class Snapshots:
                 self._taken_at = asyncio.get_running_loop().time()
                 self._take_snapshot(position)
         except OSError as error:  # no memory or no process is left for a child
-            log.error("fork failed", rm=self._core.state.rm_id, error=repr(error))
+            log.error("fork failed", rm=self._machine.log_id, error=repr(error))
             _refuse(digests, f"fork failed: {error}")
 
     def _take_digest(self, position: Position, wanted: asyncio.Future[tuple[int, Source]]) -> None:
         if not wanted.done():
-            state = self._core.state
-            wanted.set_result((position.seq, self._beside(lambda: [check.digest(state).encode()])))
+            wanted.set_result((position.seq, self._beside(lambda: [self._machine.digest()])))
 
     def _take_snapshot(self, position: Position) -> None:
-        state = self._core.state
-        source = self._beside(lambda: snapshot_format.write(state.rm_id, position, save(state)))
+        source = self._beside(lambda: self._machine.save(position))
         counted = (self._facts, self._inbox_bytes)
         self._facts, self._inbox_bytes, self._later_s = 0, 0, 0.0
         self._writing = asyncio.create_task(self._write(position, counted, source))
@@ -217,7 +207,7 @@ class Snapshots:
 
     async def close(self) -> None:
         """Give up the snapshot that is being written, and refuse queued digests."""
-        _refuse(self._digests, "this core does not lead any more")
+        _refuse(self._digests, "this process does not lead any more")
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
@@ -238,7 +228,7 @@ class Snapshots:
 
     def _beside(self, work: Work) -> Source:
         started = time.perf_counter()
-        small = size_of(self._core.state) <= limits.SNAPSHOT_HERE
+        small = self._machine.size() <= limits.SNAPSHOT_HERE
         source = Child(work) if self._settings.snapshot_in_child and not small else InProcess(work)
         self.stopped_s = time.perf_counter() - started
         return source
@@ -246,13 +236,13 @@ class Snapshots:
     async def _write(self, position: Position, counted: tuple[int, int], source: Source) -> None:
         """Write a snapshot, delete old ones, and trim. After a failure the next attempt is made when a snapshot is due.
         `counted`: facts and inbox bytes since the snapshot before."""
-        rm_id, (facts, inbox_bytes) = self._core.state.rm_id, counted
+        rm_id, (facts, inbox_bytes) = self._machine.log_id, counted
         stopped_ms, started = round(self.stopped_s * 1_000, 1), asyncio.get_running_loop().time()
         try:
             await self._bus.put_object(BUCKET, name_of(rm_id, position.seq), source.output())
             seconds = round(asyncio.get_running_loop().time() - started, 3)
-            metrics.SNAPSHOTS.labels(rm_label(rm_id)).inc()
-            metrics.SNAPSHOT_STOPPED_SECONDS.observe(stopped_ms / 1_000)
+            self._machine.metrics.snapshots.labels(rm_label(rm_id)).inc()
+            self._machine.metrics.snapshot_stopped_seconds.observe(stopped_ms / 1_000)
             log.info("snapshot", rm=rm_id, log_seq=position.seq, facts=facts, stopped_ms=stopped_ms, seconds=seconds)
         except (BusError, ChildFailed, OSError) as error:
             self._facts += facts
@@ -274,7 +264,11 @@ class Snapshots:
                 self._kept = [one for one in self._kept if one != seq]
             if len(seqs) >= limits.SNAPSHOTS_KEPT:
                 await trim(
-                    self._bus, rm_id, seqs[-limits.SNAPSHOTS_KEPT], self._settings.replay_horizon_s, inbox_is_large
+                    self._bus,
+                    self._machine,
+                    seqs[-limits.SNAPSHOTS_KEPT],
+                    self._settings.replay_horizon_s,
+                    inbox_is_large,
                 )
         except BusError as error:
             log.error("trimming failed", rm=rm_id, error=repr(error))
@@ -289,12 +283,3 @@ def _refuse(digests: list[asyncio.Future[tuple[int, Source]]], reason: str) -> N
 def fraction(rm_id: str) -> float:
     """A number from 0 to 1 that is derived from the rmID."""
     return int.from_bytes(hashlib.blake2b(rm_id.encode(), digest_size=4).digest(), "big") / 2**32
-
-
-def size_of(state: State) -> int:
-    """The number of nodes, queues, applications, asks and allocations."""
-    return sum(
-        len(partition.nodes) + len(partition.queues) + len(partition.allocations) + len(partition.applications)
-        + sum(len(application.asks) for application in partition.applications.values())
-        for partition in state.partitions.values()
-    )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .. import limits
+from remuda_bus import limits
 
 
 class Clock:

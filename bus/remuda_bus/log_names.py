@@ -1,0 +1,27 @@
+"""The names of logs, and the streams that hold them. An RM's log is named by its rmID.
+
+The log of a Peloton resource manager has a name with a '.', which no rmID contains. That name stands where rmIDs stand
+in subjects and keys."""
+
+from __future__ import annotations
+
+from remuda_proto.names import RM_ID
+
+PELOTON = "peloton"
+
+
+def peloton_log(cluster: str) -> str:
+    """The name of the log of a Peloton resource manager, in place of an rmID. Raises ValueError."""
+    if not RM_ID.matches(cluster):
+        raise ValueError(f"cluster {cluster!r}: expected {RM_ID.expected}")
+    return f"{PELOTON}.{cluster}"
+
+
+def log_stream(log_id: str) -> str:
+    """The stream of the log."""
+    return "PELOTON_LOG" if log_id.startswith(f"{PELOTON}.") else "LOG"
+
+
+def inbox_stream(log_id: str) -> str:
+    """The stream of the inbox."""
+    return "PELOTON_INBOX" if log_id.startswith(f"{PELOTON}.") else "INBOX"

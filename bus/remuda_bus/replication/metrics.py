@@ -1,0 +1,41 @@
+"""Metrics of a process that leads and follows logs (docs/metrics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from remuda_bus.metrics import counter, gauge, histogram, rm_label
+
+
+class ReplicationMetrics:
+    """`service`: its name, which is part of the names of metrics. `what`: what a log is of."""
+
+    def __init__(self, service: str, what: str) -> None:
+        name = f"remuda_{service}"
+        self.leading = gauge(f"{name}_led_rms", f"{what}s that this process leads.")
+        self.following = gauge(f"{name}_followed_rms", f"{what}s whose logs this process follows as a standby.")
+        self.leaderships = counter(
+            f"{name}_leaderships", f"Times that this process has begun to lead a {what.lower()}.", ("rm",)
+        )
+        self.decide_seconds = histogram(
+            f"{name}_decide_seconds", "Time to decide one commit: messages of the inbox, and a pass."
+        )
+        self.append_seconds = histogram(f"{name}_append_seconds", "Time until a commit is durable in the log.")
+        self.commits = counter(f"{name}_commits", "Durable commits.", ("rm",))
+        self.commands = counter(f"{name}_commands", "Messages of the inbox that durable commits answer.", ("rm",))
+        self.facts = counter(f"{name}_facts", "Facts of durable commits, by kind: what was decided.", ("rm", "fact"))
+        self.snapshots = counter(f"{name}_snapshots", "Snapshots that were written.", ("rm",))
+        self.snapshot_stopped_seconds = histogram(
+            f"{name}_snapshot_stopped_seconds", "How long a snapshot stops the process."
+        )
+
+    def count_commit(self, log_id: str, commands: int, facts: Mapping[type[Any], int], seconds: float) -> None:
+        """Count a commit that is durable. `commands`: the messages that it answers. `facts`: its facts by kind.
+        `seconds`: how long the append took."""
+        rm = rm_label(log_id)
+        self.append_seconds.observe(seconds)
+        self.commits.labels(rm).inc()
+        self.commands.labels(rm).inc(commands)
+        for kind, count in facts.items():
+            self.facts.labels(rm, kind.__name__).inc(count)

@@ -1,0 +1,29 @@
+"""The standby of one RM, and the replica that answers queries about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from remuda_bus.bus import Bus
+from remuda_bus.replication.leader import Leader
+from remuda_bus.replication.members import Members
+from remuda_bus.replication.standby import Standby
+
+from ..core import Core
+from .machine import CoreMachine
+from .replica import Replica
+from .settings import CoreSettings
+
+
+class RmStandby(Standby):
+    def __init__(
+        self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int], settings: CoreSettings
+    ) -> None:
+        core = Core(rm_id)
+        super().__init__(bus, CoreMachine(core, settings.allocations_per_pass), members, clock_ms, settings)
+        self.replica = Replica(core, lambda: self.position, clock_ms, settings.snapshot_in_child)
+        self.moved = self.replica.moved
+        self.leads_by = self._leads_by
+
+    def _leads_by(self, leader: Leader | None) -> None:
+        self.replica.leader = leader
