@@ -47,9 +47,7 @@ def always_in_a_child() -> Iterator[None]:
 @pytest.fixture(params=["memory", "nats"])
 async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bus]:
     if request.param == "memory":
-        memory = MemoryBus()
-        yield memory
-        await memory.close()
+        yield MemoryBus()
         return
     async with NatsServer(tmp_path / "nats") as server:
         connected = await connect(server.url, "core", timeout_s=5)
@@ -240,7 +238,7 @@ async def test_a_child_that_fails_leaves_nothing(bus: Bus, monkeypatch: pytest.M
     def failing(state: object) -> list[object]:
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(snapshots, "save", failing)
+    monkeypatch.setattr("remuda_core.shell.machine.save", failing)
     with capture_logs() as told:
         await lead.snapshot()
     assert [entry["event"] for entry in told if entry["log_level"] == "error"] == ["snapshot not written"]
