@@ -55,8 +55,7 @@ NUMBERS = {
     "core/rules/properties.py": {"PREEMPTION_DELAY_MS"},  # what a queue has that says nothing: a setting
     "core/rules/resource.py": {"INT64_MAX", "INT64_MIN"},
     "core/rules/share.py": {"ONE"},
-    "core/shell/child.py": {"STDERR"},
-    "core/shell/status_codes.py": {"BUSY", "NOT_FOUND", "UNAVAILABLE"},
+    "bus/replication/child.py": {"STDERR"},
     "core/wire/snapshot_format.py": {"FORMAT"},
     "core/state/state.py": {"FIRST_UUID"},
     "core/state/timers.py": {"NEVER_MS"},
@@ -95,11 +94,11 @@ BOUNDED_BY = {
     },
     "core/index/lazy_ranking.py": {"self._line": "cut where it is some times longer than members are many"},
     "core/index/asks_by_turn.py": {"self.best": "the asks of an application"},
-    "core/shell/leader.py": {
+    "bus/replication/leader.py": {
         "self._questions": "REQUESTS_AT_ONCE of the process, in limits.py of the bus",
         "messages": "one batch: the next is taken when it is empty",
     },
-    "core/shell/trial.py": {"(commit, _)": "one message, or none"},
+    "bus/replication/trial.py": {"(commit, _)": "one message, or none"},
     "grpc/requests.py": {"self._waiting": "UNSTORED_REQUESTS, UNSTORED_BYTES: a stream is not read beyond"},
     "rmproxy/inbound/inbox_backlog.py": {"self.batches": "BACKLOG_STEPS: small batches are counted as one"},
     "rmproxy/inbound/request_queue.py": {"self._waiting": "QUEUE_MESSAGES, QUEUE_BYTES, ALL_QUEUES_BYTES"},
