@@ -33,8 +33,8 @@ FACTS_PER_STEP: Final = 64
 # The same after so many nodes, queues, applications and asks of a scheduling index that is built: some 5 ms where nodes
 # have many resource names.
 INDEXED_PER_STEP: Final = 64
-# A leaf that has more asks than this, and at least one in REORDERED_SHARE of all asks of the partition, is not
-# reordered at once (4 us for each ask): the index is built anew, in steps.
+# A change of a queue that moves more asks than this, and at least one in REORDERED_SHARE of all asks of the partition,
+# is not made at once (4 us for each): the index is built anew, in steps.
 REORDERED_AT_ONCE: Final = 5_000
 REORDERED_SHARE: Final = 4
 

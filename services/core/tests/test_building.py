@@ -15,7 +15,7 @@ from remuda_core.index import build, index, queue_changes
 from remuda_core.index.nodes import NodeIndex
 from remuda_core.index.partition import PartitionIndex
 from remuda_core.limits import INDEXED_PER_STEP
-from remuda_core.settings import Configuration, PartitionSettings, QueueSettings, built_in
+from remuda_core.settings import Configuration, Limit, PartitionSettings, QueueSettings, built_in
 
 PARTITION = "[rm-1]default"
 NODES, APPLICATIONS, ASKS = 500, 100, 4
@@ -153,4 +153,39 @@ def test_a_leaf_with_very_many_asks_is_reordered_in_slices(monkeypatch: pytest.M
         core.handle(SubmitAsk(Ask(PARTITION, "b", f"k{k}", {"vcore": 1})), 1_000)
     core.handle(Configure(leaf("fifo")), 1_000)
     assert core.index.find(partition) is not None
+    check(core.state, core.index)
+
+
+@pytest.mark.parametrize("queue", ["root", "root.team", "root.team.a"])
+def test_limits_of_very_many_applications_change_in_slices(monkeypatch: pytest.MonkeyPatch, queue: str) -> None:
+    """An application counts once for each size of its asks, however many it has."""
+    monkeypatch.setattr(queue_changes, "REORDERED_AT_ONCE", 100)
+
+    def limited(most: int) -> Configuration:
+        def settings(path: str, **fields: Any) -> QueueSettings:
+            limits = (Limit(users=("u",), max_resources={"vcore": most}),) if most and path == queue else ()
+            return QueueSettings(path.rpartition(".")[2], limits=limits, **fields)
+
+        team = settings("root.team", parent=True, queues=(settings("root.team.a"),))
+        root = settings("root", parent=True, submit_acl="*", queues=(team,))
+        return Configuration(str(most), (PartitionSettings("default", root),))
+
+    core = Core("rm-1")
+    core.handle(Register("rm-1", limited(0)), 1_000)
+    core.handle(UpdateNode(PARTITION, "n", "CREATE", capacity={"vcore": 9}), 1_000)
+    core.handle(SubmitApplication(PARTITION, "large", "root.team.a", "u"), 1_000)
+    for k in range(500):
+        core.handle(SubmitAsk(Ask(PARTITION, "large", f"k{k}", {"vcore": 10})), 1_000)
+    core.handle(Schedule(10), 1_000)
+    partition = core.state.partitions[PARTITION]
+    core.handle(Configure(limited(8)), 1_000)
+    assert core.index.find(partition) is not None
+    check(core.state, core.index)
+    for k in range(201):
+        core.handle(SubmitApplication(PARTITION, f"{k}", "root.team.a", "u"), 1_000)
+        core.handle(SubmitAsk(Ask(PARTITION, f"{k}", "k", {"vcore": 10})), 1_000)
+    core.handle(Configure(limited(9)), 1_000)
+    assert core.index.find(partition) is None
+    steps = len(list(core.handle_in_steps((Schedule(10),), 1_000, [])))
+    assert steps >= 200 // INDEXED_PER_STEP
     check(core.state, core.index)

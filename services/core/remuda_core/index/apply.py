@@ -32,10 +32,11 @@ from .reserved_nodes import reserve_node, unreserve_node
 
 
 def partition_changed(index: PartitionIndex, fact: facts.PartitionChanged, _: None) -> bool:
-    if must_be_rebuilt(index.settings, fact.config):
+    root = index.partition.root
+    if must_be_rebuilt(index.settings, fact.config) or is_reordered_later(index, root):
         return True
     index.settings = fact.config
-    queue_reordered(index, index.partition.root)
+    queue_reordered(index, root)
     return False
 
 

@@ -38,19 +38,21 @@ def must_be_rebuilt(was: PartitionSettings, now: PartitionSettings) -> bool:
 
 
 def is_reordered_later(index: PartitionIndex, queue: Queue) -> bool:
-    """Whether the changed settings concern the order of so many asks of a leaf that building the whole index, which
-    takes hardly longer and pauses for others, is better than changing it at once."""
+    """Whether the changed settings move so much that building the whole index, which takes hardly longer and pauses for
+    others, is better than changing it at once: all asks of a leaf with another order; with other limits, the asks of
+    each application and size in and below the queue."""
     order = index.order_of(queue)
-    if not isinstance(order, LeafOrder):
+    if order is None:
         return False
-    was, now = order.settings, queue.settings
-    if queue.leaf and not _is_sorted_otherwise(was, now) and not limits_others(was, now):
-        return False
-    own = sum(len(application.asks) for application in queue.applications.values())
-    if own <= REORDERED_AT_ONCE:
+    was, now, moved = order.settings, queue.settings, 0
+    if isinstance(order, LeafOrder) and (not queue.leaf or _is_sorted_otherwise(was, now)):
+        moved = sum(len(application.asks) for application in queue.applications.values())
+    elif limits_others(was, now):
+        moved = sum(len(lines) for leaf in _leaves(index, queue) for lines in leaf.lines.values())
+    if moved <= REORDERED_AT_ONCE:
         return False
     every = sum(len(application.asks) for application in index.partition.applications.values())
-    return own * REORDERED_SHARE >= every
+    return moved * REORDERED_SHARE >= every
 
 
 def add_queue(index: PartitionIndex, queue: Queue) -> None:
