@@ -132,11 +132,14 @@ CORE_QUERIES = (
     "queues", "nodes", "applications", "rejections", "allocations", "asks", "usage", "explain", "actions", "stats",
     "digest",
 )  # fmt: skip
-PREVIEW = "preview"  # for operators alone: it takes seconds of a processor, and one at a time is answered
+# For operators alone: they take seconds of a processor, and one at a time is answered.
+PREVIEW = "preview"
+WHAT_IF = "whatif"
+PLAYED_QUERIES = (PREVIEW, WHAT_IF)
 
 
 def core_query(rm_id: str, kind: str) -> str:
-    """Queries to a core about an RM: one of CORE_QUERIES, or PREVIEW. Request and reply are JSON."""
+    """Queries to a core about an RM: one of CORE_QUERIES or PLAYED_QUERIES. Request and reply are JSON."""
     return f"remuda.api.core.{rm_id}.{kind}"
 
 

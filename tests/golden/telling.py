@@ -8,17 +8,24 @@ from typing import Any, Final
 
 from remuda_config import Invalid
 from remuda_core import facts
+from remuda_core.check import digest
 from remuda_core.decide.names import plain
 from remuda_core.explain.explanations import Explanations
+from remuda_core.explain.holders import holders_of
 from remuda_core.explain.queue_position import Positions
 from remuda_core.rules.predicate_class import CLASS_TAG
 from remuda_core.rules.resource import show
 from remuda_core.settings import QueueSettings
+from remuda_core.shell.previews import copy_of
+from remuda_core.shell.views import history
+from remuda_core.what_if.search import search
+from remuda_core.what_if.trial import Ask
 from remuda_core.wire.facts import WRITERS
 from remuda_events.event_records import records_of
 from remuda_events.stories.story import SCHEDULER_COMMANDS, Story, StoryTarget
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1.si_pb2 import EventRecord
+from tests.property.sufficient import check_smallest, check_sufficient
 from tests.property.world import World
 
 from .language import Line, Notes
@@ -189,6 +196,37 @@ def explained(notes: Notes, line: Line) -> Iterator[str]:
     position = Positions(notes.world.core.index).of(ask)
     turns = "".join(f"; {turn.queue} is {turn.place} of {turn.among}" for turn in position.turns if turn.among)
     yield f"Place of {name}: {position.ahead} of {position.waiting} go before it{turns}"
+
+
+def what_if(notes: Notes, line: Line) -> Iterator[str]:
+    """Of one ask: who holds what it waits for, what was in its way before, and what would let it run."""
+    core, partition_name = notes.world.core, notes.partition(line)
+    name = line.one("app/key")
+    application, _, key = name.partition("/")
+    line.done()
+    sought = Ask(partition_name, application, key)
+    partition, ask = sought.of(core)
+    constraints = Explanations(core.state, core.index).of(partition, ask)
+    for constraint in constraints:
+        held = holders_of(partition, ask, constraint)
+        if held.rows:
+            rows = (f"{one.application}{'/' * bool(one.key)}{one.key} {one.amount or ''}".strip() for one in held.rows)
+            yield f"Waits for {' '.join(filter(None, constraint.key))}, held by {', '.join(rows)}"
+    for over in history(ask, constraints):
+        what = " ".join(filter(None, (over["constraint"], over["where"], over["resource"])))
+        ended = f"{(over['ended_ms'] - over['since_ms']) / 1_000:g} s" if over["ended_ms"] else "until now"
+        yield f"Before {what}: {ended}"
+    before = digest(core.state)
+    found = search(core, sought, lambda work: work(copy_of(core)), notes.world.now_ms)
+    assert digest(core.state) == before, "a search changes nothing"
+    if found.runs:
+        yield f"Runs without a change: {name}"
+    for change in found.changes:
+        yield f"Runs if {' and '.join(map(str, change.steps))}: {name}"
+        check_sufficient(core, sought, change.steps, notes.world.now_ms)
+        check_smallest(core, sought, change.steps, notes.world.now_ms)
+    if not found.runs and not found.changes:
+        yield f"Runs with none of the changes that were tried: {name}"
 
 
 def story(notes: Notes, line: Line) -> Iterator[str]:

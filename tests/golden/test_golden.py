@@ -17,7 +17,7 @@ from remuda_core.limits import ALLOCATIONS_PER_NODE
 from tests.property.bounds import at_most_on_a_node
 
 from .language import FILE, Line, Notes, Unreadable, read
-from .telling import GROUPS, TABLE, explained, given, story, tell
+from .telling import GROUPS, TABLE, explained, given, story, tell, what_if
 
 FOLDER = Path(__file__).parent / "scenarios"
 SEMANTICS = Path(__file__).parents[2] / "docs" / "semantics.md"
@@ -91,6 +91,8 @@ def _play(scenario: Scenario, bounds: ExitStack) -> list[str]:
             shown = show(line)
         elif line.word == "explain":
             happened += explained(notes, line)
+        elif line.word == "whatif":
+            happened += what_if(notes, line)
         elif line.word == "bound":
             bounds.enter_context(at_most_on_a_node(line.number("node.allocations", ALLOCATIONS_PER_NODE)))
             line.done()

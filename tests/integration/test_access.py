@@ -66,6 +66,7 @@ MAY_PUBLISH = {
     "remuda.api.core.rm-1.queues": {"operator", ALICE, "rm-1", "grpc", "web"},
     "remuda.api.core.rm-2.queues": {"operator", ALICE, "grpc", "web"},
     "remuda.api.core.rm-1.preview": {"operator", ALICE, "grpc", "web"},
+    "remuda.api.core.rm-1.whatif": {"operator", ALICE, "grpc", "web"},
     "remuda.api.story.rm-1": {"operator", "grpc", "web"},
     "remuda.api.admin.ListNodes": {"operator", ALICE},
     "remuda.api.metrics.GetSystem": {"operator", ALICE},

@@ -95,6 +95,7 @@ OF_RM = {
 }  # fmt: skip
 FIELDS: dict[str, dict[str, Any]] = {
     "GetStory": {"rm": RM, "id": "app-1"},
+    "WhatIf": {"rm": RM, "application": "app-1", "key": "big"},
     "Preview": {"rm": RM, "text": QUEUES.replace("vcore: 8", "vcore: 500m"), "passes": 1},
     "CheckConfiguration": {"text": QUEUES},
     "GetConfigurationVersion": {"version": 1},
@@ -200,6 +201,7 @@ async def test_pages(system: System) -> None:
         ("ReadChanges", {"after": 2**60}, 410, "OUT_OF_RANGE", "", "the newest change has the position"),
         ("KillApplication", {"rm": RM}, 400, "INVALID_ARGUMENT", "application_id", "application_id"),
         ("ApplyConfiguration", {"text": "x", "edits": [{"do": "set"}]}, 400, "INVALID_ARGUMENT", "", "text and edits"),
+        ("WhatIf", {"rm": RM, "application": "app-1", "key": "none"}, 404, "NOT_FOUND", "", "no pending ask 'none'"),
         ("Preview", {"rm": RM, "text": QUEUES, "passes": 99}, 400, "INVALID_ARGUMENT", "passes", "passes is 99"),
     ],
 )
@@ -279,6 +281,17 @@ async def test_preview(system: System) -> None:
     assert [(row.queue, row.over) for row in found.over_quota.rows] == [("root.a", 500)]
     wrong = await system.grpc.call("Preview", rm=RM, text="partitions: 7")
     assert wrong.problems and not wrong.checksum
+
+
+async def test_what_would_let_an_ask_run(system: System) -> None:
+    found = await system.grpc.call("WhatIf", rm=RM, application="app-1", key="big")
+    assert not found.runs and found.complete and [one.constraint for one in found.constraints] == ["node"]
+    (change,) = found.changes
+    (step,) = change.steps
+    assert step.step == "node" and step.capacity.resources["vcore"].value == 5_000 and change.exact
+    assert step.text == "one more node with {vcore=5000}"
+    (waiting,) = (await system.grpc.call("Explain", rm=RM, application="app-1", key="big")).asks
+    assert waiting.constraints[0].HasField("holders")
 
 
 async def test_changes_are_followed_and_resumed(system: System) -> None:

@@ -27,11 +27,11 @@ from remuda_events.shell import serve as events
 from remuda_grpc.settings import GrpcSettings
 from remuda_grpc.shell import main as front_end
 from remuda_rmproxy.shell import main as rmproxy
-from remuda_sdk import ResourceManager, node
+from remuda_sdk import ResourceManager, application, ask, node
 from tests.integration.grpc_client import port_of
 from tests.integration.guarded import GuardedServer
 from tests.integration.operator_client import DESCRIPTORS, GrpcOperator, NatsOperator, request_of
-from tests.integration.running import running
+from tests.integration.running import placed, running
 from tests.integration.test_grpc_certificates import credentials, make_certificates
 
 RM = "rm-1"
@@ -48,6 +48,7 @@ METHODS = {method.name: method for method in methods()}
 OF_RM = {name for name, method in METHODS.items() if method.access is Access.RM}
 FIELDS: dict[str, dict[str, Any]] = {
     "GetStory": {"rm": RM, "id": "n1"},
+    "WhatIf": {"rm": RM, "application": "app-1", "key": "k"},
     "Preview": {"rm": RM, "text": QUEUES, "passes": 1},
     "CheckConfiguration": {"text": QUEUES},
     "GetConfigurationVersion": {"version": 1},
@@ -101,6 +102,9 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
         bus = await connect(server.url, "rm-rm-1", access=server.access(RM), timeout_s=5)
         rm = await stack.enter_async_context(ResourceManager.connect(bus, RM))
         await rm.report_nodes([node("n1", vcore=1_000)])
+        await rm.submit(application("app-1", queue="root.a", user="u"))
+        await rm.ask([ask("app-1", "k0", vcore=1), ask("app-1", "k", vcore=2_000)])
+        await placed(rm, "k0")
         yield System(connections, channels)
 
 

@@ -97,6 +97,7 @@ _OF_OPERATORS: Final[Mapping[str, Unary]] = {
     "ListFrontEnds": processes.list_front_ends,
     "ListFaults": processes.list_faults,
     "GetStory": story.get_story,
+    "WhatIf": state.what_if,
     "Preview": configuration.preview_configuration,
     "GetConfiguration": configuration.get_configuration,
     "CheckConfiguration": configuration.check_configuration,

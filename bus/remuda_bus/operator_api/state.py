@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Protocol, TypeVar
 
 from remuda_bus.bus import Bus
 from remuda_bus.operator_api.callers import Caller
 from remuda_bus.operator_api.messages import filled
-from remuda_bus.operator_api.pages import add_rows, ask, set_head
+from remuda_bus.operator_api.pages import add_rows, ask, rm_of, set_head
+from remuda_bus.queries import core
 from remuda_proto.remuda.v1 import admin_pb2 as admin
 
 
@@ -71,6 +73,14 @@ async def list_reservations(
 async def explain(bus: Bus, _: Caller, request: admin.ExplainRequest) -> admin.ExplainResponse:
     filters = {"application": request.application, "key": request.key, "queue": request.queue}
     return await _rows(admin.ExplainResponse(), "asks", bus, request, kind="explain", **filters)
+
+
+async def what_if(bus: Bus, _: Caller, request: admin.WhatIfRequest) -> admin.WhatIfResponse:
+    rm = rm_of(request)
+    answer = json.loads(await core.answer_what_if(bus, rm, request.application, request.key, request.partition))
+    response = filled(admin.WhatIfResponse(), answer)
+    set_head(response.head, answer)
+    return response
 
 
 async def get_digest(bus: Bus, _: Caller, request: admin.GetDigestRequest) -> admin.GetDigestResponse:

@@ -5,6 +5,7 @@ Requests and replies are JSON on `remuda.api.core.<rm>.<kind>` (docs/queries.md)
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Protocol, TypeVar
@@ -26,7 +27,9 @@ from remuda_bus.queries.rows import (
     Queue,
     Queues,
     QueuesPage,
+    WhatIf,
 )
+from remuda_bus.queries.status_codes import BUSY
 
 T = TypeVar("T")
 
@@ -62,6 +65,17 @@ async def explain(bus: Bus, rm: str, application: str | None = None, key: str | 
     which = {name: value for name, value in (("application", application), ("key", key)) if value is not None}
     pages = [page async for page in pages_of(bus, "explain", Explanation, rm=rm, **which)]
     return Explanation([ask for page in pages for ask in page.asks])
+
+
+async def what_if(bus: Bus, rm: str, application: str, key: str, partition: str = "") -> WhatIf:
+    """The smallest changes that would let a pending ask run. Takes seconds."""
+    return msgspec.json.decode(await answer_what_if(bus, rm, application, key, partition), type=WhatIf)
+
+
+async def answer_what_if(bus: Bus, rm: str, application: str, key: str, partition: str = "") -> bytes:
+    """The answer of the core as JSON. Raises RequestRefused, NoAnswer."""
+    payload = json.dumps({"application": application, "key": key, "partition": partition}).encode()
+    return await answer_of_player(bus, subjects.WHAT_IF, rm, payload)
 
 
 async def outcomes(bus: Bus, rm: str, action: str | None = None) -> list[Action]:
@@ -106,6 +120,19 @@ async def answer_of_core(
         return (await bus.request(subjects.core_query(rm, kind), payload, timeout_s=within_s)).payload
     except Unanswered:
         raise NoAnswer(await _reason_for_no_answer(bus, rm)) from None
+
+
+async def answer_of_player(bus: Bus, kind: str, rm: str, payload: bytes) -> bytes:
+    """The answer to a query of PLAYED_QUERIES. Waits PREVIEW_RETRIES_S for a core that plays another one. Raises
+    RequestRefused, NoAnswer."""
+    give_up = asyncio.get_running_loop().time() + limits.PREVIEW_RETRIES_S
+    while True:
+        try:
+            return await answer_of_core(bus, kind, rm, payload, limits.PREVIEW_TIMEOUT_S)
+        except Refused as refused:
+            if refused.code != BUSY or asyncio.get_running_loop().time() >= give_up:
+                raise RequestRefused(f"{kind}: {refused.reason}", refused.code) from None
+            await asyncio.sleep(limits.PREVIEW_RETRY_S)
 
 
 async def _reason_for_no_answer(bus: Bus, rm: str) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from typing import Any
 
 import msgspec
 
-from remuda_bus import limits, subjects
-from remuda_bus.bus import Bus, Refused
+from remuda_bus import subjects
+from remuda_bus.bus import Bus
 from remuda_bus.queries import core
 from remuda_bus.queries.errors import RequestRefused
-from remuda_bus.queries.status_codes import BUSY, TOO_LARGE
+from remuda_bus.queries.status_codes import TOO_LARGE
 from remuda_proto.remuda.v1 import config_pb2
 
 
@@ -64,11 +63,4 @@ async def answer(bus: Bus, rm: str, configuration: config_pb2.Configuration, pas
     if len(payload) > bus.max_payload:
         reason = f"the proposal takes {len(payload):,} bytes, a message on this bus at most {bus.max_payload:,}"
         raise RequestRefused(reason, TOO_LARGE)
-    give_up = asyncio.get_running_loop().time() + limits.PREVIEW_RETRIES_S
-    while True:
-        try:
-            return await core.answer_of_core(bus, subjects.PREVIEW, rm, payload, limits.PREVIEW_TIMEOUT_S)
-        except Refused as refused:
-            if refused.code != BUSY or asyncio.get_running_loop().time() >= give_up:
-                raise RequestRefused(f"preview: {refused.reason}", refused.code) from None
-            await asyncio.sleep(limits.PREVIEW_RETRY_S)
+    return await core.answer_of_player(bus, subjects.PREVIEW, rm, payload)

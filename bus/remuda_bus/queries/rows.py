@@ -87,9 +87,28 @@ class NodesPage(msgspec.Struct):
     next: PageToken | None = None
 
 
+class Holder(msgspec.Struct):
+    """An application that holds `amount` of what an ask waits for. `key`: of the ask for which a node is reserved."""
+
+    application: str
+    amount: int = 0
+    allocations: int = 0
+    since_ms: int = 0
+    key: str = ""
+
+
+class Holders(msgspec.Struct):
+    """The first rows of `total`, those that hold most first."""
+
+    total: int = 0
+    rows: list[Holder] = []
+    complete: bool = True
+
+
 class Constraint(msgspec.Struct):
     """A constraint that blocks an ask, at `where` (a queue path, a node); `reason` is text for people. If it concerns a
-    `resource`, the ask needs `need` and `have` is left. `since_ms`: 0 if unknown."""
+    `resource`, the ask needs `need` and `have` is left. `since_ms`: 0 if unknown. `holders`: None if the query named no
+    application."""
 
     constraint: str = ""
     where: str = ""
@@ -98,6 +117,17 @@ class Constraint(msgspec.Struct):
     have: int = 0
     reason: str = ""
     since_ms: int = 0
+    holders: Holders | None = None
+
+
+class EarlierConstraint(msgspec.Struct):
+    """A constraint that was in the way. `ended_ms`: 0: until now."""
+
+    constraint: str = ""
+    where: str = ""
+    resource: str = ""
+    since_ms: int = 0
+    ended_ms: int = 0
 
 
 class Turn(msgspec.Struct):
@@ -126,6 +156,49 @@ class Ask(msgspec.Struct):
     constraints: list[Constraint] = []
     reason: str = ""
     position: Position | None = None
+    history: list[EarlierConstraint] = []
+
+
+class Step(msgspec.Struct):
+    """A step of a change (docs/queries.md, What if). `text`: for people, in base units."""
+
+    step: str
+    where: str = ""
+    key: str = ""
+    who: str = ""
+    resource: str = ""
+    before: int = 0
+    after: int = 0
+    capacity: Amounts = {}
+    text: str = ""
+
+
+class Change(msgspec.Struct):
+    """Steps that let the ask run. `exact`: no smaller amounts do."""
+
+    steps: list[Step] = []
+    exact: bool = True
+    tried: int = 0
+    of: int = 0
+
+
+class WhatIf(msgspec.Struct):
+    """`runs`: the ask runs without a change. `complete`: everything was tried."""
+
+    rm: str = ""
+    log_seq: int = 0
+    at_ms: int = 0
+    partition: str = ""
+    queue: str = ""
+    application: str = ""
+    key: str = ""
+    resource: Amounts = {}
+    runs: bool = False
+    constraints: list[Constraint] = []
+    changes: list[Change] = []
+    trials: int = 0
+    complete: bool = True
+    passes: int = 0
 
 
 class Explanation(msgspec.Struct):

@@ -85,7 +85,7 @@ def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
     and to JetStream. Its API has another name there: under the usual one the server itself would answer first that the
     RM's account has no JetStream."""
     sends = [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_SENDS]
-    # About itself: why it waits, what it uses. Not previews, which one RM could keep from all others.
+    # About itself: why it waits, what it uses. Not previews or searches, which one RM could keep from all others.
     sends += [("singleton", subjects.core_query(rm_id, kind)) for kind in subjects.CORE_QUERIES]
     sends += [("singleton", f"$JS.ACK.{stream}.{durable}.>") for stream, durable in _durables(rm_id)]
     calls = [

@@ -52,14 +52,19 @@ def explain(
     key: Annotated[
         str | None, typer.Argument(help="allocationKey. Default: every pending ask.", callback=arguments.key)
     ] = None,
+    what_if: Annotated[
+        bool, typer.Option(help="Also the smallest changes that would let the ask run. Needs KEY; takes seconds.")
+    ] = False,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Show why asks are pending: each constraint with what the ask needs and what is available, since when, and the
-    ask's position in its queue."""
+    """Show why asks are pending: each constraint with what the ask needs and what is available, since when, and who
+    holds it; earlier constraints; and the ask's position in its queue."""
     from ..show.explain import explain as show
 
-    show(nats, rm, application, key, json)
+    if what_if and key is None:
+        raise typer.BadParameter("needs APP and KEY: one ask", param_hint="--what-if")
+    show(nats, rm, application, key, json, what_if)
 
 
 def dump(rm: Rm, nats: Nats = DEFAULT_URL) -> None:

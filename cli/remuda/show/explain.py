@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import msgspec
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from remuda_bus.bus import Bus
 from remuda_bus.queries import RequestRefused
 from remuda_bus.queries import core as queries
-from remuda_bus.queries.rows import Ask, Explanation
+from remuda_bus.queries.rows import Ask, Explanation, WhatIf
 from remuda_bus.queries.status_codes import NOT_FOUND
 from remuda_events.stories.story import StoryLine, StoryTarget
 from remuda_events.story_reader import lines
@@ -24,33 +26,37 @@ from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.units import number
 from .story import at
-from .wait_reasons import position_of, reasons_of, waiting_time, with_units
+from .wait_reasons import earlier, holders_of, in_words, position_of, reasons_of, waiting_time, with_units
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`last`: the newest fact about an application or ask that is not pending."""
+    """`last`: the newest fact about an application or ask that is not pending. `changes`: what would let it run."""
 
     explanation: Explanation
     last: StoryLine | None = None
+    changes: WhatIf | None = None
 
     @property
     def waiting(self) -> list[Ask]:
         return [ask for ask in self.explanation.asks if ask.pending]
 
 
-def explain(url: str, rm: str, application: str | None, key: str | None, as_json: bool) -> None:
-    found = event_loop.run(lambda: _ask(url, rm, application, key))
+def explain(url: str, rm: str, application: str | None, key: str | None, as_json: bool, what_if: bool = False) -> None:
+    found = event_loop.run(lambda: _ask(url, rm, application, key, what_if))
     if as_json:
         last = {"at_ms": found.last.at_ms, "text": found.last.text} if found.last else None
-        print(msgspec.json.encode({**msgspec.to_builtins(found.explanation), "last": last}).decode())
+        document = {**msgspec.to_builtins(found.explanation), "last": last}
+        if what_if:
+            document["what_if"] = msgspec.to_builtins(found.changes)
+        print(msgspec.json.encode(document).decode())
     elif application is None:
         _show_waiting(rm, found.explanation)
     else:
         _show_explanation(f"{application} {key}" if key else application, found)
 
 
-async def _ask(url: str, rm: str, application: str | None, key: str | None) -> Result:
+async def _ask(url: str, rm: str, application: str | None, key: str | None, what_if: bool) -> Result:
     async with bus_at(url) as bus:
         try:
             found = Result(await queries.explain(bus, rm, application, key))
@@ -62,7 +68,10 @@ async def _ask(url: str, rm: str, application: str | None, key: str | None) -> R
                 raise UserError(f"{unknown}, and the log of {rm} has no fact about it") from None
             return Result(Explanation(), last)
         if found.waiting or application is None:
-            return found
+            if not (what_if and application and key):
+                return found
+            changes = await queries.what_if(bus, rm, application, key, found.waiting[0].partition)
+            return Result(found.explanation, changes=changes)
         last = await _last(bus, rm, application, key)
         if last is None and key is not None:
             raise UserError(f"{application} has no ask {key!r}, and the log of {rm} has no fact about one")
@@ -106,7 +115,35 @@ def _show_explanation(what: str, found: Result) -> None:
     for ask in found.waiting:
         more = f" ({ask.pending} pending)" if ask.pending > 1 else ""
         console.print(Text.assemble((f"{ask.key}{more}", "bold")))
-        for reason in reasons_of(ask):
-            console.print(Text.assemble("  ", reason))
-        for line in (waiting_time(ask, time.time() * 1_000), position_of(ask)):
-            console.print(Text.assemble("  ", (line, "dim")))
+        now_ms = time.time() * 1_000
+        for reason, held_by in zip_longest(reasons_of(ask), holders_of(ask, now_ms)):
+            _print_indented(reason)
+            if held_by:
+                _print_indented(held_by, "dim", "    ")
+        for line in (waiting_time(ask, now_ms), position_of(ask)):
+            _print_indented(line, "dim")
+        for line in earlier(ask, now_ms):
+            _print_indented(line, "dim")
+    if found.changes is not None:
+        _show_changes(found.changes)
+
+
+def _show_changes(found: WhatIf) -> None:
+    if found.runs:
+        _print_indented(f"runs in the next {found.passes} s without a change", indent="")
+        return
+    for place, change in enumerate(found.changes):
+        _print_indented("or if" if place else "would run if", "bold", "")
+        for step in change.steps:
+            _print_indented(in_words(step))
+        if not change.exact:
+            _print_indented("found by halving: somewhat less may do", "dim")
+    if not found.changes:
+        _print_indented("no change of these kinds would let it run", indent="")
+    if not found.complete:
+        _print_indented(f"given up after {found.trials} trials: there may be other changes", "dim", "")
+
+
+def _print_indented(line: str, style: str = "", indent: str = "  ") -> None:
+    """With lines that go on behind the indent."""
+    console.print(Padding(Text(line, style), (0, 0, 0, len(indent)), expand=False))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from remuda_bus.queries.rows import Ask, Constraint
+from remuda_bus.queries.rows import Ask, Constraint, Holder, Holders, Step
 
 from ..terminal.units import amount, number
 
@@ -31,6 +32,49 @@ def position_of(ask: Ask) -> str:
     turns = [f"{turn.queue} is {ordinal(turn.place)} of {turn.among}" for turn in position.turns if turn.among > 1]
     own = f"{number(position.ahead)} of {number(position.waiting)} are ahead of it in {ask.queue}"
     return "; ".join([own, *turns])
+
+
+def holders_of(ask: Ask, now_ms: float) -> Iterator[str]:
+    """For each constraint who holds what the ask waits for; "": nobody does."""
+    for constraint in ask.constraints:
+        holders = constraint.holders or Holders()
+        names = [_holder(holder, constraint, now_ms) for holder in holders.rows]
+        more = holders.total - len(names)
+        if more > 0:
+            names.append(f"{number(more)}{'' if holders.complete else ' or'} more")
+        yield f"held by {'; '.join(names)}" if names else ""
+
+
+def _holder(holder: Holder, constraint: Constraint, now_ms: float) -> str:
+    parts = [f"{holder.application}/{holder.key}" if holder.key else holder.application]
+    if holder.amount and constraint.resource:
+        parts.append(f"{constraint.resource} {amount(constraint.resource, holder.amount)}")
+    if holder.since_ms:
+        parts.append(f"for {elapsed((now_ms - holder.since_ms) / 1_000)}")
+    return " ".join(parts)
+
+
+def earlier(ask: Ask, now_ms: float) -> Iterator[str]:
+    """The constraints that are over, the latest first."""
+    for over in reversed(ask.history):
+        what = " ".join(filter(None, (over.constraint, over.where, over.resource)))
+        lasted = elapsed(((over.ended_ms or now_ms) - over.since_ms) / 1_000)
+        ended = f"ended {elapsed((now_ms - over.ended_ms) / 1_000)} ago" if over.ended_ms else "over now"
+        yield f"before: {what} for {lasted}, {ended}"
+
+
+def in_words(step: Step) -> str:
+    """A step of a change, with units."""
+    ours = f"the limit of {step.who} in queue {step.where}" if step.who else f"the maximum of queue {step.where}"
+    if step.resource:
+        before, after, more = (
+            amount(step.resource, each) for each in (step.before, step.after, step.after - step.before)
+        )
+        return f"{ours} is raised by {step.resource} {more}, from {before} to {after}"
+    if step.capacity:
+        added = ", ".join(f"{name} {amount(name, each)}" for name, each in sorted(step.capacity.items()))
+        return f"{f'node {step.where}' if step.where else 'one more node'} is added, with {added}"
+    return step.text
 
 
 def ordinal(place: int) -> str:

@@ -1488,6 +1488,7 @@ class PendingAsk(_message.Message):
     CONSTRAINTS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application: _builtins.str
     queue: _builtins.str
@@ -1506,6 +1507,10 @@ class PendingAsk(_message.Message):
     def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingConstraint]: ...
     @_builtins.property
     def position(self) -> Global___QueuePosition: ...
+    @_builtins.property
+    def history(self) -> _containers.RepeatedCompositeFieldContainer[Global___EarlierConstraint]:
+        """Constraints that are over, the latest last."""
+
     def __init__(
         self,
         *,
@@ -1521,14 +1526,48 @@ class PendingAsk(_message.Message):
         constraints: _abc.Iterable[Global___BlockingConstraint] | None = ...,
         reason: _builtins.str = ...,
         position: Global___QueuePosition | None = ...,
+        history: _abc.Iterable[Global___EarlierConstraint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["position", b"position", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "constraints", b"constraints", "key", b"key", "partition", b"partition", "pending", b"pending", "position", b"position", "priority", b"priority", "queue", b"queue", "reason", b"reason", "reserved_nodes", b"reserved_nodes", "resource", b"resource", "since_ms", b"since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "constraints", b"constraints", "history", b"history", "key", b"key", "partition", b"partition", "pending", b"pending", "position", b"position", "priority", b"priority", "queue", b"queue", "reason", b"reason", "reserved_nodes", b"reserved_nodes", "resource", b"resource", "since_ms", b"since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PendingAsk: _TypeAlias = PendingAsk  # noqa: Y015
+
+@_typing.final
+class EarlierConstraint(_message.Message):
+    """A constraint that was in the way from `since_ms` until `ended_ms`; 0: until now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSTRAINT_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    ENDED_MS_FIELD_NUMBER: _builtins.int
+    constraint: _builtins.str
+    where: _builtins.str
+    resource: _builtins.str
+    since_ms: _builtins.int
+    ended_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        constraint: _builtins.str = ...,
+        where: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        ended_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "ended_ms", b"ended_ms", "resource", b"resource", "since_ms", b"since_ms", "where", b"where"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EarlierConstraint: _TypeAlias = EarlierConstraint  # noqa: Y015
 
 @_typing.final
 class BlockingConstraint(_message.Message):
@@ -1541,6 +1580,7 @@ class BlockingConstraint(_message.Message):
     HAVE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     SINCE_MS_FIELD_NUMBER: _builtins.int
+    HOLDERS_FIELD_NUMBER: _builtins.int
     constraint: _builtins.str
     """queue, node, limit, hold and so on."""
     where: _builtins.str
@@ -1552,6 +1592,10 @@ class BlockingConstraint(_message.Message):
     reason: _builtins.str
     """For people."""
     since_ms: _builtins.int
+    @_builtins.property
+    def holders(self) -> Global___ConstraintHolders:
+        """Who holds what the ask waits for. Only if the request names the application."""
+
     def __init__(
         self,
         *,
@@ -1562,14 +1606,78 @@ class BlockingConstraint(_message.Message):
         have: _builtins.int = ...,
         reason: _builtins.str = ...,
         since_ms: _builtins.int = ...,
+        holders: Global___ConstraintHolders | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["holders", b"holders"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "have", b"have", "need", b"need", "reason", b"reason", "resource", b"resource", "since_ms", b"since_ms", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "have", b"have", "holders", b"holders", "need", b"need", "reason", b"reason", "resource", b"resource", "since_ms", b"since_ms", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BlockingConstraint: _TypeAlias = BlockingConstraint  # noqa: Y015
+
+@_typing.final
+class ConstraintHolders(_message.Message):
+    """The first of `total`, those that hold most first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    complete: _builtins.bool
+    """No application was left out."""
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConstraintHolder]: ...
+    def __init__(
+        self,
+        *,
+        total: _builtins.int = ...,
+        rows: _abc.Iterable[Global___ConstraintHolder] | None = ...,
+        complete: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "rows", b"rows", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConstraintHolders: _TypeAlias = ConstraintHolders  # noqa: Y015
+
+@_typing.final
+class ConstraintHolder(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    application: _builtins.str
+    amount: _builtins.int
+    """Of the resource of the constraint."""
+    allocations: _builtins.int
+    since_ms: _builtins.int
+    """Since when it holds it, or waits."""
+    key: _builtins.str
+    """Of the ask for which a node is reserved."""
+    def __init__(
+        self,
+        *,
+        application: _builtins.str = ...,
+        amount: _builtins.int = ...,
+        allocations: _builtins.int = ...,
+        since_ms: _builtins.int = ...,
+        key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "amount", b"amount", "application", b"application", "key", b"key", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConstraintHolder: _TypeAlias = ConstraintHolder  # noqa: Y015
 
 @_typing.final
 class QueuePosition(_message.Message):
@@ -1626,6 +1734,181 @@ class QueueTurn(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___QueueTurn: _TypeAlias = QueueTurn  # noqa: Y015
+
+@_typing.final
+class WhatIfRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    rm: _builtins.str
+    application: _builtins.str
+    key: _builtins.str
+    """The key of the ask."""
+    partition: _builtins.str
+    """Its plain name; needed only if several have such an ask."""
+    def __init__(
+        self,
+        *,
+        rm: _builtins.str = ...,
+        application: _builtins.str = ...,
+        key: _builtins.str = ...,
+        partition: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "key", b"key", "partition", b"partition", "rm", b"rm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhatIfRequest: _TypeAlias = WhatIfRequest  # noqa: Y015
+
+@_typing.final
+class WhatIfResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEAD_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    CONSTRAINTS_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    TRIALS_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    PASSES_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application: _builtins.str
+    key: _builtins.str
+    queue: _builtins.str
+    runs: _builtins.bool
+    """The ask runs in the next passes without a change."""
+    trials: _builtins.int
+    """How often a change was tried; and false if not everything was."""
+    complete: _builtins.bool
+    passes: _builtins.int
+    """Passes that each trial played."""
+    @_builtins.property
+    def head(self) -> Global___StateHead: ...
+    @_builtins.property
+    def resource(self) -> _si_pb2.Resource: ...
+    @_builtins.property
+    def constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingConstraint]:
+        """What is in its way after these passes."""
+
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___SufficientChange]:
+        """Each lets the ask run. No part of one suffices."""
+
+    def __init__(
+        self,
+        *,
+        head: Global___StateHead | None = ...,
+        partition: _builtins.str = ...,
+        application: _builtins.str = ...,
+        key: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        resource: _si_pb2.Resource | None = ...,
+        runs: _builtins.bool = ...,
+        constraints: _abc.Iterable[Global___BlockingConstraint] | None = ...,
+        changes: _abc.Iterable[Global___SufficientChange] | None = ...,
+        trials: _builtins.int = ...,
+        complete: _builtins.bool = ...,
+        passes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head", "resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "changes", b"changes", "complete", b"complete", "constraints", b"constraints", "head", b"head", "key", b"key", "partition", b"partition", "passes", b"passes", "queue", b"queue", "resource", b"resource", "runs", b"runs", "trials", b"trials"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WhatIfResponse: _TypeAlias = WhatIfResponse  # noqa: Y015
+
+@_typing.final
+class SufficientChange(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    EXACT_FIELD_NUMBER: _builtins.int
+    TRIED_FIELD_NUMBER: _builtins.int
+    OF_FIELD_NUMBER: _builtins.int
+    exact: _builtins.bool
+    """No smaller amounts suffice. False: they were narrowed down by halving."""
+    tried: _builtins.int
+    """Of the `of` candidates (applications, asks or nodes), `tried` were tried, the smallest first."""
+    of: _builtins.int
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChangeStep]: ...
+    def __init__(
+        self,
+        *,
+        steps: _abc.Iterable[Global___ChangeStep] | None = ...,
+        exact: _builtins.bool = ...,
+        tried: _builtins.int = ...,
+        of: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact", b"exact", "of", b"of", "steps", b"steps", "tried", b"tried"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SufficientChange: _TypeAlias = SufficientChange  # noqa: Y015
+
+@_typing.final
+class ChangeStep(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    WHO_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    step: _builtins.str
+    """max, limit, max_applications, node, undrain, resume, connect, answer, confirm, ask or application."""
+    where: _builtins.str
+    """The path of the queue, or the ID of the node or application."""
+    key: _builtins.str
+    who: _builtins.str
+    """Of a limit: "user ann" or "group dev"."""
+    resource: _builtins.str
+    """A quota is raised from `before` to `after`."""
+    before: _builtins.int
+    after: _builtins.int
+    text: _builtins.str
+    """For people."""
+    @_builtins.property
+    def capacity(self) -> _si_pb2.Resource:
+        """Of a node that is added."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.str = ...,
+        where: _builtins.str = ...,
+        key: _builtins.str = ...,
+        who: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        before: _builtins.int = ...,
+        after: _builtins.int = ...,
+        capacity: _si_pb2.Resource | None = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "capacity", b"capacity", "key", b"key", "resource", b"resource", "step", b"step", "text", b"text", "where", b"where", "who", b"who"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangeStep: _TypeAlias = ChangeStep  # noqa: Y015
 
 @_typing.final
 class GetStoryRequest(_message.Message):

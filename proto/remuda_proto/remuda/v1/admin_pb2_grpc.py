@@ -79,6 +79,11 @@ class AdminStub:
                 request_serializer=remuda_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=remuda_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.WhatIf = channel.unary_unary(
+                '/remuda.v1.Admin/WhatIf',
+                request_serializer=remuda_dot_v1_dot_admin__pb2.WhatIfRequest.SerializeToString,
+                response_deserializer=remuda_dot_v1_dot_admin__pb2.WhatIfResponse.FromString,
+                _registered_method=True)
         self.GetStory = channel.unary_unary(
                 '/remuda.v1.Admin/GetStory',
                 request_serializer=remuda_dot_v1_dot_admin__pb2.GetStoryRequest.SerializeToString,
@@ -267,6 +272,13 @@ class AdminServicer:
 
     def Explain(self, request, context):
         """Pending asks: the constraints that block each, and its position in its queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WhatIf(self, request, context):
+        """The smallest changes that would let an ask run, each tried on a copy of the state. Nothing changes. Takes seconds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -494,6 +506,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=remuda_dot_v1_dot_admin__pb2.ExplainRequest.FromString,
                     response_serializer=remuda_dot_v1_dot_admin__pb2.ExplainResponse.SerializeToString,
+            ),
+            'WhatIf': grpc.unary_unary_rpc_method_handler(
+                    servicer.WhatIf,
+                    request_deserializer=remuda_dot_v1_dot_admin__pb2.WhatIfRequest.FromString,
+                    response_serializer=remuda_dot_v1_dot_admin__pb2.WhatIfResponse.SerializeToString,
             ),
             'GetStory': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStory,
@@ -864,6 +881,33 @@ class Admin:
             '/remuda.v1.Admin/Explain',
             remuda_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
             remuda_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WhatIf(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.v1.Admin/WhatIf',
+            remuda_dot_v1_dot_admin__pb2.WhatIfRequest.SerializeToString,
+            remuda_dot_v1_dot_admin__pb2.WhatIfResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -414,6 +414,7 @@ class AskRecord(_message.Message):
     REFUSED_AT_MS_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     PREEMPTED_AT_MS_FIELD_NUMBER: _builtins.int
+    PAST_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     at_ms: _builtins.int
     pending: _builtins.int
@@ -433,6 +434,10 @@ class AskRecord(_message.Message):
     def refused(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingSince]: ...
+    @_builtins.property
+    def past(self) -> _containers.RepeatedCompositeFieldContainer[Global___PastConstraint]:
+        """Constraints that are over, the latest last."""
+
     def __init__(
         self,
         *,
@@ -448,14 +453,46 @@ class AskRecord(_message.Message):
         refused_at_ms: _builtins.int = ...,
         waiting: _abc.Iterable[Global___WaitingSince] | None = ...,
         preempted_at_ms: _builtins.int = ...,
+        past: _abc.Iterable[Global___PastConstraint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "kept_by_preemption", b"kept_by_preemption", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "seq", b"seq", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "asked", b"asked", "at_ms", b"at_ms", "kept_by_preemption", b"kept_by_preemption", "past", b"past", "pending", b"pending", "preempted_at_ms", b"preempted_at_ms", "refusal", b"refusal", "refused", b"refused", "refused_at_ms", b"refused_at_ms", "reservations", b"reservations", "seq", b"seq", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AskRecord: _TypeAlias = AskRecord  # noqa: Y015
+
+@_typing.final
+class PastConstraint(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSTRAINT_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    ENDED_MS_FIELD_NUMBER: _builtins.int
+    constraint: _builtins.str
+    where: _builtins.str
+    resource: _builtins.str
+    since_ms: _builtins.int
+    ended_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        constraint: _builtins.str = ...,
+        where: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        ended_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["constraint", b"constraint", "ended_ms", b"ended_ms", "resource", b"resource", "since_ms", b"since_ms", "where", b"where"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PastConstraint: _TypeAlias = PastConstraint  # noqa: Y015
 
 @_typing.final
 class WaitingSince(_message.Message):

@@ -131,6 +131,7 @@ def _application(application: Application) -> dict[str, Any]:
                 **_refused(a),
                 "preempted_at_ms": a.preempted_at_ms,
                 "waiting": sorted((a.waiting or {}).items()),
+                "past": a.past,
             }
             for key, a in application.asks.items()
         },

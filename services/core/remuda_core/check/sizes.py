@@ -59,6 +59,7 @@ EACH: Final = {
     "Application.log": limits.FIRST_STATES + limits.LAST_STATES,
     "Queue.refusals": limits.REFUSALS_KEPT,
     "PendingAsk.waiting": 32,
+    "PendingAsk.past": limits.REASONS_KEPT,
     "ApplicationAsks.reported": 32,
     "Partition.rejected": limits.REJECTED_APPLICATIONS,
     "Demand.spellings": limits.SPELLINGS,

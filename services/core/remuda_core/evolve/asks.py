@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .. import facts
+from ..limits import REASONS_KEPT
 from ..state import (
     Application,
     Partition,
+    PastConstraint,
     PendingAsk,
     Question,
     State,
@@ -74,7 +76,10 @@ def ask_waiting(state: State, fact: facts.AskWaiting) -> int:
     """Returns the time at which the ask was explained, in ms."""
     pending = state.partitions[fact.partition].applications[fact.application_id].asks[fact.allocation_key]
     since = pending.waiting or {}
-    pending.waiting = {c.key: since.get(c.key, state.now_ms) for c in fact.constraints}
+    pending.waiting = now = {c.key: since.get(c.key, state.now_ms) for c in fact.constraints}
+    over = tuple(PastConstraint(key, at_ms, state.now_ms) for key, at_ms in since.items() if key not in now)
+    if over:
+        pending.past = (*pending.past, *over)[-REASONS_KEPT:]
     return state.now_ms
 
 

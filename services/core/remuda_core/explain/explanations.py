@@ -11,7 +11,7 @@ from ..index.partition import PartitionIndex
 from ..rules.connection import RUNNING
 from ..rules.required_node import required_node
 from ..rules.resource import items_of
-from ..state import Partition, PendingAsk, State
+from ..state import Application, Partition, PendingAsk, State
 from .constraints import (
     hold_constraints,
     node_constraints,
@@ -20,6 +20,7 @@ from .constraints import (
     room_constraints,
     standing_constraints,
 )
+from .holders import Holders, holders_of
 
 
 class Explanations:
@@ -29,6 +30,7 @@ class Explanations:
         self._standing: dict[ApplicationAsks, list[Constraint]] = {}
         self._nodes: dict[object, list[Constraint]] = {}
         self._preemption: dict[object, list[Constraint]] = {}
+        self._holders: dict[tuple[Application, Constraint], Holders] = {}
         # How often nodes or victims were searched, which determines the duration.
         self.looks = 0
 
@@ -37,6 +39,15 @@ class Explanations:
         found = self._of_its_own(partition, ask)
         rm_state = self._state.rm_state
         return found if rm_state == RUNNING else [Constraint("rm", "", f"the resource manager is {rm_state}"), *found]
+
+    def holders(self, partition: Partition, ask: PendingAsk, constraint: Constraint) -> Holders:
+        """Who holds what the constraint is about. All asks of an application have the same answer."""
+        like = ask.application, constraint
+        found = self._holders.get(like)
+        if found is None:
+            found = self._holders[like] = holders_of(partition, ask, constraint)
+            self.looks += 1
+        return found
 
     def _of_its_own(self, partition: Partition, ask: PendingAsk) -> list[Constraint]:
         if not ask.pending:

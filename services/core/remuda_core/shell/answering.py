@@ -40,7 +40,7 @@ class Answering:
         self._previews = Previews(asyncio.get_running_loop().time)
 
     async def serve(self) -> None:
-        for kind in (*subjects.CORE_QUERIES, subjects.PREVIEW):
+        for kind in (*subjects.CORE_QUERIES, *subjects.PLAYED_QUERIES):
             await self._bus.serve(subjects.core_query("*", kind), self._answer, kind, self._may_answer)
         await self._bus.serve(subjects.leader_query("*", "*"), self._answer_as_leader, "leader", self._may_answer)
 
@@ -65,6 +65,8 @@ class Answering:
             return await replica.digest()
         if kind == subjects.PREVIEW:
             return await replica.preview(request, self._previews)
+        if kind == subjects.WHAT_IF:
+            return await replica.what_if(request, self._previews)
         async with self._pace.turn():
             return await replica.answer(kind, request, self._pace)
 
@@ -79,7 +81,7 @@ class Answering:
     async def _pass_on(self, rm_id: str, kind: str, message: Message) -> bytes:
         """Pass the query on to the leader, and return its answer. Raises Refused when the leader does not answer."""
         subject = subjects.leader_query(rm_id, kind)
-        within_s = 2 * limits.PREVIEW_WITHIN_S if kind == subjects.PREVIEW else limits.PASSED_ON_WITHIN_S
+        within_s = 2 * limits.PREVIEW_WITHIN_S if kind in subjects.PLAYED_QUERIES else limits.PASSED_ON_WITHIN_S
         try:
             answer = await self._bus.request(subject, message.payload, message.headers, timeout_s=within_s)
         except Unanswered as error:

@@ -1,4 +1,5 @@
-"""Answers the query `preview`: what a proposed configuration would do (`remuda_core.preview`).
+"""Answers the query `preview`: what a proposed configuration would do (`remuda_core.preview`). Plays on copies of the
+state, also for `what_if`.
 
 The copies of the state are forked children, so the process that answers does nothing but fork. They have the lowest
 priority, and bounds of time and memory. One preview runs at a time in a process, and then none for a while.
@@ -36,10 +37,12 @@ Request = Mapping[str, Any]
 Source = Child | InProcess
 # Forks at a durable commit. Returns its position and the child.
 Forking = Callable[[Callable[[], Source]], Awaitable[tuple[Position, Source]]]
+# Plays on copies of a core, and yields the answer: JSON, or a text with the reason of a refusal.
+Job = Callable[[Core], Iterator[bytes]]
 
 
 class Previews:
-    """The previews of one process."""
+    """The previews of one process, and other jobs that play on copies."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -52,12 +55,16 @@ class Previews:
         encoded = request.get("configuration")
         if not isinstance(encoded, str):
             raise Refused(f"configuration is {shown(encoded)}, expected a remuda.v1.Configuration in base64")
+        work = _in_child if in_child else _in_process
+        return await self.play(forked, core, lambda core: work(core, encoded, passes, rows, now_ms), in_child)
+
+    async def play(self, forked: Forking, core: Core, job: Job, in_child: bool) -> bytes:
+        """The answer of the job, which runs in a child or in this process. Raises Refused."""
         began = self._begin()
         sources: list[Source] = []
 
         def fork() -> Source:
-            work = _in_child if in_child else _in_process
-            sources.append((Child if in_child else InProcess)(lambda: work(core, encoded, passes, rows, now_ms)))
+            sources.append((Child if in_child else InProcess)(lambda: job(core)))
             return sources[-1]
 
         try:
@@ -67,7 +74,7 @@ class Previews:
             return _answered(answer, position)
         except (ChildFailed, TimeoutError) as error:
             reason = "it takes too long or too much memory, or it is a fault; the log of the core says which"
-            raise Refused(f"the preview was given up ({error}): {reason}", UNAVAILABLE) from error
+            raise Refused(f"what was to be played was given up ({error}): {reason}", UNAVAILABLE) from error
         except OSError as error:
             raise Refused(f"no process for the preview could be started: {error}", UNAVAILABLE) from error
         finally:
@@ -112,9 +119,7 @@ def _number(request: Request, name: str, default: int, most: int) -> int:
 
 def _in_child(core: Core, encoded: str, passes: int, rows: int, now_ms: int) -> Iterator[bytes]:
     """Runs in the child. The proposal is read here, too, because it may be large."""
-    end_within(limits.PREVIEW_WITHIN_S)
-    os.nice(limits.PREVIEW_NICENESS - bus_limits.CHILD_NICENESS)
-    confine(limits.PREVIEW_CPU_S, limits.PREVIEW_BYTES)
+    yield_to_others()
     try:
         proposal = read(encoded)
     except ValueError as error:
@@ -122,6 +127,13 @@ def _in_child(core: Core, encoded: str, passes: int, rows: int, now_ms: int) -> 
         return
     played = beside(lambda: msgspec.msgpack.encode(play(core, passes, now_ms)), limits.PREVIEW_WITHIN_S)
     yield _encoded(core, proposal, msgspec.msgpack.decode(played, type=Played), passes, rows, now_ms)
+
+
+def yield_to_others() -> None:
+    """For a child: the lowest priority, and bounds of time and memory."""
+    end_within(limits.PREVIEW_WITHIN_S)
+    os.nice(limits.PREVIEW_NICENESS - bus_limits.CHILD_NICENESS)
+    confine(limits.PREVIEW_CPU_S, limits.PREVIEW_BYTES)
 
 
 def _in_process(core: Core, encoded: str, passes: int, rows: int, now_ms: int) -> Iterator[bytes]:

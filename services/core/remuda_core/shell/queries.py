@@ -185,12 +185,16 @@ class Queries:
 
     def explain(self, request: Request) -> dict[str, object]:
         """The constraints and queue positions of pending asks: all, those of a `queue` or an `application`, or one
-        (`key`). Positions are at most SUMS_KEPT_S old."""
+        (`key`). With who holds what an ask waits for, if the request names the application. Positions are at most
+        SUMS_KEPT_S old."""
+        named = _text(request, "application") is not None
         explanations, positions = Explanations(self._state, self._core.index), self._counted()
         self._index()
 
         def row(name: str, partition: Partition, ask: PendingAsk) -> object:
-            return views.explained(name, ask, explanations.of(partition, ask), positions.of(ask))
+            found = explanations.of(partition, ask)
+            holders = [explanations.holders(partition, ask, one) for one in found] if named else []
+            return views.explained(name, ask, found, positions.of(ask), holders)
 
         rows = ((place, partial(row, name, partition, ask)) for place, name, partition, ask in self._pending(request))
         return page(request, "asks", rows, self._head(), lambda: explanations.looks >= PAGE_NODE_LOOKS)

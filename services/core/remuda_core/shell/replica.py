@@ -17,6 +17,7 @@ from remuda_bus.replication.leader import Leader
 
 from .. import limits
 from ..core import Core
+from . import what_if
 from .answer_pace import AnswerPace
 from .previews import Previews, Source
 from .queries import Queries
@@ -52,11 +53,14 @@ class Replica:
 
     async def preview(self, request: Request, previews: Previews) -> bytes:
         """The effects of a proposed configuration, as JSON. Raises Refused."""
+        return await previews.answer(self._forked, self._core, request, self._clock_ms(), self._in_child)
 
-        async def forked(fork: Callable[[], Source]) -> tuple[Position, Source]:
-            return await self.leader.ask(fork) if self.leader is not None else (self._position(), fork())
+    async def what_if(self, request: Request, previews: Previews) -> bytes:
+        """The smallest changes that would let an ask run, as JSON. Raises Refused."""
+        return await what_if.answer(previews, self._forked, self._core, request, self._clock_ms(), self._in_child)
 
-        return await previews.answer(forked, self._core, request, self._clock_ms(), self._in_child)
+    async def _forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
+        return await self.leader.ask(fork) if self.leader is not None else (self._position(), fork())
 
     async def answer(self, kind: str, request: Request, pace: AnswerPace) -> bytes:
         """Answer a query with JSON, which names the commit of the state. Raises Refused."""

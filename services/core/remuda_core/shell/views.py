@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 
 from msgspec.structs import asdict
 
 from ..decide.names import plain
 from ..evolve.lookups import sum_pending
+from ..explain.holders import Holders
 from ..explain.queue_position import Position
 from ..facts import ActionRefused, ActionTaken, Constraint
 from ..limits import DRAIN_REPORT_NAMES
@@ -256,7 +257,10 @@ def ask(name: str, pending: PendingAsk) -> View:
     }
 
 
-def explained(name: str, ask: PendingAsk, constraints: Sequence[Constraint], position: Position) -> View:
+def explained(
+    name: str, ask: PendingAsk, constraints: Sequence[Constraint], position: Position, holders: Sequence[Holders]
+) -> View:
+    """`holders`: of each constraint; empty: they were not asked for."""
     since = ask.waiting or {}
     return {
         "partition": name,
@@ -269,21 +273,36 @@ def explained(name: str, ask: PendingAsk, constraints: Sequence[Constraint], pos
         "reserved_nodes": list(ask.reservations),
         "since_ms": ask.at_ms,
         "constraints": [
-            {
-                "constraint": c.constraint,
-                "where": c.where,
-                "resource": c.resource,
-                "need": c.need,
-                "have": c.have,
-                "reason": c.reason,
-                # Since when, in ms; 0: not explained yet.
-                "since_ms": since.get(c.key, 0),
-            }
-            for c in constraints
+            {**constraint(c, since.get(c.key, 0)), "holders": held} for c, held in zip_longest(constraints, holders)
         ],
         "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
         "position": position,
+        "history": list(history(ask, constraints)),
     }
+
+
+def constraint(c: Constraint, since_ms: int) -> View:
+    """`since_ms`: 0: not explained yet."""
+    return {
+        "constraint": c.constraint,
+        "where": c.where,
+        "resource": c.resource,
+        "need": c.need,
+        "have": c.have,
+        "reason": c.reason,
+        "since_ms": since_ms,
+    }
+
+
+def history(ask: PendingAsk, constraints: Sequence[Constraint]) -> Iterator[View]:
+    """Constraints that are over, the latest last. `ended_ms` is 0 if the end is not reported yet."""
+    names = ("constraint", "where", "resource")
+    for over in ask.past:
+        yield {**dict(zip(names, over.key, strict=True)), "since_ms": over.since_ms, "ended_ms": over.ended_ms}
+    now = {c.key for c in constraints}
+    for key, since_ms in (ask.waiting or {}).items():
+        if key not in now:
+            yield {**dict(zip(names, key, strict=True)), "since_ms": since_ms, "ended_ms": 0}
 
 
 def amounts(resource: Mapping[str, int]) -> dict[str, int]:

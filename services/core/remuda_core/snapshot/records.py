@@ -86,6 +86,16 @@ class WaitingSince(Record):
     at_ms: int
 
 
+class PastConstraint(Record):
+    """An entry of `PendingAsk.past`."""
+
+    constraint: str
+    where: str
+    resource: str
+    since_ms: int
+    ended_ms: int
+
+
 class AskRecord(Record):
     """`kept_by_preemption`: those of the `reservations` that a preemption has made."""
 
@@ -101,6 +111,7 @@ class AskRecord(Record):
     refused_at_ms: int = 0
     waiting: tuple[WaitingSince, ...] = ()
     preempted_at_ms: int = 0
+    past: tuple[PastConstraint, ...] = ()
 
 
 class AllocationRecord(Record):

@@ -30,6 +30,7 @@ from ..state import (
     Hold,
     Node,
     Partition,
+    PastConstraint,
     PendingAsk,
     Preemption,
     Question,
@@ -184,6 +185,7 @@ def _pending(application: Application, record: records.AskRecord) -> PendingAsk:
         asked=record.asked, refused=frozenset(record.refused) or NO_NODES, refusal=record.refusal,
         refused_at_ms=record.refused_at_ms, preempted_at_ms=record.preempted_at_ms,
         waiting={(w.constraint, w.where, w.resource): w.at_ms for w in record.waiting} or None,
+        past=tuple(PastConstraint((p.constraint, p.where, p.resource), p.since_ms, p.ended_ms) for p in record.past),
     )  # fmt: skip
 
 

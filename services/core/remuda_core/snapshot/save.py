@@ -134,7 +134,8 @@ def _saved_application(partition: str, a: Application) -> records.ApplicationRec
 def _saved_ask(partition: Partition, a: PendingAsk) -> records.AskRecord:
     kept = tuple(node_id for node_id in a.reservations if partition.nodes[node_id].kept_by_preemption)
     waiting = tuple(records.WaitingSince(*key, at_ms) for key, at_ms in (a.waiting or {}).items())
+    past = tuple(records.PastConstraint(*over.key, over.since_ms, over.ended_ms) for over in a.past)
     return records.AskRecord(
         a.ask, a.seq, a.at_ms, a.pending, a.asked, tuple(a.reservations), kept, tuple(sorted(a.refused)), a.refusal,
-        a.refused_at_ms, waiting, a.preempted_at_ms,
+        a.refused_at_ms, waiting, a.preempted_at_ms, past,
     )  # fmt: skip

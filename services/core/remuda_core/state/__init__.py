@@ -26,6 +26,7 @@ from .application import (
 )
 from .hold import Hold
 from .partition import KeyHolders, Partition, RejectedApplication, ResourceNames
+from .past_constraint import PastConstraint
 from .pending_sum import PendingSum
 from .predicate_class import PredicateClass
 from .question import Question
@@ -44,6 +45,7 @@ __all__ = [
     "Like",
     "Node",
     "Partition",
+    "PastConstraint",
     "PendingAsk",
     "PendingSum",
     "PredicateClass",

@@ -15,6 +15,7 @@ from ..rules import lifecycle
 from ..rules.resource import Items, Resource, Sums, sums, times, total_of
 from ..settings import Limit, QueueSettings
 from .hold import Hold
+from .past_constraint import PastConstraint
 from .pending_sum import PendingSum
 from .placeholders import FreePlaceholders
 from .predicate_class import PredicateClass
@@ -174,6 +175,8 @@ class PendingAsk(msgspec.Struct, eq=False):
     refused_at_ms: int = 0
     # Since when each constraint (Constraint.key) has been in its way, in ms; None: no AskWaiting yet.
     waiting: dict[tuple[str, str, str], int] | None = None
+    # The last REASONS_KEPT constraints that are over, the latest last.
+    past: tuple[PastConstraint, ...] = ()
     # When preemption for it last started; 0: never.
     preempted_at_ms: int = 0
     preemption: Preemption | None = None

@@ -1,0 +1,245 @@
+"""Searches the smallest changes that let an ask run: of as few kinds as possible, and each as small as possible.
+
+A change is a set of steps of one to WHAT_IF_KINDS kinds; no part of it suffices. The amounts of quotas and nodes begin
+with what the ask needs itself. Where other asks would take that, the change is tried at its largest, and then made
+smaller, one amount after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..core import Core
+from ..explain.constraints import missing
+from ..facts import Constraint
+from ..limits import WHAT_IF_CANDIDATES, WHAT_IF_KINDS, WHAT_IF_SCANNED, WHAT_IF_TRIALS
+from ..rules.required_node import required_node
+from ..rules.resource import Resource
+from ..state import Application, Partition
+from . import steps
+from .frees import frees
+from .quotas import Dimension
+from .steps import Step
+from .trial import Ask, GivenUp, OnCopy, Trials
+
+# Kinds of changes, in the order in which they are tried. `quota` and `node` have amounts.
+QUOTA: Final = "quota"
+AMOUNTS: Final = (QUOTA, steps.NODE)
+KINDS: Final = (
+    steps.CONNECT, steps.RESUME, steps.ANSWER, steps.CONFIRM, steps.UNDRAIN, steps.ASK, QUOTA, steps.NODE,
+    steps.APPLICATION,
+)  # fmt: skip
+# Each is tried with one node, ask or application after the other.
+CHOSEN: Final = (steps.UNDRAIN, steps.ASK, steps.APPLICATION)
+# Changes that may remove a constraint, by its kind.
+AGAINST: Final[dict[str, tuple[str, ...]]] = {
+    "rm": (steps.CONNECT,),
+    "held": (steps.RESUME,),
+    "allocations": (steps.APPLICATION,),
+    "placeholder": (QUOTA, steps.NODE, steps.UNDRAIN, steps.APPLICATION),
+    "stateaware": (steps.APPLICATION,),
+    "maxapplications": (QUOTA, steps.APPLICATION),
+    "user": (QUOTA, steps.APPLICATION),
+    "group": (QUOTA, steps.APPLICATION),
+    "queue": (QUOTA, steps.APPLICATION),
+    "node": (steps.NODE, steps.UNDRAIN, steps.ASK, steps.APPLICATION),
+    "unknown_node": (steps.NODE,),
+    "unschedulable_node": (steps.UNDRAIN,),
+    "full_node": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
+    "predicate": (steps.NODE, steps.UNDRAIN, steps.APPLICATION),
+    "reserved": (steps.ASK, steps.NODE, steps.UNDRAIN, steps.APPLICATION),
+    "question": (steps.ANSWER,),
+    "preemption": (steps.CONFIRM,),
+}
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The ask runs if these steps are carried out. `exact`: no smaller amounts do; else they were narrowed down by
+    halving, and a smaller one may do where the order of asks depends on it. `tried` of the candidates (applications,
+    nodes or asks), smallest first, `of` so many."""
+
+    steps: list[Step]
+    exact: bool = True
+    tried: int = 0
+    of: int = 0
+
+
+class Found(msgspec.Struct, frozen=True):
+    """`runs`: without a change. `constraints`: after the passes that were played. `complete`: no trial was left out."""
+
+    runs: bool
+    constraints: list[Constraint]
+    changes: list[Change]
+    trials: int
+    complete: bool
+
+
+def search(core: Core, ask: Ask, on_copy: OnCopy, now_ms: int) -> Found:
+    """`core` is only read. The ask is pending there."""
+    trials = Trials(on_copy, ask, now_ms, WHAT_IF_TRIALS)
+    unchanged = trials.unchanged()
+    if unchanged.runs:
+        return Found(True, [], [], trials.made, complete=True)
+    found = _Search(core, ask, trials, unchanged.constraints)
+    complete = True
+    try:
+        found.look()
+    except GivenUp:
+        complete = False
+    return Found(False, unchanged.constraints, found.changes, trials.made, complete)
+
+
+class _Search:
+    def __init__(self, core: Core, ask: Ask, trials: Trials, constraints: Sequence[Constraint]) -> None:
+        self._partition, self._ask = ask.of(core)
+        self._trials = trials
+        self._bound_to = required_node(self._ask.ask.tags)
+        self._constraints = constraints
+        useful = {kind for constraint in constraints for kind in AGAINST[constraint.constraint]}
+        self._kinds = [kind for kind in KINDS if kind in useful]
+        self.changes: list[Change] = []
+
+    def look(self) -> None:
+        """Raises GivenUp; `changes` has those found before."""
+        sufficient: list[set[str]] = []
+        for count in range(1, WHAT_IF_KINDS + 1):
+            # Nobody has to lose anything for a change of more kinds, if a smaller one is known.
+            kinds_left = [kind for kind in self._kinds if not (self.changes and kind in CHOSEN)]
+            for kinds in combinations(kinds_left, count):
+                if any(known <= {*kinds} for known in sufficient):
+                    continue
+                change = self._of_kinds(kinds)
+                if change is not None:
+                    self.changes.append(change)
+                    sufficient.append({*kinds})
+
+    def _of_kinds(self, kinds: Sequence[str]) -> Change | None:
+        chosen = [kind for kind in kinds if kind in CHOSEN]
+        if len(chosen) > 1:
+            return None
+        fixed = [step for kind in kinds if kind not in (*AMOUNTS, *chosen) for step in self._fixed(kind)]
+        if not chosen:
+            return self._with_amounts(kinds, fixed)
+        candidates = list(self._candidates(chosen[0]))
+        if chosen == [steps.APPLICATION] and len(candidates) > WHAT_IF_CANDIDATES:
+            left = [one for one in self._constraints if not {*AGAINST[one.constraint]} & ({*kinds} - {*chosen})]
+            candidates = [step for step in candidates if frees(self._partition, self._ask, step.where, left)]
+        for number, candidate in enumerate(candidates[:WHAT_IF_CANDIDATES], 1):
+            change = self._with_amounts(kinds, [*fixed, candidate])
+            if change is not None:
+                return replace(change, tried=number, of=len(candidates))
+        return None
+
+    def _fixed(self, kind: str) -> list[Step]:
+        if kind == steps.RESUME:
+            held = [queue for queue in self._ask.application.queue.path_to_root if queue.hold is not None]
+            return [Step(kind, queue.path) for queue in reversed(held)]
+        if kind == steps.CONFIRM:
+            under_way = self._ask.preemption
+            return [Step(kind, under_way.node.id)] if under_way is not None else []
+        return [Step(kind)]
+
+    def _with_amounts(self, kinds: Sequence[str], fixed: list[Step]) -> Change | None:
+        if steps.CONFIRM in kinds and self._ask.preemption is None:
+            return None
+        if not any(kind in AMOUNTS for kind in kinds):
+            return Change(fixed) if self._trials.runs(fixed) else None
+        amounts = self._trials.amounts(fixed, self._bound_to)
+        dimensions = list(amounts.node) if steps.NODE in kinds else []
+        if QUOTA in kinds:
+            if not amounts.quotas:
+                return None
+            dimensions = [*amounts.quotas, *dimensions]
+        return self._smallest(fixed, dimensions, with_node=steps.NODE in kinds)
+
+    def _smallest(self, fixed: list[Step], dimensions: list[Dimension], with_node: bool) -> Change | None:
+        def runs(values: list[int]) -> bool:
+            return self._trials.runs([*fixed, *steps_of(dimensions, values, self._bound_to, with_node)])
+
+        values = [one.least for one in dimensions]
+        exact = True
+        if not runs(values):
+            values = [one.most for one in dimensions]
+            if not runs(values):
+                return None
+            before: list[int] = []
+            while values != before:  # where others come first, less of one amount may allow less of another
+                before = values
+                for place in range(len(dimensions)):
+                    values, one_exact = _lowered(runs, values, place, dimensions[place])
+                    exact = exact and one_exact
+        return Change([*fixed, *steps_of(dimensions, values, self._bound_to, with_node)], exact)
+
+    def _candidates(self, kind: str) -> Iterator[Step]:
+        """Steps of the kind, the smallest first."""
+        match kind:
+            case steps.UNDRAIN:
+                off = [node for node in self._partition.nodes.values() if not node.schedulable]
+                fitting = [node for node in off if self._bound_to in ("", node.id)]
+                need = self._ask.ask.resource
+                for node in sorted(fitting, key=lambda node: (missing(need, node) > 0, node.id)):
+                    yield Step(kind, node.id)
+            case steps.ASK:
+                reserving = {node.reservation for node in self._partition.nodes.values()} - {None, self._ask}
+                asks = [ask for ask in reserving if ask is not None]
+                for ask in sorted(asks, key=lambda ask: (_size(self._partition, ask.ask.resource), -ask.seq)):
+                    yield Step(kind, ask.application.id, ask.ask.allocation_key)
+            case steps.APPLICATION:
+                own = self._ask.application
+                others = [a for a in self._partition.applications.values() if a is not own and not a.terminal]
+                for application in sorted(others, key=lambda a: size_of(self._partition, a)):
+                    yield Step(kind, application.id)
+
+
+def size_of(partition: Partition, application: Application) -> tuple[float, int, str]:
+    """Orders applications by what they hold: the largest share of the partition, then the number of allocations."""
+    share = max(_size(partition, application.allocated), _size(partition, application.allocated_placeholder))
+    return share, len(application.allocations), application.id
+
+
+def _size(partition: Partition, resource: Resource) -> float:
+    return max((amount / max(1, partition.total.get(name, 0)) for name, amount in resource.items()), default=0.0)
+
+
+def steps_of(dimensions: Sequence[Dimension], values: Sequence[int], node_id: str, with_node: bool) -> list[Step]:
+    """The steps of a change with these amounts. Quotas that stay as they are make no step; a node is one."""
+    pairs = list(zip(dimensions, values, strict=True))
+    found = [
+        replace(one.step, after=value) for one, value in pairs if one.step.step != steps.NODE and value > one.before
+    ]
+    if with_node:
+        capacity = {one.step.resource: value for one, value in pairs if one.step.step == steps.NODE}
+        found.append(Step(steps.NODE, node_id, capacity=capacity))
+    return found
+
+
+def _lowered(
+    runs: Callable[[list[int]], bool], values: list[int], place: int, dimension: Dimension
+) -> tuple[list[int], bool]:
+    """The values with the smallest one at `place` with which the ask runs, and whether it is certainly the smallest."""
+
+    def at(units: int) -> list[int]:
+        return [*values[:place], dimension.least + units * dimension.unit, *values[place + 1 :]]
+
+    most = (values[place] - dimension.least) // dimension.unit
+    for units in range(min(most, WHAT_IF_SCANNED)):
+        if runs(at(units)):
+            return at(units), True
+    if most <= WHAT_IF_SCANNED:
+        return values, True
+    low, high = WHAT_IF_SCANNED - 1, WHAT_IF_SCANNED
+    while high < most and not runs(at(high)):
+        low, high = high, 2 * high
+    high = min(high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if runs(at(middle)):
+            high = middle
+        else:
+            low = middle
+    return at(high), False
