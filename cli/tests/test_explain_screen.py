@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from remuda.show import explain
@@ -67,7 +69,7 @@ def test_steps_in_words(step: Step, text: str) -> None:
 
 
 def test_the_screen_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain.time, "time", lambda: NOW_MS / 1_000)
+    monkeypatch.setattr(time, "time", lambda: NOW_MS / 1_000)
     steps = [
         Step("max", "root." + "a" * 60, resource="vcore", before=1_000, after=5_000),
         Step("connect", text="x " * 60),

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
+
+from remuda_bus.queries.rows import EarlierConstraint
 from remuda_config import Invalid
 from remuda_core import facts
 from remuda_core.check import digest
@@ -212,9 +215,9 @@ def what_if(notes: Notes, line: Line) -> Iterator[str]:
         if held.rows:
             rows = (f"{one.application}{'/' * bool(one.key)}{one.key} {one.amount or ''}".strip() for one in held.rows)
             yield f"Waits for {' '.join(filter(None, constraint.key))}, held by {', '.join(rows)}"
-    for over in history(ask, constraints):
-        what = " ".join(filter(None, (over["constraint"], over["where"], over["resource"])))
-        ended = f"{(over['ended_ms'] - over['since_ms']) / 1_000:g} s" if over["ended_ms"] else "until now"
+    for over in msgspec.convert(list(history(ask, constraints)), list[EarlierConstraint]):
+        what = " ".join(filter(None, (over.constraint, over.where, over.resource)))
+        ended = f"{(over.ended_ms - over.since_ms) / 1_000:g} s" if over.ended_ms else "until now"
         yield f"Before {what}: {ended}"
     before = digest(core.state)
     found = search(core, sought, lambda work: work(copy_of(core)), notes.world.now_ms)

@@ -273,7 +273,8 @@ def explained(
         "reserved_nodes": list(ask.reservations),
         "since_ms": ask.at_ms,
         "constraints": [
-            {**constraint(c, since.get(c.key, 0)), "holders": held} for c, held in zip_longest(constraints, holders)
+            {**constraint(c, since.get(c.key, 0)), **({} if held is None else {"holders": held})}
+            for c, held in zip_longest(constraints, holders)
         ],
         "reason": constraints[0].reason if constraints else "nothing is in the way: it is not its turn yet",
         "position": position,

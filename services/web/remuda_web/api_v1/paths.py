@@ -34,6 +34,7 @@ PATHS: Final = (
     Path("ListReservations", "GET", "/rms/{rm}/reservations"),
     Path("GetStory", "GET", "/rms/{rm}/story"),
     Path("GetDigest", "GET", "/rms/{rm}/digest"),
+    Path("WhatIf", "GET", "/rms/{rm}/what-if"),
     Path("Preview", "POST", "/rms/{rm}/preview"),
     Path("ListCores", "GET", "/cores"),
     Path("ListFrontEnds", "GET", "/front-ends"),
