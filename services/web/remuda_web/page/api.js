@@ -32,6 +32,7 @@ export const paths = {
   faults: `${V1}/faults`,
   events: (count) => `${V1}/events${query({ count })}`,
   rm: (rm, rest, fields = {}) => `${below(rm)}/${rest}${query(fields)}`,
+  whatIf: (rm, application, key, partition) => `${below(rm)}/what-if${query({ application, key, partition })}`,
   story: (rm, id) => `${below(rm)}/story${query({ id })}`,
   preview: (rm) => `${below(rm)}/preview`,
   action: (rm, name) => `${below(rm)}/actions/${name}`,

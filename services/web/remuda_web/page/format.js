@@ -32,6 +32,7 @@ export function time(ms) {
 export const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 
 export function duration(ms) {
+  if (ms < 0) return "0 ms";
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 60) return `${Number(seconds.toPrecision(2))} s`;

@@ -1,5 +1,5 @@
 // The configuration: versions with their texts and differences, and an editor that checks, previews and applies.
-import { html, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useState } from "/page/vendor/htm-preact.js";
 import { paths, post } from "/page/api.js";
 import { Changes } from "/page/changes.js";
 import { Editor } from "/page/editor.js";
@@ -66,7 +66,7 @@ function RollBack({ rm, version, active }) {
 function EditorOf({ rm, active, version }) {
   const { data, error } = useData(active ? paths.version(version) : null);
   const [kept, keep] = useState(null); // the text that the editor began with: later answers do not replace it
-  if (data && kept === null) keep(data.text);
+  useEffect(() => { if (data && kept === null) keep(data.text); }, [data]);
   const text = active ? kept : "";
   return html`<nav class="crumbs" aria-label="Above"><a href=${link("configuration", rm)}>configuration</a></nav><h2>Edit the file</h2>
     <${State} ready=${text !== null} error=${error} />${text !== null && html`<${Editor} rm=${rm} text=${text} base=${active} onApplied=${() => go("configuration", rm)} />`}`;

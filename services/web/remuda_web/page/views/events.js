@@ -18,8 +18,8 @@ export function Events() {
   const all = held || events;
   const found = matching(kind ? all.filter((one) => KINDS[one.type] === kind) : all, text, (one) => `${one.objectID} ${one.referenceID || ""} ${one.message || ""}`);
   const columns = [
-    { name: "time", cell: (one) => clock(one.timestampNano / 1e6), width: "5.5rem" },
-    { name: "of", cell: (one) => KINDS[one.type] || one.type, width: "6.5rem", extra: true },
+    { name: "time", cell: (one) => clock(one.timestampNano / 1e6), width: "6.2rem" },
+    { name: "of", cell: (one) => KINDS[one.type] || one.type, width: "7.5rem", extra: true },
     { name: "object", cell: (one) => html`<span title=${one.objectID}>${one.objectID}</span>` },
     { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "5.5rem", extra: true },
     { name: "reference", cell: (one) => one.referenceID || "", extra: true },
