@@ -67,7 +67,7 @@ async def tab(url: str, scheme: Scheme = "light", width: int = 1280, height: int
             yield found
         finally:
             await browser.close()
-        assert found.problems == []
+        assert not found.problems, found.problems
 
 
 def _note_failure(found: Tab, url: str, failure: str | None) -> None:

@@ -1,5 +1,5 @@
 // Actions of operators: buttons, a dialog that asks for confirmation and a reason, and what was decided.
-import { html, useEffect, useRef, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "/page/html.js";
 import { paths, post } from "/page/api.js";
 
 // An action: {text, path, fields, partition, ask, input}. `ask`: what the dialog says. `input`: {label, field} of a value

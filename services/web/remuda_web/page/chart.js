@@ -1,5 +1,5 @@
 // A chart of values over time, drawn by uPlot in the colours of the page.
-import { html, useEffect, useRef, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "/page/html.js";
 import uPlot from "/page/vendor/uplot.js";
 
 const HEIGHT = 220;

@@ -1,5 +1,5 @@
 // Data of views: hooks that ask again and again while they are shown and the page is visible.
-import { useEffect, useState } from "/page/vendor/htm-preact.js";
+import { useEffect, useState } from "/page/html.js";
 import { get, stream } from "/page/api.js";
 
 const EVERY_MS = 2000;

@@ -1,5 +1,5 @@
 // The editor of a queues.yaml: checked while one types, compared, previewed on a copy of the state, and applied.
-import { html, useEffect, useRef, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "/page/html.js";
 import { paths, post } from "/page/api.js";
 import { Changes } from "/page/changes.js";
 import { number } from "/page/format.js";

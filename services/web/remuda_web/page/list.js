@@ -1,5 +1,5 @@
 // A table of any number of rows, of which only those in sight are in the document.
-import { html, useEffect, useMemo, useRef, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "/page/html.js";
 
 const SPARE = 8; // rows above and below those in sight
 

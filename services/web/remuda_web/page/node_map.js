@@ -1,5 +1,5 @@
 // A map of nodes: a square each, on a canvas, for any number of nodes. The arrow keys move, Enter opens a node.
-import { html, useEffect, useRef, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "/page/html.js";
 import { useDark } from "/page/chart.js";
 import { number, percent, plural } from "/page/format.js";
 import { groupsOf } from "/page/node_colours.js";

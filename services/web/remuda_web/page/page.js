@@ -1,5 +1,5 @@
 // The web page: what is on top of every view, and the table of views. Each view shows one resource manager.
-import { html, render, useState } from "/page/vendor/htm-preact.js";
+import { html, render, useState } from "/page/html.js";
 import { paths, token } from "/page/api.js";
 import { useData } from "/page/data.js";
 import { Choice, State } from "/page/parts.js";

@@ -1,5 +1,5 @@
 // Small parts that several views use.
-import { html, useState } from "/page/vendor/htm-preact.js";
+import { html, useState } from "/page/html.js";
 import { amount, ordered } from "/page/format.js";
 
 // What is shown in place of data: a problem, that it is being asked for, or that there is none.

@@ -1,5 +1,5 @@
 // Applications with search, and one application: states, why it waits, its time line, allocations.
-import { html, useState } from "/page/vendor/htm-preact.js";
+import { html, useState } from "/page/html.js";
 import { Actions, killApplication, moveApplication, releaseAllocation } from "/page/actions.js";
 import { paths } from "/page/api.js";
 import { useData, useRows } from "/page/data.js";

@@ -1,5 +1,5 @@
 // The configuration: versions with their texts and differences, and an editor that checks, previews and applies.
-import { html, useEffect, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useState } from "/page/html.js";
 import { paths, post } from "/page/api.js";
 import { Changes } from "/page/changes.js";
 import { Editor } from "/page/editor.js";

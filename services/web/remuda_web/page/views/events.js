@@ -1,5 +1,5 @@
 // Events of all resource managers, as they come.
-import { html, useState } from "/page/vendor/htm-preact.js";
+import { html, useState } from "/page/html.js";
 import { paths } from "/page/api.js";
 import { useEvents } from "/page/data.js";
 import { clock } from "/page/format.js";

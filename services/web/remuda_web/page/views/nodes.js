@@ -1,5 +1,5 @@
 // The map of nodes with a list, and one node with its allocations.
-import { html, useMemo, useState } from "/page/vendor/htm-preact.js";
+import { html, useMemo, useState } from "/page/html.js";
 import { Actions, drainNode } from "/page/actions.js";
 import { paths } from "/page/api.js";
 import { useRows } from "/page/data.js";

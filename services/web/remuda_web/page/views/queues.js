@@ -1,5 +1,5 @@
 // The tree of queues, and one queue with its history.
-import { html, useEffect, useState } from "/page/vendor/htm-preact.js";
+import { html, useEffect, useState } from "/page/html.js";
 import { Actions, holdQueue } from "/page/actions.js";
 import { paths } from "/page/api.js";
 import { Chart } from "/page/chart.js";

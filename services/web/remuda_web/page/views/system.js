@@ -1,5 +1,5 @@
 // What runs: resource managers, cores, front ends, halts and faults.
-import { html } from "/page/vendor/htm-preact.js";
+import { html } from "/page/html.js";
 import { paths } from "/page/api.js";
 import { useData } from "/page/data.js";
 import { duration, number, time } from "/page/format.js";

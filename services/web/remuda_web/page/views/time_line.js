@@ -1,6 +1,6 @@
 // The time line of an application, from its story: a band for each state, and for each ask how long it waited, why, and
 // how long its allocations ran. Below it, all facts.
-import { html, useState } from "/page/vendor/htm-preact.js";
+import { html, useState } from "/page/html.js";
 import { paths } from "/page/api.js";
 import { useData } from "/page/data.js";
 import { clock, duration, number, plural, withUnits } from "/page/format.js";

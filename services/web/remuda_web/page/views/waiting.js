@@ -1,5 +1,5 @@
 // Why asks wait: what blocks them, since when, who goes first, what blocked them before, and what would let them run.
-import { html, useState } from "/page/vendor/htm-preact.js";
+import { html, useState } from "/page/html.js";
 import { get, paths } from "/page/api.js";
 import { useData } from "/page/data.js";
 import { amount, amounts, duration, number, plural, time, withUnits } from "/page/format.js";
