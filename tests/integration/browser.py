@@ -61,13 +61,18 @@ async def tab(url: str, scheme: Scheme = "light", width: int = 1280, height: int
         found = Tab(page, url)
         page.on("console", lambda message: found.problems.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: found.problems.append(f"error: {error}"))
-        page.on("response", lambda answer: answer.ok or found.problems.append(f"{answer.status} {answer.url}"))
+        page.on("response", lambda answer: _note_status(found, answer.url, answer.status))
         page.on("requestfailed", lambda request: _note_failure(found, request.url, request.failure))
         try:
             yield found
         finally:
             await browser.close()
         assert not found.problems, found.problems
+
+
+def _note_status(found: Tab, url: str, status: int) -> None:
+    if status >= 400:
+        found.problems.append(f"{status} {url}")
 
 
 def _note_failure(found: Tab, url: str, failure: str | None) -> None:

@@ -78,9 +78,7 @@ def demo(
     web: Annotated[
         bool, typer.Option("--web", help="Serve the web page, and run until Ctrl-C instead of for some seconds.")
     ] = False,
-    web_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="With --web: the port. 0: any free one.")
-    ] = 0,
+    web_port: Annotated[int, typer.Option(min=0, max=65535, help="With --web: the port. 0: any free one.")] = 0,
     plain: Plain = False,
 ) -> None:
     """Run a system with two simulated resource managers and a mixed workload, and print a summary. Keeps no files."""
