@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from remuda_bus.nats import NatsBus
+from remuda_bus.nats import NatsBus, connect
+from remuda_bus.queries.core import pages_of
+from remuda_bus.queries.errors import RequestRefused
+from remuda_bus.queries.rows import Rows
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import NotFound
+from remuda_kubernetes.api.errors import Away, NotFound
 from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.api.resources import NODES, PODS
 from remuda_kubernetes.settings import KubernetesSettings
@@ -35,7 +39,7 @@ class Cluster:
         self.plane = plane
         self.url = url
         self.namespace = "default"
-        self._front: AsyncExitStack | None = None
+        self._fronts: list[AsyncExitStack] = []
 
     # As a user
 
@@ -117,10 +121,41 @@ class Cluster:
         items = msgspec.json.decode(content)["items"]
         return [(one["regarding"]["name"], one["reason"]) for one in items]
 
+    # The scheduler
+
+    async def rows(self, kind: str) -> list[dict[str, Any]]:
+        """The rows of a query to the core."""
+        bus = await connect(self.url, "test", timeout_s=5)
+        try:
+            return [row async for page in pages_of(bus, kind, Rows, rm="kubernetes") for row in getattr(page, kind)]
+        finally:
+            await bus.close()
+
+    async def until_rows(self, kind: str, count: int) -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                with suppress(RequestRefused):  # not registered yet
+                    if len(await self.rows(kind)) == count:
+                        return
+                await asyncio.sleep(0.05)
+
+    @contextmanager
+    def no_bindings(self) -> Iterator[None]:
+        """Bindings of front ends of this process do not reach the API server."""
+
+        async def lost(*_: object) -> None:
+            raise Away("lost", 0)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Client, "bind", lost)
+            yield
+
     # The front end
 
     async def start_front(self, **settings: Any) -> None:
-        stack = self._front = AsyncExitStack()
+        """Another instance of the front end."""
+        stack = AsyncExitStack()
+        self._fronts.append(stack)
         kubeconfig = self.plane.kubeconfig("remuda")  # with the rights of its service account
 
         async def main(bus: NatsBus, _: object) -> None:
@@ -129,9 +164,12 @@ class Cluster:
         await stack.enter_async_context(running(self.url, "kubernetes", main))  # type: ignore[arg-type]
 
     async def stop_front(self) -> None:
-        stack, self._front = self._front, None
-        if stack is not None:
-            await stack.aclose()
+        """The oldest instance."""
+        await self._fronts.pop(0).aclose()
+
+    async def stop_fronts(self) -> None:
+        while self._fronts:
+            await self.stop_front()
 
 
 def condition(pod: Pod) -> str:
@@ -156,7 +194,7 @@ async def cluster(plane: ControlPlane, url: str, queues: Path | None = None, **s
             await under_test.start_front(**settings)
             yield under_test
         finally:
-            await under_test.stop_front()
+            await under_test.stop_fronts()
             await _clean(client)
             kubelet.cancel()
             await asyncio.wait([kubelet])

@@ -27,6 +27,11 @@ class CallbackCursor:
         self._follows = False
         self._gaps += 1
 
+    def skip_to(self, log_seq: int) -> None:
+        """Count all callbacks of commits up to `log_seq` as processed."""
+        self.place = max(self.place, (log_seq + 1, NOWHERE[1]))
+        self.allow_gap()
+
     def is_new(self, message: Message) -> bool:
         """Whether a callback is behind the cursor. Raises HistoryChanged when it comes from another log than those
         before."""

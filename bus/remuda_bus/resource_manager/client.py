@@ -300,6 +300,11 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
             taken()
             await callback_consumer.done(message)
 
+    def skip_callbacks(self, log_seq: int) -> None:
+        """Count the callbacks of commits up to `log_seq` as processed: the RM has read a state that contains them
+        (docs/queries.md). Call it before the first callback is taken."""
+        self._session.cursor.skip_to(log_seq)
+
     async def _first(self, callback_consumer: CallbackConsumer) -> Message:
         try:
             return await callback_consumer.first(self._session.is_new)

@@ -123,5 +123,19 @@ GATE_ATTEMPTS = 4
 # A filter request holds the names of all nodes and one pod: 5,000 nodes are 1.3 MB at most.
 EXTENDER_REQUEST_BYTES = 16 * 1024 * 1024
 
+# Leases
+
+# A lease that its holder has not renewed for this time may be taken, in s. The holder tries every 2 s and gives up
+# after 10 s, so that there are not two, even with clocks of different speed. Kubernetes' own programs do the same.
+LEASE_S = 15
+LEASE_TRY_EVERY_S = 2.0
+LEASE_RENEWED_WITHIN_S = 10.0
+
+# Restart
+
+# What the scheduler knows is read within this time. Else everything is reported afresh.
+KEPT_STATE_WITHIN_S = 60.0
+KEPT_STATE_RETRY_S = 0.2
+
 # The heartbeat: after three intervals without one, nothing is allocated for the cluster.
 HEARTBEAT_S = 5.0

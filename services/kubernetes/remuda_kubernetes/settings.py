@@ -35,6 +35,10 @@ class KubernetesSettings(Settings):
         "kubernetes.generate_unique_app_id", False,
         "a pod without an application gets one of its own, not that of its namespace",
     )  # fmt: skip
+    lease: str = setting(
+        "kubernetes.lease", "",
+        "name of a lease in the namespace of this process: of several with one lease, one schedules; empty: none",
+    )  # fmt: skip
     gangs: bool = setting("kubernetes.gangs", True, "task groups of pods make gangs with placeholders")
     predicates: bool = setting(
         "kubernetes.predicates", True, "check selectors, affinity, taints and ports of a pod before it is placed"

@@ -7,13 +7,15 @@ scheduler books has a pod, and every pod has an ask or an allocation, where it i
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim.books import ShimPolicy
-from remuda_kubernetes.shim.effects import Ask, Bind, DeletePod, Effect, Release, ReportAllocation, ReportNode
+from remuda_kubernetes.shim.effects import Ask, Bind, DeletePod, Effect, Release, ReportAllocation, ReportNode, Submit
+from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, AskRow, KeptState, NodeRow
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
 from tests.kubernetes.objects import node, pod
@@ -25,13 +27,16 @@ class Machine(RuleBasedStateMachine):
     """The API server and the scheduler, as far as they matter."""
 
     pods = Bundle("pods")
+    binding: type[Any] = Bind  # the effect of an allocation
     scheduler = "remuda"  # of all pods
 
     def __init__(self) -> None:
         super().__init__()
         self.shim = self.made_shim()
         self.server: dict[str, Pod] = {}  # by name
-        self.asks: set[str] = set()  # UIDs, in the scheduler
+        self.asks: dict[str, si.AllocationAsk] = {}  # by UID, in the scheduler
+        self.nodes: dict[str, si.NodeInfo] = {}  # as the scheduler knows them
+        self.is_submitted = False
         self.booked: dict[str, tuple[str, str]] = {}  # UUID -> UID, node
         self.requested: dict[str, si.AllocationRelease] = {}  # releases that the scheduler waits for, by UUID
         self.bindings: list[Bind] = []  # calls under way
@@ -55,16 +60,21 @@ class Machine(RuleBasedStateMachine):
         match effect:
             case Ask(ask):
                 assert ask.allocationKey not in {uid for uid, _ in self.booked.values()}, "asked for while allocated"
-                self.asks.add(ask.allocationKey)
+                self.asks[ask.allocationKey] = ask
             case Release(si.AllocationAskRelease() as ask):
-                self.asks.discard(ask.allocationKey)
+                self.asks.pop(ask.allocationKey, None)
             case Release(si.AllocationRelease() as release):
                 asked = self.requested.pop(release.UUID, None)
                 assert asked is None or release.terminationType in (asked.terminationType, si.STOPPED_BY_RM)
                 self.booked.pop(release.UUID, None)
             case ReportAllocation(allocation):
                 self.book_existing(allocation)
+            case Submit():
+                assert not self.is_submitted
+                self.is_submitted = True
             case ReportNode(info):
+                known = self.nodes.setdefault(info.nodeID, info)
+                known.attributes.update(info.attributes)
                 for allocation in info.existingAllocations:
                     self.book_existing(allocation)
             case Bind():
@@ -137,7 +147,7 @@ class Machine(RuleBasedStateMachine):
         if not self.asks:
             return
         uid = data.draw(st.sampled_from(sorted(self.asks)))
-        self.asks.discard(uid)
+        del self.asks[uid]
         uuid = f"u{next(self.numbers)}"
         self.booked[uuid] = uid, on
         new = si.Allocation(allocationKey=uid, UUID=uuid, nodeID=on, applicationID="default.app")
@@ -158,12 +168,63 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def report(self) -> None:
-        """The front end starts again, or the scheduler has lost everything."""
+        """The scheduler has lost everything."""
         self.asks.clear()
         self.booked.clear()
+        self.nodes.clear()
+        self.is_submitted = False
         self.requested.clear()
         self.shim.report()
         self.settle()
+
+    @rule(data=st.data(), answered=st.booleans())
+    def restart(self, data: st.DataObject, answered: bool) -> None:
+        """The front end is killed; calls under way have happened, or never will. Another continues, after changes that
+        no process has seen."""
+        calls, self.bindings = self.bindings, []
+        for call in calls if answered else ():
+            there = self.server.get(call.pod.name)
+            if there is not None and there.uid == call.pod.uid and there.uid not in self.bound:
+                self.server[call.pod.name] = pod(
+                    call.pod.name, app="app", cpu="1", node=call.node, scheduler=self.scheduler
+                )
+                self.bound[there.uid] = call.node
+        for name in [name for name in sorted(self.server) if data.draw(st.integers(0, 4)) == 0]:
+            del self.server[name]
+        self.shim = self.made_shim()
+        for name in NODES:
+            self.shim.node_changed(node(name))
+        for one in self.server.values():
+            self.shim.pod_changed(one)
+        self.shim.resume(self.kept())
+        effects = self.shim.take()
+        there_are = {one.uid for one in self.server.values()}
+        decided = {uid for uid, _ in self.booked.values() if uid in there_are and uid not in self.bound}
+        decided -= {release.allocationKey for release in self.requested.values()}
+        assert {effect.pod.uid for effect in effects if isinstance(effect, self.binding)} == decided
+        asked = {effect.ask.allocationKey for effect in effects if isinstance(effect, Ask)}
+        assert not asked & self.asks.keys(), "asked for twice"
+        for effect in effects:
+            self.book(effect)
+        self.settle()
+
+    def kept(self) -> KeptState:
+        releasing = {uuid: release.terminationType for uuid, release in self.requested.items()}
+        return KeptState(
+            [
+                NodeRow(name, dict(one.attributes), amounts(one.schedulableResource), status="Schedulable")
+                for name, one in self.nodes.items()
+            ],
+            [ApplicationRow("default.app", "Running")] if self.is_submitted else [],
+            [
+                AskRow("default.app", key, amounts(ask.resourceAsk), ask.priority, dict(ask.tags))
+                for key, ask in self.asks.items()
+            ],
+            [
+                AllocationRow(uuid, "default.app", uid, on, releasing.get(uuid, 0))
+                for uuid, (uid, on) in self.booked.items()
+            ],
+        )
 
     # The laws
 
@@ -188,6 +249,10 @@ class Machine(RuleBasedStateMachine):
         for one in self.server.values():
             if one.spec.node_name:
                 assert where[one.uid] == one.spec.node_name
+
+
+def amounts(of: si.Resource) -> dict[str, int]:
+    return {name: one.value for name, one in of.resources.items()}
 
 
 TestLaws = Machine.TestCase

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from remuda_kubernetes.plugin.effects import Approve
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.plugin.policy import Hold, PluginPolicy
 from services.kubernetes.tests.test_laws import NODES, Machine
@@ -16,6 +17,7 @@ from tests.kubernetes.objects import pod
 
 class PluginMachine(Machine):
     scheduler = "default-scheduler"
+    binding = Approve
 
     def __init__(self) -> None:
         self.cycles: list[tuple[str, str]] = []  # of the default scheduler: name, node

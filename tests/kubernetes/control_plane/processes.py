@@ -24,6 +24,7 @@ from typing import Any, Self
 from remuda_kubernetes.api.credentials import Credentials, FixedToken, tls_context
 
 VERSION = "1.20.2"
+NAMESPACE = "remuda"  # of the front end
 PR_SET_PDEATHSIG = 1
 CACHE = Path(os.environ.get("REMUDA_CONTROL_PLANES", Path.home() / ".cache/remuda/kubernetes"))
 START_WITHIN_S = 60.0
@@ -106,7 +107,7 @@ class ControlPlane:
             f"apiVersion: v1\nkind: Config\ncurrent-context: it\n"
             f"clusters: [{{name: it, cluster: {{server: '{self.server}', insecure-skip-tls-verify: true}}}}]\n"
             f"users: [{{name: it, user: {{token: {name}-token}}}}]\n"
-            f"contexts: [{{name: it, context: {{cluster: it, user: it}}}}]\n"
+            f"contexts: [{{name: it, context: {{cluster: it, user: it, namespace: {NAMESPACE}}}}}]\n"
         )
         return file
 
@@ -127,7 +128,9 @@ class ControlPlane:
     def apply(self, manifest: dict[str, Any]) -> None:
         """Create an object of RBAC. Others are skipped: service accounts do not run here."""
         if manifest["apiVersion"].startswith("rbac."):
-            path = f"/apis/{manifest['apiVersion']}/{manifest['kind'].lower()}s"
+            namespace = manifest["metadata"].get("namespace", "")
+            within = f"namespaces/{namespace}/" if namespace else ""
+            path = f"/apis/{manifest['apiVersion']}/{within}{manifest['kind'].lower()}s"
             self._call(path, json.dumps(manifest).encode())
 
     def _call(self, path: str, data: bytes | None = None) -> None:
@@ -167,6 +170,7 @@ class ControlPlane:
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition --max-mutating-requests-inflight=1000",
         )  # fmt: skip
         self._ready()
+        self._call("/api/v1/namespaces", json.dumps({"metadata": {"name": NAMESPACE}}).encode())
         (manager, scheduler), admin = _free_ports(2), self.kubeconfig()
         secure = f"--bind-address={address} --authentication-skip-lookup=true"
         self._run(

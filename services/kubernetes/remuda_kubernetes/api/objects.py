@@ -245,6 +245,15 @@ class PriorityClass(Object):
     value: int = 0
 
 
+class LeaseSpec(Api):
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+
+
+class Lease(Object):
+    spec: LeaseSpec = LeaseSpec()
+
+
 class ListMetadata(Api):
     resource_version: str = ""
     next: str = field(default="", name="continue")

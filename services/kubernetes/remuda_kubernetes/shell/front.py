@@ -1,7 +1,7 @@
 """Connects the shim: reflectors and callbacks change it, and its effects go to the scheduler and the API server.
 
-The process ends when a message cannot be sent. After its start it reports the cluster afresh, so nothing depends on
-what it knew.
+The process ends when a message cannot be sent. At its start it compares the cluster with what the scheduler has kept,
+so nothing depends on what it knew.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shell.extender import Extender
+from remuda_kubernetes.shell.kept_state import read_kept_state
+from remuda_kubernetes.shell.lease import Holder
 from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.remuda.v1 import predicates_pb2
@@ -43,22 +45,57 @@ class Front:
         self._shim = shim
         self._calls = Calls(client, settings.instance, self._on_shim)
         self._wake = asyncio.Event()
+        self._is_reported = False
 
     async def run(self) -> None:
+        """Raises LeaseLost, in an ExceptionGroup, and what the bus and the RM's session raise."""
         reflectors = self._reflectors()
         health.PROCESS_HEALTH.set_status("reads the Kubernetes cluster", ready=False)
         async with asyncio.TaskGroup() as tasks:
             for reflector in reflectors:
                 tasks.create_task(reflector.run())
             tasks.create_task(self._calls.run())
-            if isinstance(self._shim, PluginShim) and self._shim.is_asked:
-                tasks.create_task(Extender(self._shim, self._settings, self._wake.set).run())
             for reflector in reflectors:
                 await reflector.synced.wait()
-            rm = self._resource_manager()
-            async with rm:
-                self._report()
-                await asyncio.gather(self._send(rm), self._receive(rm), self._sweep())
+            if not self._settings.lease:
+                await self._schedule(tasks)
+                return
+            lease = Holder(self._client, self._client.namespace, self._settings.lease, self._settings.instance)
+            waits = f"waits for the lease {self._settings.lease}"
+            health.PROCESS_HEALTH.set_status(waits, ready=not self._is_extender)  # else it would be asked
+            await lease.acquire()
+            tasks.create_task(lease.hold())
+            try:
+                await self._schedule(tasks)
+            finally:
+                await lease.release()
+
+    @property
+    def _is_extender(self) -> bool:
+        return isinstance(self._shim, PluginShim) and self._shim.is_asked
+
+    async def _schedule(self, tasks: asyncio.TaskGroup) -> None:
+        if isinstance(self._shim, PluginShim) and self._shim.is_asked:
+            tasks.create_task(Extender(self._shim, self._settings, self._wake.set).run())
+        rm = self._resource_manager()
+        async with rm:
+            await self._resume(rm)
+            await asyncio.gather(self._send(rm), self._receive(rm), self._sweep())
+
+    async def _resume(self, rm: ResourceManager) -> None:
+        """Compare the cluster with what the scheduler has kept. Callbacks up to that state say nothing new."""
+        kept = await read_kept_state(self._bus, rm.rm_id)
+        if self._is_reported:
+            return  # the scheduler has lost its state meanwhile
+        if kept is None:
+            await rm.register("report")
+            self._report()
+            return
+        state, log_seq = kept
+        rm.skip_callbacks(log_seq)
+        self._on_shim(lambda shim: shim.resume(state))
+        log.info("continues", nodes=len(state.nodes), asks=len(state.asks), allocations=len(state.allocations))
+        self._set_status()
 
     def _reflectors(self) -> list[Reflector[Any]]:
         shim = self._shim
@@ -90,7 +127,7 @@ class Front:
             self._settings.rm,
             policy_group=self._settings.policy_group,
             confirm_releases=False,
-            resync="report",
+            resync="replay",
             heartbeat_s=limits.HEARTBEAT_S,
         )
         rm.on_report_requested(self._report)
@@ -114,9 +151,13 @@ class Front:
             self._on_shim(lambda shim: shim.sweep())
 
     def _report(self) -> None:
+        self._is_reported = True
         self._on_shim(Shim.report)
         books = self._shim.books
         log.info("reports the cluster", nodes=len(books.nodes), pods=len(books.pods))
+        self._set_status()
+
+    def _set_status(self) -> None:
         health.PROCESS_HEALTH.set_status(f"schedules pods of {self._settings.rm}")
 
     # The scheduler

@@ -32,7 +32,7 @@ class Applications:
             application.is_forced = bool(pod.spec.node_name)
             self._books.applications[said.id] = application
         elif not application.pods:
-            application.originator = pod.uid  # the scheduler has not completed it yet
+            application.originator, application.queue = pod.uid, said.queue  # the scheduler has not completed it yet
         application.pods[pod.uid] = None
         self._choose_originator(application, entry)
         if not is_placeholder(pod):

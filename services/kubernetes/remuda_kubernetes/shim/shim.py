@@ -5,7 +5,8 @@
     shim.bound(uid, node)        what a call of the API has achieved
     shim.take() -> [Effect]      what is to be done, in order
 
-Before `report()`, only the books are kept. `report()` tells the scheduler everything; after it, changes are told.
+Before `resume()` or `report()`, only the books are kept. `resume()` tells the scheduler what differs from the state
+that it has kept, `report()` tells it everything. After it, changes are told.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.nodes import Nodes
 from remuda_kubernetes.shim.quantities import PODS, request_of
 from remuda_kubernetes.shim.questions import Questions
+from remuda_kubernetes.shim.resume import KeptState, Resumption
 from remuda_proto.si.v1 import si_pb2 as si
 
 STATES = si.UpdateContainerSchedulingStateRequest
@@ -54,6 +56,28 @@ class Shim:
 
     def report(self) -> None:
         """Tell the scheduler everything: applications, nodes with the pods that run there, asks. It knows nothing."""
+        self._begin()
+        for node in self.books.nodes.values():
+            node.is_reported = False
+        for application in self.books.applications.values():
+            application.is_submitted = application.is_accepted = False
+        self._report_rest()
+
+    def resume(self, state: KeptState) -> None:
+        """Tell the scheduler what differs from what it has kept, and carry out what it has decided. The books have
+        nothing of it yet."""
+        self._begin()
+        resumption = Resumption(self.books, self.applications, self.questions)
+        decided = resumption.apply(state)
+        for response in decided:
+            self.allocation(response)
+        self._report_rest(resumption)
+        failing = [row.id for row in state.applications if row.state == "Failing"]
+        updated = [si.UpdatedApplication(applicationID=one, state="Failing") for one in failing]
+        self.applications.answered(si.ApplicationResponse(updated=updated))
+
+    def _begin(self) -> None:
+        """From now on, changes are told. The scheduler knows nothing."""
         books = self.books
         books.is_live = True
         books.effects = [effect for effect in books.effects if not isinstance(effect, Message | Bind)]
@@ -64,18 +88,21 @@ class Shim:
             entry.release = None
             if entry.application and not entry.is_bound:
                 books.put_on(entry, "")
-        for node in books.nodes.values():
-            node.is_reported = False
+        books.applications = {name: one for name, one in books.applications.items() if one.pods}
         for namespace in books.namespaces.values():
             self.namespace_changed(namespace)
-        books.applications = {name: one for name, one in books.applications.items() if one.pods}
-        applications = sorted(books.applications.values(), key=lambda one: self._created(one.originator))
+
+    def _report_rest(self, resumption: Resumption | None = None) -> None:
+        """Applications and nodes that are not reported yet, and pods without an ask or an allocation."""
+        applications = [one for one in self.books.applications.values() if one.pods]
+        applications.sort(key=lambda one: self._created(one.originator))
         for application in applications:
-            application.is_submitted = application.is_accepted = False
-            if any(entry.is_bound for entry in books.pods_of(application)):
+            if any(entry.is_bound for entry in self.books.pods_of(application)):
                 application.is_forced = True
                 self.applications.submit(application)
         self.nodes.flush()
+        if resumption is not None:
+            resumption.report_bound()
         for application in applications:
             self.applications.advance(application)
 

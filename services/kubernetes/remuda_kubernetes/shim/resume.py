@@ -1,0 +1,171 @@
+"""Continues with the state that the scheduler has kept: only what differs from the cluster is sent. Pure.
+
+A binding that was decided and that the API server does not have is sent again. An allocation without a pod is released,
+and a pod that the scheduler does not know is asked for, or reported where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from msgspec import Struct
+
+from remuda_kubernetes.shim import messages, names
+from remuda_kubernetes.shim.applications import ENDED, Applications
+from remuda_kubernetes.shim.books import ApplicationEntry, Books, NodeEntry, PodEntry
+from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode
+from remuda_kubernetes.shim.quantities import Amounts
+from remuda_kubernetes.shim.questions import Questions
+from remuda_proto.si.v1 import si_pb2 as si
+
+
+class NodeRow(Struct):
+    """A node, as the scheduler knows it."""
+
+    id: str
+    attributes: dict[str, str] = {}
+    capacity: Amounts = {}
+    occupied: Amounts = {}
+    status: str = ""
+    drained: dict[str, object] | None = None  # by an operator
+
+
+class ApplicationRow(Struct):
+    id: str
+    state: str = ""
+
+
+class AskRow(Struct):
+    application: str
+    key: str
+    resource: Amounts = {}
+    priority: int = 0
+    tags: dict[str, str] = {}
+
+
+class AllocationRow(Struct):
+    """`releasing`: the kind of the release that the scheduler waits for; 0: none."""
+
+    uuid: str
+    application: str
+    key: str
+    node: str
+    releasing: int = 0
+
+
+Row = TypeVar("Row", NodeRow, ApplicationRow, AskRow, AllocationRow)
+
+
+@dataclass(slots=True)
+class KeptState:
+    """What the scheduler knows of this RM, at one commit of its log or later."""
+
+    nodes: list[NodeRow] = field(default_factory=list)
+    applications: list[ApplicationRow] = field(default_factory=list)
+    asks: list[AskRow] = field(default_factory=list)
+    allocations: list[AllocationRow] = field(default_factory=list)
+
+
+class Resumption:
+    """`apply()`: once, on books that hold the cluster and nothing of the scheduler."""
+
+    def __init__(self, books: Books, applications: Applications, questions: Questions) -> None:
+        self._books = books
+        self._applications = applications
+        self._questions = questions
+
+    def apply(self, state: KeptState) -> list[si.AllocationResponse]:
+        """Returns the decisions to carry out, as if the scheduler had just reported them."""
+        self._take_applications(state.applications)
+        self._take_nodes(state.nodes)
+        decided = [response for row in state.allocations if (response := self._take_allocation(row)) is not None]
+        for row in state.asks:
+            self._take_ask(row)
+        return decided
+
+    def _take_applications(self, rows: list[ApplicationRow]) -> None:
+        for row in rows:
+            if row.state in ENDED and row.state != "Failing":
+                continue
+            entry = self._books.applications.get(row.id)
+            if entry is None:  # it completes, unless a pod comes
+                namespace, _, name = row.id.partition(".")
+                entry = self._books.applications[row.id] = ApplicationEntry(row.id, name, "", namespace, "")
+            entry.is_submitted = True
+            entry.is_accepted = row.state != "New"
+            if row.state in ("Running", "Resuming", "Completing"):
+                entry.is_reserving = False
+
+    def _take_nodes(self, rows: list[NodeRow]) -> None:
+        for row in rows:
+            entry = self._books.nodes.get(row.id)
+            if entry is None:
+                gone = si.NodeInfo(nodeID=row.id, action=si.NodeInfo.DECOMISSION)
+                self._books.emit(ReportNode(gone))
+            else:
+                _as_known(entry, row)
+        self._books.dirty_nodes = dict.fromkeys(self._books.nodes)
+
+    def _take_allocation(self, row: AllocationRow) -> si.AllocationResponse | None:
+        entry = self._books.pods.get(row.key)
+        allocation = si.Allocation(allocationKey=row.key, UUID=row.uuid, applicationID=row.application, nodeID=row.node)
+        if entry is None or entry.application != row.application or entry.uuid:
+            self._books.emit(Release(messages.release_of(allocation, "the pod has ended")))
+            return None
+        if entry.is_bound and entry.node != row.node:
+            why = f"{entry.pod.key} was bound to {entry.node} by another process"
+            self._books.emit(Release(messages.release_of(allocation, why)))
+            return None
+        if not row.releasing and not entry.is_bound:
+            return si.AllocationResponse(new=[allocation])
+        entry.uuid = row.uuid
+        self._books.put_on(entry, row.node)
+        if not row.releasing:
+            return None
+        release = si.AllocationRelease(
+            applicationID=row.application,
+            UUID=row.uuid,
+            allocationKey=row.key,
+            terminationType=row.releasing,  # type: ignore[arg-type]
+        )
+        return si.AllocationResponse(released=[release])
+
+    def _take_ask(self, row: AskRow) -> None:
+        entry = self._books.pods.get(row.key)
+        if entry is None or entry.application != row.application or entry.is_bound:
+            withdrawn = si.AllocationAskRelease(
+                applicationID=row.application,
+                allocationKey=row.key,
+                terminationType=si.STOPPED_BY_RM,
+                message="the pod has ended, or is bound",
+            )
+            self._books.emit(Release(withdrawn))
+        elif entry.is_waiting:
+            attempt = row.tags.get(names.TAG_PREDICATE_CLASS, "").partition("/")[2]
+            entry.attempts = int(attempt) if attempt.isdigit() else 0
+            now = self._questions.ask(entry).ask
+            size = {name: one.value for name, one in now.resourceAsk.resources.items()}
+            entry.is_asked = (size, now.priority, dict(now.tags)) == (row.resource, row.priority, row.tags)
+
+    def report_bound(self) -> None:
+        """Report pods that run without an allocation. Their nodes must be known."""
+        for entry in list(self._books.pods.values()):
+            if entry.application and entry.is_bound and not entry.uuid and self._is_known(entry):
+                self._applications.submit(self._books.applications[entry.application])
+                entry.uuid = entry.pod.uid
+                self._books.emit(ReportAllocation(messages.allocation(entry)))
+
+    def _is_known(self, entry: PodEntry) -> bool:
+        node = self._books.nodes.get(entry.node)
+        return node is not None and node.is_reported
+
+
+def _as_known(entry: NodeEntry, row: NodeRow) -> None:
+    """The next report of the node is the difference."""
+    entry.is_reported = True
+    entry.capacity, entry.occupied = row.capacity, row.occupied
+    entry.is_ready = row.attributes.get("ready") != "false"
+    entry.selected_by = row.attributes.get(names.ATTRIBUTE_PREDICATES, "")
+    # A node that an operator drains does not say whether it is cordoned, too.
+    entry.is_drained = entry.node.spec.unschedulable if row.drained else row.status == "Draining"
