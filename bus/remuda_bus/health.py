@@ -12,12 +12,14 @@ log = structlog.get_logger()
 
 class Health:
     """`doing`: what the service does, in a few words for people. `ready`: whether it works or stands by.
-    `storage_fault`: the refusal of a NATS server without disk space; empty while it stores."""
+    `storage_fault`: the refusal of a NATS server without disk space; empty while it stores. `violations`: by rmID, what
+    the last audit of a state has found."""
 
     def __init__(self) -> None:
         self.doing = "starting"
         self.ready = False
         self.storage_fault = ""
+        self.violations: dict[str, str] = {}
 
     def storage_failed(self, said: str) -> None:
         """The NATS server has refused an append: no space left."""

@@ -65,7 +65,10 @@ async def _status(path: bytes, bus: Bus | None, health: Health) -> tuple[int, di
         return 404, {"pages": ["/livez", "/readyz", "/metrics"]}
     wrong = f"no space left: {health.storage_fault}" if health.storage_fault else bus and await _bus_problem(bus)
     ready = health.ready and wrong is None
-    return 200 if ready else 503, {"ready": ready, "doing": health.doing, "bus": wrong or "answers"}
+    status: dict[str, object] = {"ready": ready, "doing": health.doing, "bus": wrong or "answers"}
+    if health.violations:
+        status["violations"] = health.violations
+    return 200 if ready else 503, status
 
 
 async def _bus_problem(bus: Bus) -> str | None:

@@ -24,11 +24,13 @@ from remuda_proto.names import RM_ID
 log = structlog.get_logger()
 
 # Of which stream a fault may be: rmproxy reads REQUESTS and LOG, the core INBOX, events LOG, too; rmproxy numbers
-# questions to RMs; a core records where a process has ended without a word.
+# questions to RMs; a core records where a process has ended without a word, and the commit of a state that violates an
+# invariant.
 EVENTS_OF_LOG = "LOG-events"
 QUESTIONS = "questions"
 KILLED = "KILLED"
-STREAMS = (subjects.REQUESTS.name, subjects.INBOX.name, subjects.LOG.name, EVENTS_OF_LOG, QUESTIONS, KILLED)
+AUDIT = "AUDIT"
+STREAMS = (subjects.REQUESTS.name, subjects.INBOX.name, subjects.LOG.name, EVENTS_OF_LOG, QUESTIONS, KILLED, AUDIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from remuda_bus import subjects
-from remuda_bus.rms.faults import KILLED
+from remuda_bus.rms.faults import AUDIT, KILLED
 
 from .. import limits
 
@@ -29,6 +29,9 @@ def lines(found: list[dict[str, Any]], halted: set[str]) -> list[Text]:
 
 def line(fault: dict[str, Any]) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(fault["at_ms"] / 1_000))
+    if fault["stream"] == AUDIT:
+        wrong = f"the state is wrong: {fault['error']}"
+        return f"{fault['rm_id']} at commit {fault['seq']}, {when}: {wrong} (in {fault['by']})"
     behind = "behind " if fault["stream"] == KILLED else ""
     stream = subjects.INBOX.name if fault["stream"] == KILLED else fault["stream"]
     return f"{fault['rm_id']} {behind}message {fault['seq']} of {stream}, {when}: {fault['error']} (in {fault['by']})"

@@ -253,3 +253,8 @@ HOLDERS_LOOKED: Final = 20_000
 HOLDERS_SHOWN: Final = 5
 # Earlier reasons of one ask: those of some minutes, or of weeks if they seldom change.
 REASONS_KEPT: Final = 8
+# An audit checks 50,000 allocations in some seconds. It ends after so much processor time, memory and time.
+AUDIT_S: Final = 60.0
+AUDIT_CPU_S: Final = 120
+AUDIT_BYTES: Final = 1024**3
+AUDIT_WITHIN_S: Final = 600

@@ -15,6 +15,7 @@ from remuda_bus.replication.work import Work
 from remuda_bus.rms.halts import Halts
 
 from .answering import Answering
+from .auditor import Auditor
 from .rm_standby import RmStandby
 from .settings import CoreSettings
 
@@ -45,6 +46,8 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
         tasks.create_task(halts.watch())
         members.start(tasks)
         await bus.serve(subjects.core_process(members.name), answer, "process")
+        auditor = Auditor(bus, members.name, work.standbys, settings.audit_s, clock_ms, settings.snapshot_in_child)
+        tasks.create_task(auditor.run(), name="auditor")
         await Answering(bus, members, halts, working, work.standbys).serve()
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)

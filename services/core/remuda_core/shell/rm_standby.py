@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from remuda_bus.bus import Bus
+from remuda_bus.metrics import rm_label
 from remuda_bus.replication.leader import Leader
 from remuda_bus.replication.members import Members
 from remuda_bus.replication.standby import Standby
 
 from ..core import Core
+from . import metrics
 from .machine import CoreMachine
 from .replica import Replica
 from .settings import CoreSettings
@@ -19,7 +21,8 @@ class RmStandby(Standby):
     def __init__(
         self, bus: Bus, rm_id: str, members: Members, clock_ms: Callable[[], int], settings: CoreSettings
     ) -> None:
-        core = Core(rm_id)
+        self.core = core = Core(rm_id)
+        metrics.VIOLATIONS.labels(rm_label(rm_id))  # 0 until there is one
         super().__init__(bus, CoreMachine(core, settings.allocations_per_pass), members, clock_ms, settings)
         self.replica = Replica(core, lambda: self.position, clock_ms, settings.snapshot_in_child)
         self.moved = self.replica.moved

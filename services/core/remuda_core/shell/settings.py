@@ -42,3 +42,7 @@ class CoreSettings(Settings):
         "core.replay_horizon", REPLAY_HORIZON_S, "logs and inboxes keep messages that are younger than this",
         variables=("REMUDA_REPLAY_HORIZON_S",), ge=0,
     )  # fmt: skip
+    audit_s: Seconds = setting(
+        "core.audit.interval", limits.AUDIT_S,
+        "between two audits of the states that this process follows, one RM after the other; 0: none", ge=0,
+    )  # fmt: skip
