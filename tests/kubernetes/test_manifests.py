@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,44 +14,86 @@ from ruamel.yaml import YAML
 
 from remuda.local.services import check_settings
 
-FOLDER = Path(__file__).parents[2] / "deploy/kubernetes/scheduler"
+DEPLOY = Path(__file__).parents[2] / "deploy/kubernetes"
+FOLDERS = ("scheduler", "webhook", "plugin")
 KUBERNETES = "1.31"
-KUSTOMIZATION = YAML(typ="safe").load(FOLDER / "kustomization.yaml")
 
 
-def manifests() -> list[dict[str, Any]]:
+def manifests(folder: str) -> list[dict[str, Any]]:
+    """Those of the folder itself, not of others that it includes."""
     yaml = YAML(typ="safe")
-    return [manifest for file in KUSTOMIZATION["resources"] for manifest in yaml.load_all(FOLDER / file)]
+    files = yaml.load(DEPLOY / folder / "kustomization.yaml")["resources"]
+    return [one for file in files if file.endswith(".yaml") for one in yaml.load_all(DEPLOY / folder / file)]
 
 
-def named(kind: str) -> dict[str, Any]:
-    (found,) = [one for one in manifests() if one["kind"] == kind]
+def named(folder: str, kind: str) -> dict[str, Any]:
+    (found,) = [one for one in manifests(folder) if one["kind"] == kind]
     return found
 
 
-@pytest.mark.parametrize("manifest", manifests(), ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
+def in_all() -> list[dict[str, Any]]:
+    return [one for folder in FOLDERS for one in manifests(folder)]
+
+
+@pytest.mark.parametrize("manifest", in_all(), ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
 def test_each_manifest_is_valid(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
 
-def test_settings_are_those_of_the_service() -> None:
-    assert check_settings(["kubernetes"], FOLDER / "remuda.yaml", ("nats.ca=", "nats.seed="), environment=False)
+@pytest.mark.parametrize("folder", ["scheduler", "webhook"])
+def test_settings_are_those_of_the_service(folder: str) -> None:
+    given = ("nats.ca=", "nats.seed=")
+    assert check_settings(["kubernetes"], DEPLOY / folder / "remuda.yaml", given, environment=False)
 
 
-def test_rights_are_no_more_than_needed() -> None:
-    rules = named("ClusterRole")["rules"]
+def test_rights_of_the_front_end_are_no_more_than_needed() -> None:
+    rules = named("scheduler", "ClusterRole")["rules"]
     resources = {resource for rule in rules for resource in rule["resources"]}
     verbs = {verb for rule in rules for verb in rule["verbs"]}
     assert "*" not in resources | verbs
-    assert not resources & {"secrets", "configmaps", "serviceaccounts"}
+    assert not resources & {"secrets", "serviceaccounts"}
     assert not verbs & {"impersonate", "escalate", "deletecollection"}
 
 
-def test_pod_is_confined() -> None:
-    spec = named("Deployment")["spec"]["template"]["spec"]
+def test_webhook_reads_one_secret_and_changes_no_pods() -> None:
+    rules = named("webhook", "ClusterRole")["rules"]
+    assert not {resource for rule in rules for resource in rule["resources"]} & {"secrets", "pods", "configmaps"}
+    for rule in (*rules, *named("webhook", "Role")["rules"]):
+        assert "*" not in (*rule["resources"], *rule["verbs"])
+        if set(rule["resources"]) - {"namespaces", "priorityclasses"}:
+            assert rule["verbs"] == ["create"] or rule["resourceNames"]
+
+
+def test_plugin_mode_needs_one_right_more() -> None:
+    (rule,) = named("plugin", "ClusterRole")["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["pods"], ["patch"])
+
+
+@pytest.mark.parametrize("folder", ["scheduler", "webhook"])
+def test_pod_is_confined(folder: str) -> None:
+    spec = named(folder, "Deployment")["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"]
     for container in spec["containers"]:
         context = container["securityContext"]
         assert context["readOnlyRootFilesystem"]
         assert context["capabilities"] == {"drop": ["ALL"]}
         assert "memory" in container["resources"]["limits"]
+
+
+def containers(deployments: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    """The name of each deployment and of its container."""
+    return {(one["metadata"]["name"], one["spec"]["template"]["spec"]["containers"][0]["name"]) for one in deployments}
+
+
+def test_patches_of_plugin_mode_apply_to_both_processes() -> None:
+    patched = containers(YAML(typ="safe").load_all(DEPLOY / "plugin/mode.yaml"))
+    assert patched == containers(named(folder, "Deployment") for folder in ("scheduler", "webhook"))
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_kustomization_builds(folder: str) -> None:
+    built = subprocess.run(["kubectl", "kustomize", DEPLOY / folder], check=False, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    if folder == "plugin":
+        assert built.stdout.count("REMUDA_KUBERNETES_MODE") == 2

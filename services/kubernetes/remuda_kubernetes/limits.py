@@ -137,5 +137,23 @@ LEASE_RENEWED_WITHIN_S = 10.0
 KEPT_STATE_WITHIN_S = 60.0
 KEPT_STATE_RETRY_S = 0.2
 
+# Admission webhook
+
+# The API server waits so long, and then refuses the pod (managed namespaces) or goes on without the webhook.
+WEBHOOK_WITHIN_S = 5
+# A review holds an object and its former version: etcd stores none above 1.5 MiB.
+REVIEW_BYTES = 8 * 1024 * 1024
+# The scheduler's check of a configuration has to answer before the API server gives up.
+VALIDATION_WITHIN_S = 4.0
+# A queue configuration, unzipped: a config map has at most 1 MiB, and zipped text may be much longer.
+CONFIGURATION_BYTES = 16 * 1024 * 1024
+# Random bytes that make the name of an application its own.
+UNIQUE_BYTES = 8
+# Renewed when a third of the time is left. A certificate is valid a little earlier than made: clocks differ.
+CERTIFICATE_DAYS = 90
+CA_DAYS = 365
+CLOCK_SKEW_MINUTES = 5
+CERTIFICATE_CHECK_S = 3_600.0
+
 # The heartbeat: after three intervals without one, nothing is allocated for the cluster.
 HEARTBEAT_S = 5.0

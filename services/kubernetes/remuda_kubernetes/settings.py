@@ -10,6 +10,7 @@ from remuda_bus import subjects
 from remuda_bus.process import Settings
 from remuda_bus.settings import ReadableFile, Texts, setting
 from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.webhook.policy import WebhookPolicy, check_patterns
 
 
 class KubernetesSettings(Settings):
@@ -70,6 +71,64 @@ class KubernetesSettings(Settings):
         "file: CA of the default scheduler's client certificate, which the extender then requires",
     )  # fmt: skip
 
+    role: Literal["front", "webhook"] = setting(
+        "kubernetes.role", "front", "webhook: the process is the admission webhook, and no front end"
+    )
+    webhook_host: str = setting("kubernetes.webhook_host", "", "address of the webhook; empty: all addresses")
+    webhook_port: int = setting("kubernetes.webhook_port", 9443, "port of the webhook (HTTPS)", ge=1, le=65535)
+    webhook_service: str = setting(
+        "kubernetes.webhook_service",
+        "remuda-webhook",
+        "service (port 443) by which the API server reaches it",
+    )
+    webhook_url: str = setting(
+        "kubernetes.webhook_url", "", "URL by which the API server reaches the webhook; empty: by the service"
+    )
+    webhook_secret: str = setting("kubernetes.webhook_secret", "remuda-webhook", "secret with the certificates")
+    webhook_validation: str = setting(
+        "kubernetes.webhook_validation", "", "URL of `remuda run web`, which checks configurations; empty: no check"
+    )
+    process_namespaces: Texts = setting(
+        "kubernetes.process_namespaces", (), "webhook: namespaces whose pods are managed; none: all (expressions)"
+    )
+    bypass_namespaces: Texts = setting(
+        "kubernetes.bypass_namespaces", ("^kube-system$",), "webhook: namespaces that are not managed (expressions)"
+    )
+    label_namespaces: Texts = setting(
+        "kubernetes.label_namespaces", (),
+        "webhook: managed namespaces where pods without an application get one; none: all (expressions)",
+    )  # fmt: skip
+    no_label_namespaces: Texts = setting(
+        "kubernetes.no_label_namespaces", (), "webhook: managed namespaces where they do not (expressions)"
+    )
+    bypass_auth: bool = setting("kubernetes.bypass_auth", False, "webhook: any user may name any user")
+    trust_controllers: bool = setting(
+        "kubernetes.trust_controllers", True, "webhook: controllers may name the users of the pods that they make"
+    )
+    system_users: Texts = setting(
+        "kubernetes.system_users",
+        ("^system:serviceaccount:kube-system:",),
+        "webhook: controllers (expressions)",
+    )
+    external_users: Texts = setting(
+        "kubernetes.external_users", (), "webhook: users that may name other users (expressions)"
+    )
+    external_groups: Texts = setting(
+        "kubernetes.external_groups", (), "webhook: groups whose users may name other users (expressions)"
+    )
+    own_user: str = setting(
+        "kubernetes.own_user", "system:serviceaccount:remuda:remuda", "webhook: the user of the front end"
+    )
+
+    @field_validator(
+        "process_namespaces", "bypass_namespaces", "label_namespaces", "no_label_namespaces",
+        "system_users", "external_users", "external_groups",
+    )  # fmt: skip
+    @classmethod
+    def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        check_patterns(patterns)
+        return patterns
+
     @field_validator("rm")
     @classmethod
     def _is_rm_id(cls, rm_id: str) -> str:
@@ -78,6 +137,27 @@ class KubernetesSettings(Settings):
     def connection_name(self, service: str) -> str:
         """That of an RM: its permissions name it."""
         return f"rm-{subjects.key_of(self.rm)}"
+
+    def webhook_policy(self, namespace: str, *, gates: bool) -> WebhookPolicy:
+        """`namespace`: that of the webhook itself. `gates`: what holds pods in plugin mode."""
+        is_plugin = self.mode == "plugin"
+        return WebhookPolicy(
+            scheduler_name=self.placed_by[0] if is_plugin else self.scheduler_names[0],
+            allowed_names=frozenset((*self.scheduler_names, *(self.placed_by if is_plugin else ()))),
+            own_user=self.own_user,
+            own_namespace=namespace,
+            gates=is_plugin and gates,
+            process=self.process_namespaces,
+            bypass=self.bypass_namespaces,
+            label=self.label_namespaces,
+            no_label=self.no_label_namespaces,
+            unique_applications=self.generate_unique_app_id,
+            bypass_auth=self.bypass_auth,
+            trust_controllers=self.trust_controllers,
+            system_users=self.system_users,
+            external_users=self.external_users,
+            external_groups=self.external_groups,
+        )
 
     @property
     def policy(self) -> ShimPolicy:

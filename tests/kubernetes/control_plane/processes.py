@@ -34,6 +34,7 @@ TOKENS = {
     "admin": ("admin", "system:masters"),
     "scheduler": ("system:kube-scheduler", ""),
     "remuda": ("system:serviceaccount:remuda:remuda", "system:serviceaccounts,system:authenticated"),
+    "webhook": ("system:serviceaccount:remuda:remuda-webhook", "system:serviceaccounts,system:authenticated"),
     "alice": ("alice", "dev,system:authenticated"),
 }
 

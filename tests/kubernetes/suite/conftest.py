@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from tests.kubernetes.control_plane.processes import ControlPlane, programs
 
 RIGHTS = YAML(typ="safe")
-RIGHTS_FILE = Path(__file__).parents[3] / "deploy/kubernetes/scheduler/rights.yaml"
+DEPLOY = Path(__file__).parents[3] / "deploy/kubernetes"
+RIGHTS_FILES = (DEPLOY / "scheduler/rights.yaml", DEPLOY / "webhook/rights.yaml")
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     if programs() is None:
         pytest.skip("no control plane: run `make kubernetes`")
     with ControlPlane(tmp_path_factory.mktemp("plane")) as running:
-        for manifest in RIGHTS.load_all(RIGHTS_FILE):
-            running.apply(manifest)
+        for file in RIGHTS_FILES:
+            for manifest in RIGHTS.load_all(file):
+                running.apply(manifest)
         yield running

@@ -17,7 +17,7 @@ from tests.kubernetes import manifests
 from tests.kubernetes.cluster import Cluster, cluster
 from tests.kubernetes.control_plane.processes import ControlPlane, programs
 
-RIGHTS_FILE = Path(__file__).parents[3] / "deploy/kubernetes/scheduler/rights.yaml"
+RIGHTS_FILES = [Path(__file__).parents[3] / f"deploy/kubernetes/{name}/rights.yaml" for name in ("scheduler", "plugin")]
 QUEUES = """
 partitions:
   - name: default
@@ -41,7 +41,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with ControlPlane(tmp_path_factory.mktemp("extended"), scheduler=True, extender_port=port) as running:
-        for manifest in YAML(typ="safe").load_all(RIGHTS_FILE):
+        for manifest in (one for file in RIGHTS_FILES for one in YAML(typ="safe").load_all(file)):
             running.apply(manifest)
         yield running
 

@@ -13,6 +13,7 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.plugin.extender import VERBS, Answer
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.server import served
 
 log = structlog.get_logger()
 
@@ -27,17 +28,11 @@ class Extender:
 
     async def run(self) -> None:
         """Raises OSError when the port is taken, ValueError for a certificate that is none."""
-        application = web.Application(client_max_size=limits.EXTENDER_REQUEST_BYTES)
-        application.router.add_post("/{verb}", self._answer)
-        runner = web.AppRunner(application, access_log=None)
-        await runner.setup()
-        try:
-            host, port = self._settings.extender_host, self._settings.extender_port
-            await web.TCPSite(runner, host, port, ssl_context=_tls(self._settings)).start()
+        routes = [web.post("/{verb}", self._answer)]
+        host, port = self._settings.extender_host, self._settings.extender_port
+        async with served(routes, host, port, limits.EXTENDER_REQUEST_BYTES, _tls(self._settings)):
             log.info("answers the default scheduler", host=host, port=port)
             await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
         verb = VERBS.get(request.match_info["verb"])

@@ -11,6 +11,7 @@ from remuda_kubernetes.api.kubeconfig import read_kubeconfig
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.front import Front
 from remuda_kubernetes.shell.plugin import shim_of
+from remuda_kubernetes.shell.webhook import Webhook
 
 log = structlog.get_logger()
 
@@ -21,6 +22,9 @@ async def main(bus: Bus, settings: KubernetesSettings) -> None:
     credentials = credentials_of(settings)
     log.info("uses a Kubernetes cluster", server=credentials.server, rm=settings.rm)
     async with Client(credentials) as client:
+        if settings.role == "webhook":
+            await Webhook(client, settings).run()
+            return
         await Front(bus, client, settings, await shim_of(client, settings)).run()
 
 

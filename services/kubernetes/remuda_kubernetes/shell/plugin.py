@@ -21,9 +21,14 @@ async def shim_of(client: Client, settings: KubernetesSettings) -> Shim:
     """Raises ApiError when the API server does not answer."""
     if settings.mode == "shim":
         return Shim(settings.policy)
-    policy = plugin_policy(settings, msgspec.json.decode(await client.call("GET", "/version"), type=dict[str, str]))
+    policy = plugin_policy(settings, await version_of(client))
     log.info("lets other schedulers place pods", placed_by=sorted(policy.placed_by), hold=policy.hold, pin=policy.pin)
     return PluginShim(policy)
+
+
+async def version_of(client: Client) -> dict[str, str]:
+    """The page `/version` of the API server. Raises ApiError."""
+    return msgspec.json.decode(await client.call("GET", "/version"), type=dict[str, str])
 
 
 def plugin_policy(settings: KubernetesSettings, version: Mapping[str, str]) -> PluginPolicy:

@@ -26,6 +26,8 @@ NAMESPACE_MAX_MEMORY: Final = f"{DOMAIN}namespace.max.memory"
 NAMESPACE_GUARANTEED: Final = f"{DOMAIN}namespace.guaranteed"
 NAMESPACE_MAX_APPS: Final = f"{DOMAIN}namespace.maxApps"
 PARENT_QUEUE: Final = f"{DOMAIN}parentqueue"
+ENABLE: Final = f"{DOMAIN}namespace.enableYuniKorn"
+GENERATE_APPLICATION: Final = f"{DOMAIN}namespace.generateAppId"
 
 # Tags of applications and asks, beside those of remuda_proto.constants.
 TAG_NAMESPACE: Final = "namespace"
@@ -43,7 +45,8 @@ MIGRATED_SCHEDULER: Final = "yunikorn"  # the scheduler name of the family's own
 # Attributes of nodes.
 ATTRIBUTE_PREDICATES: Final = "remuda/predicates"
 
-# Of plugin mode, and of nobody else.
+# Of this front end.
+MANAGED: Final = "remuda.io/managed"  # a label of a namespace: its pods depend on the admission webhook
 GATE: Final = "remuda.io/quota"  # a scheduling gate
 PIN: Final = "remuda.io/pin"  # an annotation of a namespace
 APPROVED: Final = "remuda.io/QuotaApproved"  # a condition of a pod

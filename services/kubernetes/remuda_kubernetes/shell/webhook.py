@@ -1,0 +1,119 @@
+"""The process of the admission webhook: an HTTPS server, its certificates, and its registration at the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from typing import Any, TypeVar
+
+import aiohttp
+import structlog
+from aiohttp import web
+
+from remuda_bus import health
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.client import Client, Resource
+from remuda_kubernetes.api.objects import Namespace, Object, PriorityClass
+from remuda_kubernetes.api.reflector import Reflector
+from remuda_kubernetes.api.resources import NAMESPACES, PRIORITY_CLASSES
+from remuda_kubernetes.plugin.policy import Hold, hold_of
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.certificates import CertificateStore
+from remuda_kubernetes.shell.plugin import version_of
+from remuda_kubernetes.shell.server import served
+from remuda_kubernetes.webhook.configuration_maps import MAPS, queues_of
+from remuda_kubernetes.webhook.pods import Surroundings
+from remuda_kubernetes.webhook.registration import MUTATE, VALIDATE, Place
+from remuda_kubernetes.webhook.review import Request, allowed, answer, refused, request_of
+from remuda_kubernetes.webhook.user_info import Denied
+
+log = structlog.get_logger()
+T = TypeVar("T", bound=Object)
+
+
+class Webhook:
+    """`run()` runs until cancelled."""
+
+    def __init__(self, client: Client, settings: KubernetesSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._policy = settings.webhook_policy(client.namespace, gates=False)
+        self._namespaces: dict[str, Namespace] = {}
+        self._priority_classes: dict[str, PriorityClass] = {}
+        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(limits.VALIDATION_WITHIN_S))
+
+    async def run(self) -> None:
+        settings = self._settings
+        hold = hold_of(settings.hold, await version_of(self._client))
+        self._policy = settings.webhook_policy(self._client.namespace, gates=hold is Hold.GATES)
+        place = Place(self._client.namespace, settings.webhook_service, settings.webhook_url)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        store = CertificateStore(self._client, place, settings.webhook_secret, context)
+        health.PROCESS_HEALTH.set_status("reads the Kubernetes cluster", ready=False)
+        reflectors: list[Reflector[Any]] = [
+            self._reflector(NAMESPACES, self._namespaces),
+            self._reflector(PRIORITY_CLASSES, self._priority_classes),
+        ]
+        async with self._http, asyncio.TaskGroup() as tasks:
+            for reflector in reflectors:
+                tasks.create_task(reflector.run())
+                await reflector.synced.wait()
+            await store.load()
+            store.serve()
+            routes = [web.post(MUTATE, self._mutate), web.post(VALIDATE, self._validate)]
+            async with served(routes, settings.webhook_host, settings.webhook_port, limits.REVIEW_BYTES, context):
+                await store.register()
+                log.info("answers the API server", host=settings.webhook_host, port=settings.webhook_port)
+                health.PROCESS_HEALTH.set_status("reviews pods")
+                await store.keep()
+
+    def _reflector(self, resource: Resource[T], known: dict[str, T]) -> Reflector[T]:
+        def changed(value: T) -> None:
+            known[value.metadata.name] = value
+
+        def gone(value: T) -> None:
+            known.pop(value.metadata.name, None)
+
+        return Reflector(self._client, resource, changed, gone)
+
+    async def _mutate(self, request: web.Request) -> web.Response:
+        review = await _read(request)
+        around = Surroundings(
+            review.namespace,
+            self._namespaces.get(review.namespace),
+            self._priority_classes,
+            secrets.token_hex(limits.UNIQUE_BYTES),
+        )
+        return web.json_response(answer(review, self._policy, around))
+
+    async def _validate(self, request: web.Request) -> web.Response:
+        review = await _read(request)
+        if review.name not in MAPS or review.object is None:
+            return web.json_response(allowed(review.uid))
+        try:
+            text = queues_of(review.object, self._settings.policy_group or "queues")
+        except Denied as denied:
+            return web.json_response(refused(review.uid, str(denied)))
+        problem = await self._problem(text) if text.strip() else ""
+        return web.json_response(refused(review.uid, problem) if problem else allowed(review.uid))
+
+    async def _problem(self, text: str) -> str:
+        """What is wrong with a queue configuration, as the scheduler says; empty: nothing, or it does not answer."""
+        url = self._settings.webhook_validation
+        if not url:
+            return ""
+        try:
+            async with self._http.post(f"{url.rstrip('/')}/ws/v1/validate-conf", data=text.encode()) as answered:
+                verdict: dict[str, Any] = await answered.json()
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            log.warning("a configuration was not checked", error=str(error) or type(error).__name__)
+            return ""
+        return "" if verdict.get("allowed", True) else str(verdict.get("reason") or "not allowed")
+
+
+async def _read(request: web.Request) -> Request:
+    try:
+        return request_of(await request.read())
+    except ValueError as error:
+        raise web.HTTPBadRequest(text=str(error)) from None

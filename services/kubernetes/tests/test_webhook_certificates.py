@@ -1,0 +1,118 @@
+"""Certificates of the webhook, in virtual time, and its registration."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.shell.certificates import certificates_of
+from remuda_kubernetes.webhook.certificates import Certificates, made
+from remuda_kubernetes.webhook.configuration_maps import queues_of
+from remuda_kubernetes.webhook.registration import MUTATING, Place, registrations
+from remuda_kubernetes.webhook.user_info import Denied
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOSTS = ("remuda-webhook.remuda.svc",)
+
+
+def later(days: float) -> datetime:
+    return NOW + timedelta(days=days)
+
+
+def is_trusted(certificates: Certificates, by: Certificates) -> bool:
+    served = x509.load_pem_x509_certificate(certificates.certificate)
+    for pem in by.trusted:
+        with suppress(InvalidSignature, ValueError):
+            served.verify_directly_issued_by(x509.load_pem_x509_certificate(pem))
+            return True
+    return False
+
+
+def test_certificate_is_due_when_a_third_of_its_time_is_left() -> None:
+    first = made(HOSTS, NOW)
+    assert is_trusted(first, first)
+    assert not first.is_due(later(limits.CERTIFICATE_DAYS * 0.6), HOSTS)
+    assert first.is_due(later(limits.CERTIFICATE_DAYS * 0.7), HOSTS)
+    assert first.is_due(NOW, ("another",))
+
+
+def test_certificate_is_renewed_under_the_same_ca() -> None:
+    first = made(HOSTS, NOW)
+    second = made(HOSTS, later(60), first)
+    assert (second.trusted, second.certificate != first.certificate) == (first.trusted, True)
+    assert is_trusted(second, first)
+
+
+def test_new_ca_is_trusted_beside_the_former_one() -> None:
+    first = made(HOSTS, NOW)
+    second = made(HOSTS, later(limits.CA_DAYS * 0.7), first)
+    third = made(HOSTS, later(limits.CA_DAYS * 1.4), second)
+    assert len(second.trusted) == len(third.trusted) == 2
+    assert is_trusted(first, second) and is_trusted(second, second) and is_trusted(second, third)
+    assert not is_trusted(second, first)
+    assert not is_trusted(first, third)
+
+
+def test_server_takes_what_was_made() -> None:
+    certificates = made(HOSTS, datetime.now(UTC))
+    ssl.create_default_context(cadata=certificates.bundle.decode())
+    assert certificates.certificate.startswith(b"-----BEGIN CERTIFICATE-----")
+
+
+def test_secret_without_certificates_counts_as_none() -> None:
+    made_now = made(HOSTS, NOW)
+    data = {
+        "ca.crt": made_now.bundle, "ca.key": made_now.ca_key, "tls.crt": made_now.certificate, "tls.key": made_now.key,
+    }  # fmt: skip
+    encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+    assert certificates_of(encoded) == made_now
+    assert certificates_of({}) is None
+    assert certificates_of(encoded | {"tls.crt": "bm9uZQ=="}) is None
+
+
+def test_only_managed_namespaces_depend_on_the_webhook() -> None:
+    managed, others = registrations(Place("remuda", "remuda-webhook"), b"pem")[MUTATING]["webhooks"]
+    assert (managed["failurePolicy"], others["failurePolicy"]) == ("Fail", "Ignore")
+    for hook in (managed, others):
+        excluded = [one for one in hook["namespaceSelector"]["matchExpressions"] if one["operator"] == "NotIn"]
+        assert any("remuda" in one["values"] for one in excluded)
+
+
+# Config maps (admission_controller 7 to 9; configmap 1, 2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"data": {"queues.yaml": "text"}},
+        {"binaryData": {"queues.yaml.gz": base64.b64encode(gzip.compress(b"text")).decode()}},
+        {"data": {"queues.yaml": "other"}, "binaryData": {"queues.yaml": base64.b64encode(b"text").decode()}},
+    ],
+)
+def test_queues_are_found_in_a_map(data: dict[str, dict[str, str]]) -> None:
+    assert queues_of(data, "queues") == "text"
+
+
+def test_empty_map_and_one_with_other_settings_are_accepted() -> None:
+    assert queues_of({}, "queues") == ""
+    assert queues_of({"data": {"log.level": "INFO"}}, "queues") == ""
+
+
+def test_map_without_a_known_key_is_refused() -> None:
+    with pytest.raises(Denied, match="expected the key queues.yaml"):
+        queues_of({"data": {"queue.yaml": ""}}, "queues")
+
+
+def test_what_is_not_unpacked_is_refused() -> None:
+    bomb = base64.b64encode(gzip.compress(bytes(limits.CONFIGURATION_BYTES + 1))).decode()
+    for encoded in ("!", base64.b64encode(b"no gzip").decode(), bomb):
+        with pytest.raises(Denied):
+            queues_of({"binaryData": {"queues.yaml.gz": encoded}}, "queues")

@@ -1,0 +1,161 @@
+"""The admission webhook on the real API server, which calls it by URL with the certificates that it has made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from remuda.embedded import NatsServer
+from remuda_bus.nats import NatsBus
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.errors import ApiError, Conflict, NotFound, Rejected
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell import main as kubernetes_main
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.webhook.registration import MUTATING, NAME, NAMESPACE_NAME, VALIDATING
+from tests.integration.running import running
+from tests.kubernetes.control_plane.processes import ControlPlane
+from tests.kubernetes.manifests import pod
+
+REMUDA = "remuda"  # the namespace of the webhook
+TEAM = "team"  # managed
+OPEN = "open"  # not managed
+ALICE: dict[str, dict[str, Any]] = {
+    "clusterroles": {"rules": [{"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["*"]}]},
+    "clusterrolebindings": {
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "alice"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}],
+    },
+}
+
+
+@asynccontextmanager
+async def webhook(plane: ControlPlane, server: NatsServer, **settings: Any) -> AsyncIterator[Client]:
+    """The webhook with the rights of its role, and a client of the user alice."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with Client(plane.credentials()) as admin:
+        for name, labels in (
+            (REMUDA, {NAMESPACE_NAME: REMUDA}), (TEAM, {"remuda.io/managed": "true"}), (OPEN, {}),
+        ):  # fmt: skip
+            with suppress(Conflict):
+                await admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
+            await admin.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
+        for kind, body in ALICE.items():
+            with suppress(Conflict):
+                await admin.create(
+                    f"/apis/rbac.authorization.k8s.io/v1/{kind}", {"metadata": {"name": "alice"}, **body}
+                )
+
+        async def main(bus: NatsBus, _: object) -> None:
+            of = KubernetesSettings(
+                nats_url=server.url, kubeconfig=plane.kubeconfig("webhook"), role="webhook",
+                webhook_url=f"https://127.0.0.1:{port}", webhook_host="127.0.0.1", webhook_port=port, **settings,
+            )  # fmt: skip
+            await kubernetes_main(bus, of)
+
+        try:
+            async with running(server.url, "webhook", main) as task:  # type: ignore[arg-type]
+                async with asyncio.timeout(30):
+                    while not task.done() and not await registered(admin):  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
+                async with Client(plane.credentials("alice")) as alice:
+                    yield alice
+        finally:
+            for collection in (MUTATING, VALIDATING):
+                with suppress(NotFound):
+                    await admin.call("DELETE", f"{collection}/{NAME}")
+            for namespace in (TEAM, OPEN):
+                await admin.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", {"gracePeriodSeconds": 0})
+
+
+async def registered(admin: Client) -> bool:
+    with suppress(NotFound):
+        await admin.call("GET", f"{VALIDATING}/{NAME}")
+        return True
+    return False
+
+
+async def created(client: Client, manifest: dict[str, Any], namespace: str = TEAM) -> Pod:
+    return msgspec.json.decode(await client.create(f"/api/v1/namespaces/{namespace}/pods", manifest), type=Pod)
+
+
+@pytest.fixture
+def plain() -> dict[str, Any]:
+    return pod("p", scheduler="default-scheduler")
+
+
+async def test_pod_is_filled_in_and_guarded(plane: ControlPlane, server: NatsServer, plain: dict[str, Any]) -> None:
+    """admission_controller 4, 5, 10, 11, 18."""
+    async with webhook(plane, server) as alice:
+        made = await created(alice, plain)
+        assert made.spec.scheduler_name == "remuda"
+        assert made.metadata.label(names.APPLICATION) == "yunikorn-team-autogen"
+        assert made.metadata.annotation(names.ALLOW_PREEMPTION) == "true"
+        assert json.loads(made.metadata.annotation(names.USER_INFO))["user"] == "alice"
+        other = {names.USER_INFO: json.dumps({"user": "bob"})}
+        with pytest.raises(Rejected, match="may not set"):
+            await created(alice, pod("q", annotations=other))
+        with pytest.raises(Rejected, match="cannot be changed"):
+            await alice.patch("/api/v1/namespaces/team/pods/p", {"metadata": {"annotations": other}})
+        with pytest.raises(Rejected, match="may set"):
+            await created(alice, pod("q", annotations={names.PLACEHOLDER: "true"}))
+        with pytest.raises(Rejected, match="nodeName"):
+            await created(alice, pod("q", nodeName="n1"))
+        labels = {"app": "d"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+        deployment = {
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+            "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+        }  # fmt: skip
+        made_d = json.loads(await alice.create("/apis/apps/v1/namespaces/team/deployments", deployment))
+        info = made_d["spec"]["template"]["metadata"]["annotations"][names.USER_INFO]
+        assert json.loads(info)["user"] == "alice"
+        await alice.call("DELETE", "/apis/apps/v1/namespaces/team/deployments/d")
+
+
+async def test_only_managed_namespaces_fail_closed(
+    plane: ControlPlane, server: NatsServer, plain: dict[str, Any]
+) -> None:
+    async with webhook(plane, server, process_namespaces=("^team$",)) as alice:
+        elsewhere = await created(alice, plain, OPEN)
+        assert elsewhere.spec.scheduler_name == "default-scheduler"
+        async with Client(plane.credentials()) as admin:  # a webhook that does not answer
+            hooks = json.loads(await admin.call("GET", f"{MUTATING}/{NAME}"))
+            for hook in hooks["webhooks"]:
+                hook["clientConfig"]["url"] = "https://127.0.0.1:1/mutate"
+            await admin.call("PUT", f"{MUTATING}/{NAME}", hooks)
+        with pytest.raises(ApiError, match="managed.remuda.io"):
+            await created(alice, plain)
+        await created(alice, pod("q"), OPEN)
+
+
+async def test_config_maps_are_checked(plane: ControlPlane, server: NatsServer) -> None:
+    """admission_controller 7, 8."""
+    async with webhook(plane, server), Client(plane.credentials()) as admin:
+        path = "/api/v1/namespaces/remuda/configmaps"
+        with pytest.raises(Rejected, match="expected the key"):
+            await admin.create(path, {"metadata": {"name": "yunikorn-configs"}, "data": {"queue.yaml": ""}})
+        await admin.create(path, {"metadata": {"name": "yunikorn-configs"}})
+        await admin.create(path, {"metadata": {"name": "unrelated"}, "data": {"queue.yaml": ""}})
+        for name in ("yunikorn-configs", "unrelated"):
+            await admin.call("DELETE", f"{path}/{name}")
+
+
+async def test_second_process_shares_the_certificates(plane: ControlPlane, server: NatsServer) -> None:
+    async with Client(plane.credentials()) as admin:
+        found = []
+        for _ in range(2):
+            async with webhook(plane, server):
+                secret = json.loads(await admin.call("GET", "/api/v1/namespaces/remuda/secrets/remuda-webhook"))
+                found.append(secret["data"]["ca.crt"])
+        assert found[0] == found[1]
