@@ -154,7 +154,7 @@ def core_process(instance: str) -> str:
 
 
 def story(rm_id: str) -> str:
-    """Queries to an event service for the story of an application, ask, allocation or node. JSON."""
+    """Queries to an event service for the story of an application, ask, allocation, node or queue. JSON."""
     return f"remuda.api.story.{rm_id}"
 
 

@@ -80,7 +80,7 @@ def story(
         str,
         typer.Argument(
             metavar="ID",
-            help="applicationID, allocationKey, applicationID/allocationKey, UUID or nodeID.",
+            help="applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue.",
             callback=arguments.story_id,
         ),
     ],
@@ -93,7 +93,7 @@ def story(
     nats: Nats = DEFAULT_URL,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
-    """Show every fact in the log about an application, ask, allocation or node, with its cause. The story of an
+    """Show every fact in the log about an application, ask, allocation, node or queue, with its cause. The story of an
     application includes its asks and allocations; that of an allocation includes its ask."""
     from ..show.story import story as show
 

@@ -1,4 +1,4 @@
-"""`remuda story ID`: all facts about an application, ask, allocation or node, with their causes.
+"""`remuda story ID`: all facts about an application, ask, allocation, node or queue, with their causes.
 
 Reads the log itself: it needs no core, and covers objects that are no longer in the state."""
 

@@ -81,7 +81,7 @@ def test_what_a_fact_names_is_found_in_it(kind: str) -> None:
     fact = log_pb2.Fact()
     message = getattr(fact, kind)
     message.SetInParent()
-    filled = fill(message)
+    filled = fill(message, NAMES | QUEUES if kind.startswith("queue_") or kind in OF_QUEUES else NAMES)
     assert filled, f"{kind} names nothing"
     for name in filled:
         assert len(lines_of(StoryTarget(name), commit_of(fact))) == 1, f"{kind} is not in the story of its {name}"
@@ -94,13 +94,17 @@ NAMES = {
 }  # fmt: skip
 
 
-def fill(message: object) -> set[str]:
+QUEUES = {"queue": "q", "from_queue": "f"}
+OF_QUEUES = {"action_taken", "action_refused", "application_moved"}  # others name a queue by the way
+
+
+def fill(message: object, names: dict[str, str]) -> set[str]:
     found: set[str] = set()
     for field in message.DESCRIPTOR.fields:  # type: ignore[attr-defined]
         if field.message_type is not None and field.name in ("ask", "allocation", "action"):
-            found |= fill(getattr(message, field.name))
-        elif field.name in NAMES and field.type == field.TYPE_STRING:
-            name = NAMES[field.name]
+            found |= fill(getattr(message, field.name), names)
+        elif field.name in names and field.type == field.TYPE_STRING:
+            name = names[field.name]
             if field.is_repeated:
                 getattr(message, field.name).append(name)
             else:
@@ -194,3 +198,15 @@ def test_facts_of_a_newer_core_are_passed_over() -> None:
 def test_what_names_nothing_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a name, or APPLICATION/KEY"):
         StoryTarget.parse(text)
+
+
+def test_a_hold_is_in_the_story_of_its_queue() -> None:
+    action = log_pb2.Action(kind="HoldQueue", operator="alice", reason="new disks", queue="root.A")
+    taken = log_pb2.Fact(action_taken=log_pb2.ActionTaken(action=action))
+    held = log_pb2.Fact(queue_held=log_pb2.QueueHeld(queue="root.a", operator="alice", reason="new disks"))
+    told = lines_of(StoryTarget("root.a"), commit_of(taken, held))
+    assert [line.text for line in told] == [
+        "operator alice holds queue root.A: new disks",
+        "queue root.a starts nothing: held by operator alice: new disks",
+    ]
+    assert not lines_of(StoryTarget("root"), commit_of(taken, held))

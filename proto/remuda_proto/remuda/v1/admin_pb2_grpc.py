@@ -285,7 +285,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetStory(self, request, context):
-        """The history of an application, an ask, an allocation or a node: a line for each fact in the log.
+        """The history of an application, an ask, an allocation, a node or a queue: a line for each fact in the log.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

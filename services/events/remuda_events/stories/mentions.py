@@ -1,4 +1,4 @@
-"""The things that a fact names: applications, asks, allocations and nodes. Pure."""
+"""The things that a fact names: applications, asks, allocations, nodes and queues. Pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from remuda_proto.si.v1 import si_pb2 as si
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """An application, the key of an ask, the UUID of an allocation, a node; "" where the fact does not name one."""
+    """An application, the key of an ask, the UUID of an allocation, a node, a queue; "" where the fact does not name
+    one, and for a queue that it concerns only by the way."""
 
     application: str = ""
     key: str = ""
     uuid: str = ""
     node: str = ""
+    queue: str = ""
 
 
 def mentions(kind: str, fact: Any) -> Iterable[Mention]:
     special = MENTIONS.get(kind)
     if special is not None:
         return special(fact)
+    if kind.startswith("queue_"):
+        return (Mention(queue=fact.queue),)
     return (Mention(*(getattr(fact, name, "") for name in ("application_id", "allocation_key", "uuid", "node_id"))),)
 
 
@@ -47,8 +51,12 @@ def of_cancelled(fact: log_pb2.ReplacementCancelled) -> Iterable[Mention]:
 
 
 def of_draining(fact: log_pb2.QueueDrainOverdue) -> Iterable[Mention]:
-    """The applications that it names."""
-    return [Mention(application_id) for application_id in fact.application_ids] or [Mention()]
+    """The queue, and the applications that it names."""
+    return [Mention(queue=fact.queue), *map(Mention, fact.application_ids)]
+
+
+def of_move(fact: log_pb2.ApplicationMoved) -> Iterable[Mention]:
+    return (Mention(fact.application_id, queue=queue) for queue in (fact.queue, fact.from_queue))
 
 
 def of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> Iterable[Mention]:
@@ -59,12 +67,13 @@ def of_preemption(fact: log_pb2.PreemptionStarted | log_pb2.PreemptionAsked) -> 
 
 def of_action(fact: log_pb2.ActionTaken | log_pb2.ActionRefused) -> Iterable[Mention]:
     action = fact.action
-    return (Mention(action.application_id, action.allocation_key, action.uuid, action.node_id),)
+    return (Mention(action.application_id, action.allocation_key, action.uuid, action.node_id, action.queue.lower()),)
 
 
 MENTIONS: Final[Mapping[str, Callable[[Any], Iterable[Mention]]]] = {
     "action_taken": of_action,
     "action_refused": of_action,
+    "application_moved": of_move,
     "ask_accepted": lambda fact: (of_ask(fact.ask),),
     "ask_changed": lambda fact: (of_ask(fact.ask),),
     "allocated": lambda fact: (of_allocation(fact.allocation),),

@@ -130,6 +130,10 @@ def release_overdue(fact: log_pb2.ReleaseOverdue) -> str:
     return f"the RM has not released {name(fact)} on {fact.node_id}, which it was asked for: {ended(fact)}"
 
 
+def queue_changed(fact: log_pb2.QueueChanged) -> str:
+    return f"queue {fact.queue} has other settings: {', '.join(fact.changed) or 'not said which'}"
+
+
 def queue_drain_overdue(fact: log_pb2.QueueDrainOverdue) -> str:
     what = f"{plural(fact.applications, 'application')} with {amounts(fact.allocated)}"
     administrators = f", administered by {'; '.join(fact.admin_acls)}" if fact.admin_acls else ""
@@ -239,7 +243,16 @@ SENTENCES: Final[Mapping[str, Callable[[Any], str]]] = {
     "release_requested": release_requested,
     "release_ignored": release_ignored,
     "release_overdue": release_overdue,
+    "queue_added": lambda fact: f"queue {fact.queue} added, {'configured' if fact.managed else 'for an application'}",
+    "queue_changed": queue_changed,
+    "queue_draining": lambda fact: f"queue {fact.queue} is no longer configured: draining",
     "queue_drain_overdue": queue_drain_overdue,
+    "queue_restored": lambda fact: f"queue {fact.queue} is configured again",
+    "queue_removed": lambda fact: f"queue {fact.queue} removed",
+    "queue_held": lambda fact: (
+        f"queue {fact.queue} starts nothing: held by operator {fact.operator}{because(fact.reason)}"
+    ),
+    "queue_resumed": lambda fact: f"queue {fact.queue} is no longer held",
     "preemption_asked": preemption_asked,
     "preemption_answered": preemption_answered,
     "preemption_started": preemption_started,
@@ -264,15 +277,8 @@ FACTS_WITHOUT_SENTENCE: Final[Mapping[str, str]] = {
     "predicates_answered": "it is about a class of asks; each ask has a sentence for what follows",
     "verdicts_expired": "it is about a class of asks",
     "registration_refused": "nothing changed",
-    "configuration_applied": "it names no application, ask, allocation or node",
+    "configuration_applied": "it names no application, ask, allocation, node or queue",
     "configuration_refused": "nothing changed",
-    "queue_added": "it names a queue only",
-    "queue_changed": "it names a queue only",
-    "queue_draining": "it names a queue only",
-    "queue_restored": "it names a queue only",
-    "queue_removed": "it names a queue only",
-    "queue_held": "it names a queue only",
-    "queue_resumed": "it names a queue only",
     "partition_added": "it names a partition only",
     "partition_changed": "it names a partition only",
     "partition_draining": "it names a partition only",

@@ -1,5 +1,5 @@
-"""The story of an ask, an allocation, an application or a node: everything that happened to it, with the causes.
-Commits in, lines out. Pure.
+"""The story of an ask, an allocation, an application, a node or a queue: everything that happened to it, with the
+causes. Commits in, lines out. Pure.
 
 A story keeps nothing but its target, however long the log is. A decision whose bytes do not contain the target's name
 is skipped as a whole.
@@ -46,9 +46,9 @@ class StoryLine:
 
 @dataclass(frozen=True, slots=True)
 class StoryTarget:
-    """The things with the name `id`: an application, the key of an ask, the UUID of an allocation, a node. With
-    `application`, only the ask with the key `id` of that application. `ask`: the application and key of the ask that
-    the allocation `id` is for; it belongs to the story."""
+    """The things with the name `id`: an application, the key of an ask, the UUID of an allocation, a node, a queue.
+    With `application`, only the ask with the key `id` of that application. `ask`: the application and key of the ask
+    that the allocation `id` is for; it belongs to the story."""
 
     id: str
     application: str = ""
@@ -70,7 +70,7 @@ class StoryTarget:
             return (named.application, named.key) == (self.application, self.id)
         if self.ask is not None:
             return named.uuid == self.id or (not named.uuid and (named.application, named.key) == self.ask)
-        return self.id in (named.application, named.key, named.uuid, named.node)
+        return self.id in (named.application, named.key, named.uuid, named.node, named.queue)
 
 
 class Story:
