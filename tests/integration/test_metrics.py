@@ -25,6 +25,7 @@ from remuda_bus.metrics import LOOP_LAG
 from remuda_bus.nats import NatsBus
 from remuda_bus.process import Settings
 from remuda_bus.process.health_pages import served
+from remuda_core import limits as core_limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events import shell as events_shell
@@ -46,11 +47,12 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def queries() -> Iterator[str]:
-    """Every query of alerts and dashboard, without thresholds."""
+    """Every query of alerts and dashboards, without thresholds."""
     for rule in alerts():
         yield from (part for term in rule["expr"].split(" and ") if (part := THRESHOLD.sub("", term).strip()))
-    for panel in json.loads((DEPLOY / "grafana/remuda.json").read_text())["panels"]:
-        yield from (target["expr"] for target in panel["targets"])
+    for file in sorted((DEPLOY / "grafana").glob("*.json")):
+        for panel in json.loads(file.read_text())["panels"]:
+            yield from (target["expr"] for target in panel["targets"])
 
 
 def test_names_are_those_of_prometheus() -> None:
@@ -119,7 +121,7 @@ async def work(url: str) -> None:
         await rm.report_nodes([node("n1", vcore=8)])
         await rm.submit(application("app-1", queue="root.a", user="ann"))
         await rm.ask([ask("app-1", f"k{number}", vcore=1) for number in range(4)])
-        await rm.ask([ask("", "no-application", vcore=1)])
+        await rm.ask([ask("", "no-application", vcore=1), ask("app-1", "waits", vcore=100)])
         found = 0
         async for callback in rm.callbacks():
             found += len(getattr(callback, "new", ()))
@@ -128,7 +130,8 @@ async def work(url: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus here: install the package prometheus")
-async def test_every_query_has_data(server: NatsServer, tmp_path: Path) -> None:
+async def test_every_query_has_data(server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_limits, "METRICS_S", 0.5)
     scraped = free_port()
 
     async with (

@@ -11,6 +11,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Message, Reader
 from remuda_bus.log.chain import START, Chain, LogEntry, Position
 from remuda_bus.log.checks import check_commit, check_retained, first_parent, first_part
+from remuda_bus.metrics import VOID_MESSAGES, rm_label
 from remuda_proto.remuda.v1 import log_pb2
 
 log = structlog.get_logger()
@@ -28,6 +29,7 @@ class LogReader:
         self._subject = subjects.log(rm_id)
         self._reader = reader
         self._chain = Chain(after, commit_class)
+        VOID_MESSAGES.labels(rm_label(rm_id))  # 0 until there are some
         self.last_seq = after.seq if after is not None else 0
         # Commits that the chain has accepted and no caller has received: a caller may be cancelled in between.
         self._accepted: list[LogEntry] = []
@@ -104,6 +106,7 @@ class LogReader:
         if messages:
             self.last_seq = messages[-1].seq
         if self._chain.voided > voided:
+            VOID_MESSAGES.labels(rm_label(self._rm_id)).inc(self._chain.voided - voided)
             log.warning("void messages in the log", subject=self._subject, count=self._chain.voided - voided)
             self._is_head_checked = False
 

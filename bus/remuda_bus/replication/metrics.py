@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from remuda_bus import limits
 from remuda_bus.metrics import counter, gauge, histogram, rm_label
 
 
@@ -25,6 +26,9 @@ class ReplicationMetrics:
         self.commits = counter(f"{name}_commits", "Durable commits.", ("rm",))
         self.commands = counter(f"{name}_commands", "Messages of the inbox that durable commits answer.", ("rm",))
         self.facts = counter(f"{name}_facts", "Facts of durable commits, by kind: what was decided.", ("rm", "fact"))
+        self.commit_facts = histogram(
+            f"{name}_commit_facts", "Facts of a durable commit: its size.", limits.METRIC_FACTS
+        )
         self.snapshots = counter(f"{name}_snapshots", "Snapshots that were written.", ("rm",))
         self.snapshot_stopped_seconds = histogram(
             f"{name}_snapshot_stopped_seconds", "How long a snapshot stops the process."
@@ -37,5 +41,6 @@ class ReplicationMetrics:
         self.append_seconds.observe(seconds)
         self.commits.labels(rm).inc()
         self.commands.labels(rm).inc(commands)
+        self.commit_facts.observe(sum(facts.values()))
         for kind, count in facts.items():
             self.facts.labels(rm, kind.__name__).inc(count)

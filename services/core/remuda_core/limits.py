@@ -258,3 +258,9 @@ AUDIT_S: Final = 60.0
 AUDIT_CPU_S: Final = 120
 AUDIT_BYTES: Final = 1024**3
 AUDIT_WITHIN_S: Final = 600
+# Between two measurements of states for metrics: as often as they are scraped. Queues and resources of each that a
+# process shows, which are few thousand series and take 10 ms; asks that are looked at for it (20 ms).
+METRICS_S: Final = 15.0
+METRIC_QUEUES: Final = 200
+METRIC_RESOURCES: Final = 8
+METRIC_ASKS: Final = 50_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remuda_bus.metrics import counter, histogram, rm_label
+from remuda_bus.metrics import counter, gauge, histogram, rm_label
 
 REQUESTS = counter("remuda_rmproxy_requests", "Requests of resource managers that are durable in inboxes.", ("rm",))
 DEAD_LETTERS = counter("remuda_rmproxy_dead_letters", "Requests that are refused and stored as dead letters.", ("rm",))
@@ -16,6 +16,11 @@ THROTTLED_SECONDS = counter(
     "How long callbacks waited for a resource manager to acknowledge.",
     ("rm",),
 )
+UNACKNOWLEDGED = gauge(
+    "remuda_rmproxy_unacknowledged_callbacks",
+    "Callbacks that the resource manager had not acknowledged when it was last checked, every 1,000 callbacks.",
+    ("rm",),
+)
 REGISTRATIONS = counter("remuda_rmproxy_registrations", "Registrations of resource managers that were accepted.")
 ACTIONS = counter("remuda_rmproxy_operator_actions", "Actions of operators, by outcome.", ("action", "outcome"))
 
@@ -23,5 +28,5 @@ ACTIONS = counter("remuda_rmproxy_operator_actions", "Actions of operators, by o
 def show_rm(rm_id: str) -> None:
     """Show the counters of an RM from the beginning, as 0: Prometheus computes no rate of a series that appears with
     its first event."""
-    for metric in (REQUESTS, DEAD_LETTERS, CALLBACKS, THROTTLED_SECONDS):
+    for metric in (REQUESTS, DEAD_LETTERS, CALLBACKS, THROTTLED_SECONDS, UNACKNOWLEDGED):
         metric.labels(rm_label(rm_id))

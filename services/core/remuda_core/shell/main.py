@@ -18,6 +18,7 @@ from .answering import Answering
 from .auditor import Auditor
 from .rm_standby import RmStandby
 from .settings import CoreSettings
+from .state_metrics import measure_always
 
 
 def wall_clock_ms() -> int:
@@ -48,6 +49,9 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
         await bus.serve(subjects.core_process(members.name), answer, "process")
         auditor = Auditor(bus, members.name, work.standbys, settings.audit_s, clock_ms, settings.snapshot_in_child)
         tasks.create_task(auditor.run(), name="auditor")
+        tasks.create_task(
+            measure_always(work.standbys, lambda rm_id: members.answerer(rm_id, of_leader=False) == members.name)
+        )
         await Answering(bus, members, halts, working, work.standbys).serve()
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)

@@ -58,6 +58,7 @@ class AcknowledgementWindow:
         state = await self._bus.consumer_state(subjects.CALLBACKS.name, subjects.callback_consumer(self._rm_id))
         while self._batches and (state is None or self._batches[0][0] <= state.acknowledged):
             self._bytes -= self._batches.popleft()[1]
+        metrics.UNACKNOWLEDGED.labels(rm_label(self._rm_id)).set(0 if state is None else state.waiting)
         if state is None:
             return 0
         is_full = state.waiting > limits.UNACKNOWLEDGED_MESSAGES or self._bytes >= limits.UNACKNOWLEDGED_BYTES

@@ -1,0 +1,111 @@
+"""Metrics of the states that this process answers queries about: resources of queues, pending allocations by reason,
+nodes and applications by state. Measured every METRICS_S, by the core that stands by if there is one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from remuda_bus.metrics import rm_label
+
+from .. import limits
+from ..decide.names import plain
+from ..rules.resource import Resource, add
+from ..rules.share import dominant_share, due_to_queue
+from ..state import Partition, Queue, State
+from . import metrics
+from .rm_standby import RmStandby
+
+# Gauges that are written anew each time, so that what has gone is gone.
+_GAUGES = (
+    metrics.QUEUE_RESOURCE, metrics.QUEUE_SHARE, metrics.PENDING, metrics.NODES, metrics.APPLICATIONS,
+    metrics.ALLOCATIONS,
+)  # fmt: skip
+
+
+async def measure_always(standbys: Mapping[str, RmStandby], is_ours: Callable[[str], bool]) -> None:
+    """`is_ours`: this process answers queries about the RM."""
+    while True:
+        await asyncio.sleep(limits.METRICS_S)
+        measure([one.core.state for rm_id, one in sorted(standbys.items()) if one.hot and is_ours(rm_id)])
+
+
+def measure(states: list[State]) -> None:
+    """The first METRIC_QUEUES queues have metrics, and METRIC_RESOURCES resources of each."""
+    for one in _GAUGES:
+        one.clear()
+    queues = asks = 0
+    for state in states:
+        rm = rm_label(state.rm_id)
+        allocations = metrics.ALLOCATIONS.labels(rm)
+        allocations.inc(state.allocations)
+        for partition in state.partitions.values():
+            name = plain(partition.name)
+            queues += _measure_queues(rm, name, partition, limits.METRIC_QUEUES - queues)
+            asks += _measure_asks(rm, partition, limits.METRIC_ASKS - asks)
+            _measure_rest(rm, partition)
+
+
+def _measure_queues(rm: str, name: str, partition: Partition, most: int) -> int:
+    """Returns how many queues were measured."""
+    pending = _pending(partition)
+    measured = list(partition.queues.values())[: max(0, most)]
+    for queue in measured:
+        amounts: dict[str, Resource] = {
+            "allocated": queue.allocated, "pending": pending.get(queue, {}), "preempting": queue.preempting,
+            "guaranteed": queue.settings.guaranteed,
+            "max": queue.settings.max if queue.parent is not None else {**partition.total, **queue.settings.max},
+        }  # fmt: skip
+        for state, found in amounts.items():
+            for resource in sorted(found)[: limits.METRIC_RESOURCES]:
+                metrics.QUEUE_RESOURCE.labels(rm, name, queue.path, resource, state).inc(found[resource])
+        nearest: dict[str, int] = {}
+        for above in reversed(queue.path_to_root):
+            nearest.update(above.settings.max)
+        share = dominant_share(queue.allocated, due_to_queue(queue.settings.guaranteed, nearest, partition.total))
+        metrics.QUEUE_SHARE.labels(rm, name, queue.path).inc(share)
+    return len(measured)
+
+
+def _pending(partition: Partition) -> dict[Queue, dict[str, int]]:
+    """What is pending in each queue and all below it: each queue is added to its parent once."""
+    found: dict[Queue, dict[str, int]] = {}
+    for queue in sorted(partition.queues.values(), key=lambda queue: -len(queue.path_to_root)):
+        own = found.setdefault(queue, {})
+        add(own, queue.asked)
+        if queue.parent is not None:
+            add(found.setdefault(queue.parent, {}), own)
+    return found
+
+
+def _measure_asks(rm: str, partition: Partition, most: int) -> int:
+    """Pending allocations by the first reason that was reported. Returns how many asks were looked at."""
+    reasons: Counter[str] = Counter()
+    looked = 0
+    for application in partition.applications.values():
+        if not application.asks:
+            continue
+        if looked >= most:
+            break
+        # One ask stands for all equal ones of the application.
+        last = "unreported"
+        for ask in application.asks.values():
+            looked += 1
+            if ask.waiting:
+                last = next(iter(ask.waiting))[0]
+            reasons[last] += ask.pending
+    for reason, pieces in reasons.items():
+        metrics.PENDING.labels(rm, reason).inc(pieces)
+    return looked
+
+
+def _measure_rest(rm: str, partition: Partition) -> None:
+    nodes = Counter(
+        "draining" if node.draining else "reserved" if node.reservation else "ready" if node.ready else "not_ready"
+        for node in partition.nodes.values()
+    )
+    for state, count in nodes.items():
+        metrics.NODES.labels(rm, state).inc(count)
+    for state, count in Counter(application.state for application in partition.applications.values()).items():
+        metrics.APPLICATIONS.labels(rm, state).inc(count)
