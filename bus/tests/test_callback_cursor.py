@@ -75,3 +75,12 @@ def test_a_callback_processed_during_a_registration_still_allows_a_gap() -> None
     worked_on()
     assert not told.is_new(callback(7, 0, "5.0"))
     assert told.is_new(callback(9, 0, "8.0"))
+
+
+def test_callbacks_up_to_a_state_are_skipped() -> None:
+    """The RM has read a state that contains commit 7."""
+    told = CallbackCursor()
+    told.skip_to(7)
+    assert not told.is_new(callback(5, 0, "0.-1"))
+    assert not told.is_new(callback(7, 99, "5.0"))
+    assert told.is_new(callback(8, 0, "7.99"))

@@ -171,15 +171,22 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         if failure is not None and error is None:
             raise failure
 
-    async def register(self, resync: Resync | None = None) -> None:
+    async def register(
+        self, resync: Resync | None = None, *, config: str = "", extra_config: Mapping[str, str] | None = None
+    ) -> None:
         """Register this RM, also repeatedly. Returns once the core has accepted it.
 
-        `resync`: overrides that of `connect`. The scheduler handles requests that were published before first. Raises
-        RegistrationFailed."""
+        `resync`, `config`: override those of `connect`. `extra_config`: settings beside those of `connect`. The
+        scheduler handles requests that were published before first. Raises RegistrationFailed."""
         request = si.RegisterResourceManagerRequest()
         request.CopyFrom(self._registration)
         if resync is not None:
             request.extraConfig[RESYNC] = resync
+        if config:
+            request.config = config
+        for key, value in (extra_config or {}).items():
+            if key not in request.extraConfig:
+                request.extraConfig[key] = value
         reply = await self._ask_rmproxy(subjects.register(self.rm_id), request.SerializeToString(), "register")
         self._superseded = None
         number = self._connected_publisher().registration = number_in(reply.headers, subjects.REGISTRATION, 0)

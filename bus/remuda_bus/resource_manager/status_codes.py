@@ -7,4 +7,5 @@ from typing import Final
 
 REFUSED: Final = 409
 INTERNAL: Final = 500  # from here on, the request itself was not refused
+WRONG_CONFIGURATION: Final = 422  # of a registration
 OUTAGE: Final = 503

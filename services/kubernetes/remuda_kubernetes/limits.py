@@ -123,6 +123,14 @@ GATE_ATTEMPTS = 4
 # A filter request holds the names of all nodes and one pod: 5,000 nodes are 1.3 MB at most.
 EXTENDER_REQUEST_BYTES = 16 * 1024 * 1024
 
+# Configuration
+
+# Of a text in a ConfigMap, unpacked. The scheduler accepts no longer one.
+CONFIGURATION_BYTES = 4_000_000
+# Settings of the RM in ConfigMaps. The front end adds some; the scheduler accepts 256 of 65,536 bytes together.
+EXTRA_SETTINGS = 240
+EXTRA_SETTINGS_BYTES = 60_000
+
 # Leases
 
 # A lease that its holder has not renewed for this time may be taken, in s. The holder tries every 2 s and gives up

@@ -36,6 +36,10 @@ class KubernetesSettings(Settings):
         "kubernetes.generate_unique_app_id", False,
         "a pod without an application gets one of its own, not that of its namespace",
     )  # fmt: skip
+    config_maps: Texts = setting(
+        "kubernetes.config_maps", (),
+        "ConfigMaps of the configuration in the namespace of this process, the last on top; none: the scheduler's own",
+    )  # fmt: skip
     lease: str = setting(
         "kubernetes.lease", "",
         "name of a lease in the namespace of this process: of several with one lease, one schedules; empty: none",

@@ -245,6 +245,13 @@ class PriorityClass(Object):
     value: int = 0
 
 
+class ConfigMap(Object):
+    """`binary_data`: in base64."""
+
+    data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
+
+
 class LeaseSpec(Api):
     holder_identity: str = ""
     lease_duration_seconds: int = 0

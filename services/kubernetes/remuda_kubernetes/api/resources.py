@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from remuda_kubernetes.api.client import Resource
-from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
+from remuda_kubernetes.api.objects import ConfigMap, Namespace, Node, Pod, PriorityClass
 
 PODS: Final = Resource("/api/v1/pods", Pod)
 NODES: Final = Resource("/api/v1/nodes", Node)
 NAMESPACES: Final = Resource("/api/v1/namespaces", Namespace)
 PRIORITY_CLASSES: Final = Resource("/apis/scheduling.k8s.io/v1/priorityclasses", PriorityClass)
+
+
+def config_maps(namespace: str) -> Resource[ConfigMap]:
+    return Resource(f"/api/v1/namespaces/{namespace}/configmaps", ConfigMap)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -17,16 +18,20 @@ from remuda_bus import health
 from remuda_bus.bus import Bus
 from remuda_bus.resource_manager import ResourceManager
 from remuda_bus.resource_manager.callbacks import Callback, DeadLetter
+from remuda_bus.resource_manager.errors import RegistrationFailed
+from remuda_bus.resource_manager.status_codes import WRONG_CONFIGURATION
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client, Resource
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from remuda_kubernetes.api.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, config_maps
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shell.extender import Extender
 from remuda_kubernetes.shell.kept_state import read_kept_state
 from remuda_kubernetes.shell.lease import Holder
+from remuda_kubernetes.shell.watched_maps import WatchedMaps
+from remuda_kubernetes.shim.config_maps import MapsConfiguration
 from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.remuda.v1 import predicates_pb2
@@ -46,6 +51,10 @@ class Front:
         self._calls = Calls(client, settings.instance, self._on_shim)
         self._wake = asyncio.Event()
         self._is_reported = False
+        self._maps = WatchedMaps(settings.config_maps, shim.books.emit, self._configuration_changed)
+        self._configuration_due = asyncio.Event()
+        self._rejected = ""  # why the registration was without the configuration
+        self._configuration_request = 0  # stream sequence of the last one
 
     async def run(self) -> None:
         """Raises LeaseLost, in an ExceptionGroup, and what the bus and the RM's session raise."""
@@ -79,8 +88,50 @@ class Front:
             tasks.create_task(Extender(self._shim, self._settings, self._wake.set).run())
         rm = self._resource_manager()
         async with rm:
+            await self._register(rm)
             await self._resume(rm)
-            await asyncio.gather(self._send(rm), self._receive(rm), self._sweep())
+            await asyncio.gather(self._send(rm), self._receive(rm), self._sweep(), self._configure(rm))
+
+    # Configuration
+
+    async def _register(self, rm: ResourceManager) -> None:
+        """With the configuration of the ConfigMaps. If the scheduler refuses it, without."""
+        self._configuration_due.clear()
+        configuration = self._maps.configuration
+        self._apply(configuration)
+        try:
+            await rm.register(config=configuration.text, extra_config=configuration.extra)
+        except RegistrationFailed as failed:
+            if failed.code != WRONG_CONFIGURATION or not (configuration.text or configuration.extra):
+                raise
+            log.error("the scheduler refuses the configuration of the ConfigMaps", reason=failed.reason)
+            await rm.register()
+            self._rejected = failed.reason
+
+    def _apply(self, configuration: MapsConfiguration) -> None:
+        """The front end's own settings."""
+        books, own = self._shim.books, self._settings.policy
+        image = configuration.placeholder_image or own.placeholder_image
+        books.policy = replace(books.policy, placeholder_image=image, gangs=own.gangs and configuration.gangs)
+
+    def _configuration_changed(self) -> None:
+        self._configuration_due.set()
+
+    async def _configure(self, rm: ResourceManager) -> None:
+        """Send changes. The scheduler keeps the last good configuration, and reports what is wrong as a dead letter."""
+        if self._rejected:
+            self._maps.rejected(self._rejected)
+        is_refreshed = self._maps.configuration.is_refreshed
+        while True:
+            await self._configuration_due.wait()
+            self._configuration_due.clear()
+            if is_refreshed:
+                configuration = self._maps.configuration
+                self._apply(configuration)
+                group = self._settings.policy_group
+                self._configuration_request = await rm.update_configuration(
+                    configuration.text, policy_group=group, extra_config=configuration.extra
+                )
 
     async def _resume(self, rm: ResourceManager) -> None:
         """Compare the cluster with what the scheduler has kept. Callbacks up to that state say nothing new."""
@@ -98,7 +149,7 @@ class Front:
         self._set_status()
 
     def _reflectors(self) -> list[Reflector[Any]]:
-        shim = self._shim
+        shim, maps = self._shim, self._maps
 
         def of(resource: Resource[Any], changed: Callable[[Any], None], gone: Callable[[Any], None]) -> Reflector[Any]:
             return Reflector(self._client, resource, self._waking(changed), self._waking(gone))
@@ -108,6 +159,7 @@ class Front:
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
             of(NODES, shim.node_changed, shim.node_gone),
             of(PODS, shim.pod_changed, shim.pod_gone),
+            *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]
 
     def _waking(self, change: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -127,6 +179,7 @@ class Front:
             self._settings.rm,
             policy_group=self._settings.policy_group,
             confirm_releases=False,
+            register=False,
             resync="replay",
             heartbeat_s=limits.HEARTBEAT_S,
         )
@@ -152,6 +205,8 @@ class Front:
 
     def _report(self) -> None:
         self._is_reported = True
+        if self._maps.configuration.text or self._maps.configuration.extra:
+            self._configuration_changed()  # the registration was without
         self._on_shim(Shim.report)
         books = self._shim.books
         log.info("reports the cluster", nodes=len(books.nodes), pods=len(books.pods))
@@ -178,6 +233,8 @@ class Front:
                 shim.node(callback)
             case si.UpdateContainerSchedulingStateRequest():
                 shim.scheduling_state(callback)
+            case DeadLetter(reason, seq) if seq == self._configuration_request:
+                self._maps.rejected(reason)
             case DeadLetter():
                 log.error("the scheduler could not handle a request", reason=callback.reason)
             case _:

@@ -1,0 +1,80 @@
+"""The configuration in ConfigMaps: those that users of the family have, and our own. Pure.
+
+Maps are laid over each other, key by key, the last one on top. In a map, binaryData counts before data. A key that ends
+in `.gz` is compressed and loses the ending. `<policy group>.yaml` is the text of the queues; other keys that end in
+`.yaml` are not used, and all others are settings of the RM.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import ConfigMap
+
+POLICY_GROUP: Final = "service.policyGroup"
+HOT_REFRESH: Final = "service.enableConfigHotRefresh"
+PLACEHOLDER_IMAGE: Final = "service.placeholderImage"
+WITHOUT_GANGS: Final = "service.disableGangScheduling"
+# Settings of the registration that the front end makes itself.
+_OWN: Final = ("events", "forget.after", "heartbeat.interval", "heartbeat.timeout", "predicates",
+               "preemption_predicates", "reservation.disabled", "resync")  # fmt: skip
+_GZIP: Final = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class MapsConfiguration:
+    """`text`: of the queues; empty: none. `extra`: settings of the RM. The others are the front end's own."""
+
+    text: str = ""
+    extra: dict[str, str] = field(default_factory=dict)
+    is_refreshed: bool = True
+    placeholder_image: str = ""
+    gangs: bool = True
+
+
+def configuration_of(maps: Iterable[Mapping[str, str]]) -> MapsConfiguration:
+    """Of the values of maps, the last on top. Raises ValueError for settings that are too large."""
+    values: dict[str, str] = {}
+    for one in maps:
+        values |= one
+    group = values.get(POLICY_GROUP) or "queues"
+    extra = {key: value for key, value in values.items() if not key.endswith(".yaml") and key not in _OWN}
+    size = sum(len(key) + len(value.encode()) for key, value in extra.items())
+    if len(extra) > limits.EXTRA_SETTINGS or size > limits.EXTRA_SETTINGS_BYTES:
+        raise ValueError(f"{len(extra)} settings of {size} bytes: expected at most {limits.EXTRA_SETTINGS} settings "
+                         f"of {limits.EXTRA_SETTINGS_BYTES} bytes")  # fmt: skip
+    return MapsConfiguration(
+        values.get(f"{group}.yaml", ""),
+        extra,
+        values.get(HOT_REFRESH, "").lower() != "false",
+        values.get(PLACEHOLDER_IMAGE, ""),
+        values.get(WITHOUT_GANGS, "").lower() != "true",
+    )
+
+
+def values_of(of: ConfigMap) -> dict[str, str]:
+    """Raises ValueError that names the key."""
+    values = dict(of.data or {})
+    for key, encoded in (of.binary_data or {}).items():
+        try:
+            content = base64.b64decode(encoded, validate=True)
+            if key.endswith(".gz"):
+                key, content = key.removesuffix(".gz"), _gunzipped(content)
+            values[key] = content.decode()
+        except (binascii.Error, zlib.error, ValueError) as error:
+            raise ValueError(f"{key}: {error}") from None
+    return values
+
+
+def _gunzipped(content: bytes) -> bytes:
+    reader = zlib.decompressobj(_GZIP)
+    text = reader.decompress(content, limits.CONFIGURATION_BYTES)
+    if not reader.eof:
+        raise ValueError(f"expected a whole gzip of at most {limits.CONFIGURATION_BYTES} bytes")
+    return text

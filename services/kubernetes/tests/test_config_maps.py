@@ -1,0 +1,71 @@
+"""The configuration in ConfigMaps."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+
+import msgspec
+import pytest
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import ConfigMap
+from remuda_kubernetes.shell.watched_maps import WatchedMaps
+from remuda_kubernetes.shim.config_maps import configuration_of, values_of
+from remuda_kubernetes.shim.effects import RecordEvent
+
+NAMES = ("yunikorn-defaults", "yunikorn-configs")
+
+
+def config_map(name: str = "yunikorn-configs", binary: dict[str, bytes] | None = None, **data: str) -> ConfigMap:
+    encoded = {key: base64.b64encode(value).decode() for key, value in (binary or {}).items()}
+    return msgspec.convert({"metadata": {"name": name, "uid": name}, "data": data, "binaryData": encoded}, ConfigMap)
+
+
+def test_last_map_is_on_top_and_binary_before_text() -> None:
+    lower = values_of(config_map(**{"queues.yaml": "lower", "timing.ended": "1h", "service.policyGroup": "queues"}))
+    upper = values_of(config_map(binary={"queues.yaml.gz": gzip.compress(b"upper")}, **{"queues.yaml": "text"}))
+    found = configuration_of([lower, upper])
+    assert found.text == "upper"
+    assert found.extra == {"timing.ended": "1h", "service.policyGroup": "queues"}
+
+
+def test_policy_group_names_the_key_of_the_queues() -> None:
+    values = {"service.policyGroup": "blue", "blue.yaml": "b", "queues.yaml": "q"}
+    assert configuration_of([values]).text == "b"
+
+
+def test_settings_of_the_front_end() -> None:
+    values = {"service.placeholderImage": "i", "service.disableGangScheduling": "true", "resync": "report"}
+    found = configuration_of([values | {"service.enableConfigHotRefresh": "false"}])
+    assert (found.placeholder_image, found.gangs, found.is_refreshed) == ("i", False, False)
+    assert "resync" not in found.extra
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no gzip",
+        gzip.compress(b"queues")[:-9],
+        gzip.compress(bytes(limits.CONFIGURATION_BYTES + 1)),
+        gzip.compress(b"\xff"),
+    ],
+    ids=["none", "cut", "large", "no text"],
+)
+def test_content_that_cannot_be_read_names_its_key(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"queues\.yaml"):
+        values_of(config_map(binary={"queues.yaml.gz": content}))
+
+
+def test_last_good_configuration_stays() -> None:
+    events: list[RecordEvent] = []
+    changes: list[str] = []
+    maps = WatchedMaps(NAMES, events.append, lambda: changes.append(maps.configuration.text))
+    maps.changed(config_map(**{"queues.yaml": "good"}))
+    maps.changed(config_map(binary={"queues.yaml.gz": b"bad"}))
+    maps.changed(config_map("another", **{"queues.yaml": "other"}))
+    maps.changed(config_map(**{"queues.yaml": "good"}))
+    assert changes == ["good"]
+    assert [(one.of.name, one.reason) for one in events] == [("yunikorn-configs", "ConfigurationRejected")]
+    maps.gone(config_map())
+    assert changes == ["good", ""]
