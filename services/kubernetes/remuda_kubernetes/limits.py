@@ -22,8 +22,9 @@ BINDINGS_AT_ONCE = 40
 # Events, conditions, deletions and placeholders at once: less than bindings, because they use the same API server.
 WRITES_AT_ONCE = 10
 NOTES_AT_ONCE = 4
-# While bindings wait, events and conditions look again after this time.
-NOTES_WAIT_S = 0.05
+# While there are bindings, and for this time after them, each of those that write events and conditions pauses as long
+# before the next one: 20 a second together. They cost half a binding each.
+NOTES_WAIT_S = 0.2
 # A call takes milliseconds; the API server ends its own after 60 s. A lost connection is noticed by then.
 CALL_WITHIN_S = 30.0
 # An answer of the API server that fails is quoted up to here.

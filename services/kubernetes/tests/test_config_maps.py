@@ -17,14 +17,16 @@ from remuda_kubernetes.shim.effects import RecordEvent
 NAMES = ("yunikorn-defaults", "yunikorn-configs")
 
 
-def config_map(name: str = "yunikorn-configs", binary: dict[str, bytes] | None = None, **data: str) -> ConfigMap:
+def config_map(
+    data: dict[str, str] | None = None, binary: dict[str, bytes] | None = None, name: str = "yunikorn-configs"
+) -> ConfigMap:
     encoded = {key: base64.b64encode(value).decode() for key, value in (binary or {}).items()}
     return msgspec.convert({"metadata": {"name": name, "uid": name}, "data": data, "binaryData": encoded}, ConfigMap)
 
 
 def test_last_map_is_on_top_and_binary_before_text() -> None:
-    lower = values_of(config_map(**{"queues.yaml": "lower", "timing.ended": "1h", "service.policyGroup": "queues"}))
-    upper = values_of(config_map(binary={"queues.yaml.gz": gzip.compress(b"upper")}, **{"queues.yaml": "text"}))
+    lower = values_of(config_map({"queues.yaml": "lower", "timing.ended": "1h", "service.policyGroup": "queues"}))
+    upper = values_of(config_map({"queues.yaml": "text"}, {"queues.yaml.gz": gzip.compress(b"upper")}))
     found = configuration_of([lower, upper])
     assert found.text == "upper"
     assert found.extra == {"timing.ended": "1h", "service.policyGroup": "queues"}
@@ -61,10 +63,10 @@ def test_last_good_configuration_stays() -> None:
     events: list[RecordEvent] = []
     changes: list[str] = []
     maps = WatchedMaps(NAMES, events.append, lambda: changes.append(maps.configuration.text))
-    maps.changed(config_map(**{"queues.yaml": "good"}))
+    maps.changed(config_map({"queues.yaml": "good"}))
     maps.changed(config_map(binary={"queues.yaml.gz": b"bad"}))
-    maps.changed(config_map("another", **{"queues.yaml": "other"}))
-    maps.changed(config_map(**{"queues.yaml": "good"}))
+    maps.changed(config_map({"queues.yaml": "other"}, name="another"))
+    maps.changed(config_map({"queues.yaml": "good"}))
     assert changes == ["good"]
     assert [(one.of.name, one.reason) for one in events] == [("yunikorn-configs", "ConfigurationRejected")]
     maps.gone(config_map())

@@ -54,6 +54,7 @@ class Calls:
         self._changes: asyncio.Queue[Change] = asyncio.Queue()
         self._notes: deque[Note] = deque(maxlen=limits.WAITING_WRITES)
         self._noted = asyncio.Event()
+        self._bound_at = float("-inf")  # time of the last binding
 
     def add(self, effects: Iterable[Effect | PluginCall]) -> None:
         for effect in effects:
@@ -83,6 +84,7 @@ class Calls:
     async def _bind_all(self) -> None:
         while True:
             bind = await self._bindings.get()
+            self._bound_at = asyncio.get_running_loop().time()
             pod, node = bind.pod, bind.node
             with tracing.span("kubernetes.bind", pod=f"{pod.namespace}/{pod.name}", node=node):
                 failure = await self._bind(bind)
@@ -167,16 +169,21 @@ class Calls:
 
     # Events and conditions
 
+    def _is_binding(self) -> bool:
+        since_last = asyncio.get_running_loop().time() - self._bound_at
+        return not self._bindings.empty() or since_last < limits.NOTES_WAIT_S
+
     async def _note_all(self) -> None:
-        """While bindings wait, notes wait too: they use the same API server."""
+        """While there are bindings, notes are slow: they use the same API server."""
         while True:
             await self._noted.wait()
             if not self._notes:
                 self._noted.clear()
                 continue
-            if not self._bindings.empty():
+            if self._is_binding():
                 await asyncio.sleep(limits.NOTES_WAIT_S)
-                continue
+                if not self._notes:
+                    continue
             note = self._notes.popleft()
             try:
                 await self._retry(lambda note=note: self._note(note), limits.WRITE_RETRY)  # type: ignore[misc]

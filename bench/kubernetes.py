@@ -1,0 +1,263 @@
+"""Pods on a real control plane, as ratios within one run: bare bindings, the default scheduler, remuda.
+
+    bench/kubernetes.py [--nodes 1000] [--pods 5000] [--default-pods 1000] [--json]
+    bench/kubernetes.py --start --nodes 5000 --pods 20000     from the start of the front end to its first binding
+
+Needs the control plane that `make kubernetes` builds. Every pod has a node selector and a toleration, in ten templates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.errors import NotFound
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.api.reflector import Reflector
+from remuda_kubernetes.api.resources import NODES, PODS
+from tests.kubernetes.control_plane.processes import ControlPlane
+from tests.kubernetes.manifests import node, pod
+
+AT_ONCE = 40
+TEMPLATES = 10
+REMUDA = Path(sys.executable).with_name("remuda")
+IN_DEFAULT = "/api/v1/namespaces/default/pods"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+async def each(items: list[Any], call: Any) -> None:
+    """Call for each, AT_ONCE at a time."""
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await call(item)
+
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+
+
+class Bound:
+    """Watches pods. `wait(count)`: seconds from the first binding until so many are bound."""
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self.prefix = prefix
+        self.first = self.last = 0.0
+        self._names: set[str] = set()
+        self._more = asyncio.Event()
+        self._reflector = Reflector(client, PODS, self._changed, lambda _: None)
+        self._task = asyncio.create_task(self._reflector.run())
+
+    def _changed(self, of: Pod) -> None:
+        name = of.metadata.name
+        if name.startswith(self.prefix) and of.spec.node_name and name not in self._names:
+            self._names.add(name)
+            self.last = time.monotonic()
+            self.first = self.first or self.last
+            self._more.set()
+
+    async def wait(self, count: int) -> float:
+        while len(self._names) < count:
+            self._more.clear()
+            await asyncio.wait_for(self._more.wait(), 300)
+        self._task.cancel()
+        return self.last - self.first
+
+
+def manifest(name: str, number: int, scheduler: str, **spec: Any) -> dict[str, Any]:
+    return pod(
+        name, app=f"app-{number % TEMPLATES}", cpu="100m", memory="100Mi", scheduler=scheduler,
+        nodeSelector={"group": str(number % TEMPLATES)}, tolerations=[{"key": "keep", "operator": "Exists"}], **spec,
+    )  # fmt: skip
+
+
+async def create(client: Client, prefix: str, count: int, scheduler: str, **spec: Any) -> float:
+    began = time.monotonic()
+
+    async def one(number: int) -> None:
+        await client.create(IN_DEFAULT, manifest(f"{prefix}-{number}", number, scheduler, **spec))
+
+    await each(list(range(count)), one)
+    return time.monotonic() - began
+
+
+async def delete_all(client: Client) -> None:
+    async def gone(of: Pod) -> None:
+        try:
+            await client.delete_pod("default", of.metadata.name, of.uid, grace_s=0)
+        except NotFound:
+            pass
+
+    await each((await client.list(PODS))[0], gone)
+
+
+async def bare(client: Client, pods: int) -> float:
+    """Pods per second of bindings alone."""
+    await create(client, "bare", pods, "nobody")
+    there = [one for one in (await client.list(PODS))[0] if one.metadata.name.startswith("bare")]
+    nodes = [one.metadata.name for one in (await client.list(NODES))[0]]
+    bound = Bound(client, "bare")
+    await bound._reflector.synced.wait()
+
+    async def bind(item: tuple[int, Pod]) -> None:
+        number, of = item
+        await client.bind("default", of.metadata.name, of.uid, nodes[number % len(nodes)])
+
+    await each(list(enumerate(there)), bind)
+    rate = pods / await bound.wait(pods)
+    await delete_all(client)
+    return rate
+
+
+async def by_default_scheduler(client: Client, pods: int) -> float:
+    bound = Bound(client, "default")
+    await create(client, "default", pods, "default-scheduler")
+    rate = pods / await bound.wait(pods)
+    await delete_all(client)
+    return rate
+
+
+@asynccontextmanager
+async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    started = await asyncio.create_subprocess_exec(
+        str(REMUDA), *arguments, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        yield started
+    finally:
+        started.terminate()
+        await started.wait()
+
+
+@asynccontextmanager
+async def scheduler(folder: Path, port: int) -> AsyncIterator[None]:
+    up = ("up", "--data", str(folder / "data"), "--port", str(port), "--grpc-port", "0", "--web-port", "0", "--plain")
+    async with process(*up):
+        for _ in range(300):
+            await asyncio.sleep(0.2)
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                continue
+            writer.close()
+            break
+        await asyncio.sleep(8)  # until its services are there
+        yield
+
+
+@asynccontextmanager
+async def front(plane: ControlPlane, port: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    kubeconfig = plane.kubeconfig("admin")
+    async with process(
+        "run", "kubernetes", "--nats", f"nats://127.0.0.1:{port}", "--set", f"kubernetes.kubeconfig={kubeconfig}"
+    ) as started:
+        yield started
+
+
+async def by_remuda(client: Client, plane: ControlPlane, folder: Path, pods: int, port: int) -> dict[str, float]:
+    """The pods are there before the front end starts. Its CPU is that from the first binding's second on."""
+    await create(client, "remuda", pods, "remuda")
+    async with scheduler(folder, port):
+        bound = Bound(client, "remuda")
+        await bound._reflector.synced.wait()
+        async with front(plane, port) as running:
+            await bound.wait(1)
+            at_first = cpu_s(running.pid)
+            took = await _rest(bound, client, pods)
+            spent = cpu_s(running.pid) - at_first
+            found = {"pods/s": pods / took, "CPU ms/pod": spent / pods * 1_000, "MB": memory_mb(running.pid)}
+    await delete_all(client)
+    return found
+
+
+async def _rest(bound: Bound, client: Client, pods: int) -> float:
+    began = bound.first
+    rest = Bound(client, "remuda")
+    await rest.wait(pods)
+    return rest.last - began
+
+
+async def start(client: Client, plane: ControlPlane, folder: Path, pods: int, port: int) -> dict[str, float]:
+    """`pods` run on the nodes, and one waits."""
+    nodes = [one.metadata.name for one in (await client.list(NODES))[0]]
+
+    async def running(number: int) -> None:
+        made = manifest(f"runs-{number}", number, "remuda", nodeName=nodes[number % len(nodes)])
+        await client.create(IN_DEFAULT, made)
+
+    await each(list(range(pods)), running)
+    found: dict[str, float] = {}
+    async with scheduler(folder, port):
+        for case in ("first start", "restart"):
+            await client.create(IN_DEFAULT, manifest(f"waits-{case[:5].strip()}", 0, "remuda"))
+            bound = Bound(client, f"waits-{case[:5].strip()}")
+            await bound._reflector.synced.wait()
+            began = time.monotonic()
+            async with front(plane, port) as process_of_front:
+                await bound.wait(1)
+                found[f"{case}, s"] = bound.last - began
+                found[f"{case}, MB"] = memory_mb(process_of_front.pid)
+    return found
+
+
+async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    with ControlPlane(folder / "plane", scheduler=not options.start, controllers="namespace") as plane:
+        async with Client(plane.credentials()) as client:
+
+            async def add(number: int) -> None:
+                labels = {"group": str(number % TEMPLATES)}
+                await client.create("/api/v1/nodes", node(f"n{number}", **labels))
+
+            await each(list(range(options.nodes)), add)
+            if options.start:
+                return await start(client, plane, folder, options.pods, options.port)
+            found: dict[str, Any] = {"bare bindings/s": await bare(client, options.pods)}
+            found["remuda"] = await by_remuda(client, plane, folder, options.pods, options.port)
+            found["default scheduler, pods/s"] = await by_default_scheduler(client, options.default_pods)
+            rate = found["remuda"]["pods/s"]
+            found["of bare"] = rate / found["bare bindings/s"]
+            found["of the default scheduler's"] = rate / found["default scheduler, pods/s"]
+            return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--pods", type=int, default=5_000)
+    parser.add_argument("--default-pods", type=int, default=1_000)
+    parser.add_argument("--port", type=int, default=14_222)
+    parser.add_argument("--start", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(measure(options, Path(folder)))
+    if options.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:30} {value if isinstance(value, dict) else round(value, 2)}")
+
+
+if __name__ == "__main__":
+    main()
