@@ -44,7 +44,7 @@ NUMBERS = {
     "events/story_queries.py": {"BUSY", "UNAVAILABLE"},
     "bus/queries/status_codes.py": {"FORBIDDEN", "NOT_FOUND", "GONE", "TOO_LARGE", "BUSY", "UNAVAILABLE"},
     "bus/resource_manager/callback_place.py": {"NOWHERE"},
-    "bus/resource_manager/status_codes.py": {"REFUSED", "INTERNAL", "OUTAGE"},
+    "bus/resource_manager/status_codes.py": {"WRONG_CONFIGURATION", "REFUSED", "INTERNAL", "OUTAGE"},
     # How far structures of the index grow before they are put in order: any number would do.
     "core/index/fit_list.py": {"MOST_IN_BLOCK"},
     "core/index/fit_tree.py": {"WORTH_RENEWING"},
