@@ -1,4 +1,4 @@
-"""The npm packages of the examples in JavaScript, in a cache outside of the repository."""
+"""npm packages for tests, in a cache outside of the repository."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ JAVASCRIPT = Path(__file__).resolve().parents[2] / "examples" / "javascript"
 INSTALL_WITHIN_S = 120
 
 
-def installed_packages() -> Path:
-    """The directory `node_modules`. Skips the test where the packages cannot be had."""
+def installed_packages(pinned_in: Path = JAVASCRIPT) -> Path:
+    """The directory `node_modules` of the `package.json` in this directory. Skips the test where the packages cannot be
+    had."""
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("node and npm are not installed")
-    pinned = b"".join((JAVASCRIPT / name).read_bytes() for name in ("package.json", "package-lock.json"))
+    pinned = b"".join((pinned_in / name).read_bytes() for name in ("package.json", "package-lock.json"))
     base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "remuda-examples"
     folder = base / hashlib.sha256(pinned).hexdigest()[:16]
     if not folder.exists():
         base.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=base))  # other tests may install at the same time
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(JAVASCRIPT / name, scratch)
+            shutil.copy(pinned_in / name, scratch)
         command = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
         try:
             run = subprocess.run(

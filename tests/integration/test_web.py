@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -46,11 +48,18 @@ async def events_main(bus: Bus, settings: object) -> None:
 
 @pytest.fixture
 async def web(server: NatsServer) -> AsyncIterator[Web]:
+    async with web_of(server.url) as found:
+        yield found
+
+
+@asynccontextmanager
+async def web_of(url: str, file: Path | None = None) -> AsyncIterator[Web]:
+    """A web service with all that it asks. `file`: of the configuration service."""
     async with (
-        around_the_core(server.url) as bus,
-        running(server.url, "core", core_main, CoreSettings),
-        running(server.url, "events", events_main),
-        running(server.url, "web", web_main, FreePort),
+        around_the_core(url, file) as bus,
+        running(url, "core", core_main, CoreSettings),
+        running(url, "events", events_main),
+        running(url, "web", web_main, FreePort),
     ):
         found: dict[str, Any] = {}
 
@@ -63,12 +72,12 @@ async def web(server: NatsServer) -> AsyncIterator[Web]:
 
         await until(listens)
         async with httpx.AsyncClient(base_url=f"http://{found['host']}:{found['port']}/ws/v1") as client:
-            yield Web(server.url, client)
+            yield Web(url, client)
 
 
-async def rm_with_work(web: Web, name: str) -> ResourceManager:
+async def rm_with_work(web: Web, name: str, config: str = QUEUES) -> ResourceManager:
     """Registered, with a node, an allocation and an ask that waits."""
-    rm = ResourceManager.connect(web.url, name, config=QUEUES, build_info={"buildVersion": "9"})
+    rm = ResourceManager.connect(web.url, name, config=config, build_info={"buildVersion": "9"})
     await rm.__aenter__()
     await rm.report_nodes([node("n1", vcore=2)])
     await rm.submit(application("app", user="alice", queue="root.a"))

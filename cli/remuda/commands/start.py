@@ -75,12 +75,16 @@ def run(
 
 def demo(
     seconds: Annotated[float, typer.Option(min=4, help="Duration in seconds, from start to summary.")] = 20,
+    web: Annotated[
+        bool, typer.Option("--web", help="Serve the web page, and run until Ctrl-C instead of for some seconds.")
+    ] = False,
+    web_port: Annotated[int, typer.Option(min=0, max=65535, help="With --web: the port. 0: any free one.")] = 0,
     plain: Plain = False,
 ) -> None:
     """Run a system with two simulated resource managers and a mixed workload, and print a summary. Keeps no files."""
     from ..simulated_rm.demo.command import demo as start
 
-    start(seconds=seconds, plain=plain)
+    start(seconds=seconds, plain=plain, web_port=web_port if web else None)
 
 
 def load(

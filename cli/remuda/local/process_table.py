@@ -55,7 +55,7 @@ class Usage:
 
 
 def screen(system: System, uses: Mapping[str, Use], doing: str = "") -> RenderableType:
-    """The whole screen: at most one row per process and eight more."""
+    """The whole screen: at most one row per process and nine more."""
     processes = system.processes
     down = [process for process in processes if process.state is State.WAITING]
     lines: list[RenderableType] = [
@@ -71,6 +71,8 @@ def screen(system: System, uses: Mapping[str, Use], doing: str = "") -> Renderab
         Text(),
         table(processes, uses),
     ]
+    if system.web_page:
+        lines.insert(2, Text.assemble(("web page ", "dim"), system.web_page))
     lines += [
         Text(f"{process.name}: {why(process)}", style="red", overflow="ellipsis", no_wrap=True) for process in down
     ]

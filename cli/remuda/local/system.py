@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from remuda_bus.bus import BusError
+from remuda_bus.queries.front_ends import front_ends
+
 from .. import limits
+from ..client.connections import bus_at
 from ..client.service_ping import Pinger
 from ..embedded import NatsServer, ServerError
 from ..embedded.storage import Level, Storage, StorageWatch
@@ -75,6 +79,7 @@ class System:
         self._printed: OnLine = printed or (lambda name, line: None)
         self._supervisor = Supervisor(self._changed, printed)
         self.storage: Storage | None = None  # as it was a moment ago
+        self.web_page = ""  # the address of the web page, once the system is ready
         self._storage_watch = StorageWatch(self._server.data_dir, self._server.log_file)
         self._services = dict(layout.services())
         self._all_ready = asyncio.Event()
@@ -192,11 +197,21 @@ class System:
         async with Pinger(self.url) as pinger:
             while True:
                 if all(p.state is State.READY for p in self._supervisor.processes.values()):
+                    if self.layout.web_port is not None and not self.web_page:
+                        self.web_page = await self._web_address()
                     self._all_ready.set()
                     await asyncio.sleep(limits.LOOK_EVERY_S)
                     continue
                 self._mark_ready(await self._answering(pinger))
                 await asyncio.sleep(0.05)
+
+    async def _web_address(self) -> str:
+        with contextlib.suppress(UserError, BusError):
+            async with bus_at(self.url) as bus:
+                for one in await front_ends(bus, service="web"):
+                    if one.port:
+                        return f"{one.scheme}://{one.host}:{one.port}/"
+        return ""
 
     async def _answering(self, pinger: Pinger) -> set[int]:
         """Process IDs that answer. An answer without one counts when all of that service's processes answer."""

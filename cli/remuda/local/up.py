@@ -55,6 +55,7 @@ async def _plain(layout: Layout) -> None:
         print_line("remuda", f"nats {system.url}, data and logs in {layout.data}")
         await _until_ready(system)
         print_line("remuda", f"ready: {', '.join(p.name for p in system.processes)}; Ctrl-C stops")
+        print_line("remuda", f"web page {system.web_page}")
         await asyncio.Event().wait()
 
 

@@ -20,6 +20,7 @@ from ...errors import UserError
 from ...local.supervisor import Process, State
 from ...local.system import Layout, System
 from ...terminal import event_loop
+from ...terminal.event_loop import Stopped
 from ...terminal.output import console, is_live, print_line
 from ..driver import drive
 from ..pending_reasons import by_reason
@@ -35,10 +36,15 @@ SHORTEST_PLAY_S = 2.0
 STOPPING_TAKES_S = 0.7  # kept of the time for the end
 
 
-def demo(*, seconds: float, plain: bool) -> None:
-    """UserError if there was a fault."""
+def demo(*, seconds: float, plain: bool, web_port: int | None) -> None:
+    """UserError if there was a fault. With a port, it runs until a signal and prints no summary."""
     try:
-        result = event_loop.run(lambda: _demo(seconds, not is_live(plain)))
+        result = event_loop.run(lambda: _demo(seconds, not is_live(plain), web_port))
+    except Stopped:
+        if web_port is None:
+            raise
+        console.print("remuda demo: stopped.")
+        return
     except BusError as error:
         raise UserError(f"demo: lost the NATS server: {error}") from None
     console.print(table(result, console.width))
@@ -46,13 +52,13 @@ def demo(*, seconds: float, plain: bool) -> None:
         raise UserError(f"demo: {result.faults[0]}")
 
 
-async def _demo(seconds: float, plain: bool) -> Outcome:
+async def _demo(seconds: float, plain: bool, web_port: int | None) -> Outcome:
     started = time.monotonic()
     simulations = [Simulation(site) for site in sites()]
     async with contextlib.AsyncExitStack() as stack:
         data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="remuda-demo-")))
         (data / "queues.yaml").write_text(queues_file())
-        layout = Layout(data, config=data / "queues.yaml", log_level="warning")
+        layout = Layout(data, config=data / "queues.yaml", web_port=web_port, log_level="warning")
         view = View("", seconds)
         changed = _print_state if plain else None
         system = System(layout, changed, print_line if plain else None)
@@ -60,6 +66,9 @@ async def _demo(seconds: float, plain: bool) -> Outcome:
         await stack.enter_async_context(system)
         await system.ready()
         view.url = system.url
+        view.page = system.web_page
+        if plain and view.page:
+            print_line("demo", f"web page {view.page}; Ctrl-C stops")
         bus = await stack.enter_async_context(bus_at(system.url))
         return await _play(stack, bus, system, simulations, view, started)
 
@@ -86,7 +95,7 @@ async def _play(
         async with asyncio.TaskGroup() as players:
             for simulation in simulations:
                 assert simulation.driver is not None
-                players.create_task(simulation.play(simulation.driver, left))
+                players.create_task(simulation.play(simulation.driver, left, system.layout.web_port is not None))
     except* UserError as errors:
         raise errors.exceptions[0] from None
     finally:

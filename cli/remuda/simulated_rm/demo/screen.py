@@ -56,29 +56,38 @@ def _wide(view: View, width: int, rows: int) -> RenderableType:
 
 
 def _head(view: View, width: int) -> list[Text]:
+    return [_cut(_title(view, width), width), _cut(_counts(view, width), width)]
+
+
+def _title(view: View, width: int) -> Text:
+    if view.page:
+        return Text.assemble(("remuda demo", "bold"), f"  {view.page}", ("  Ctrl-C stops", "dim"))
     share = min(1.0, view.elapsed / view.seconds) if view.seconds else 1.0
     clock = f"{view.elapsed:4.1f} of {view.seconds:.0f} s"
     bar_width = max(8, width - len("remuda demo") - len(view.phase) - len(clock) - 6)
     done = round(share * bar_width)
-    first = Text.assemble(
+    return Text.assemble(
         ("remuda demo", "bold"), "  ", (view.phase, "dim"), "  ", ("━" * done, "cyan"),
         ("━" * (bar_width - done), "grey23"), "  ", (clock, "dim"),
     )  # fmt: skip
+
+
+def _counts(view: View, width: int) -> Text:
     rate = view.rates[-1] if view.rates else 0.0
     parts: list[tuple[str, str]] = [
         ("placed ", "dim"), (f"{view.placed:,}", "bold green"), ("  per s ", "dim"), (number(round(rate)), "bold"),
         ("  waiting ", "dim"), (f"{view.waiting:,}", "yellow"),
         ("  rejected ", "dim"), (str(view.rejected), "red" if view.rejected else ""),
     ]  # fmt: skip
-    second = Text.assemble(*parts)
+    text = Text.assemble(*parts)
     for name, value in (
         ("round trip p99", duration(view.p99_ms)),
         ("p50", duration(view.p50_ms)),
         ("released", f"{view.released:,}"),
     ):
-        if second.cell_len + len(name) + len(value) + 3 <= width:
-            second.append_text(Text.assemble((f"  {name} ", "dim"), value))
-    return [first, _cut(second, width)]
+        if text.cell_len + len(name) + len(value) + 3 <= width:
+            text.append_text(Text.assemble((f"  {name} ", "dim"), value))
+    return text
 
 
 def _trees(view: View, width: int, rows: int) -> tuple[list[RenderableType], int]:

@@ -79,18 +79,19 @@ class Simulation:
         if not await driver.until(lambda: driver.rm_state.nodes >= wanted, ANSWERED_WITHIN_S):
             raise UserError(f"{self.site.rm_id}: only {driver.rm_state.nodes} of {wanted} nodes were accepted in time")
 
-    async def play(self, driver: Driver, seconds: float) -> None:
-        """For so long; new work comes only until FED_UNTIL, so that it ends quietly."""
+    async def play(self, driver: Driver, seconds: float, without_end: bool = False) -> None:
+        """For so long; new work comes only until FED_UNTIL, so that it ends quietly. `without_end`: new work comes
+        until cancelled, and `seconds` is the time in which tenants and services appear."""
         start = last = time.monotonic()
         all_from = max(tenant.starts for tenant in self.site.tenants) + SETTLING
-        while (now := time.monotonic()) < start + seconds:
+        while (now := time.monotonic()) < start + seconds or without_end:
             part = (now - start) / seconds
             if all_from <= part < FED_UNTIL:
                 self._integrate(now - last)
             last = now
             await self._release(driver, now)
             await self._submit_services(driver, part)
-            if part < FED_UNTIL:
+            if part < FED_UNTIL or without_end:
                 await self._feed(driver, part)
             self._note_decisions(driver)
             await asyncio.sleep(TICK_S)

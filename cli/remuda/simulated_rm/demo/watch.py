@@ -25,10 +25,11 @@ RECENT = 2_000  # round trips the screen looks back on
 @dataclass(slots=True)
 class View:
     """One moment. `rates`: placed per second, one value each half second, oldest first; `p50_ms` and `p99_ms`: of the
-    latest releases, from publish to acknowledgement."""
+    latest releases, from publish to acknowledgement. `page`: the address of the web page; with it, there is no end."""
 
     url: str
     seconds: float
+    page: str = ""
     elapsed: float = 0.0
     phase: str = "starting"
     placed: int = 0

@@ -1,0 +1,87 @@
+// Requests to the web service. Knows paths and the token, and nothing of views.
+
+const V1 = "/api/v1";
+
+export const token = {
+  get: () => sessionStorage.getItem("token"),
+  set: (value) => sessionStorage.setItem("token", value),
+};
+
+// An answer that is no success. `needsToken`: the service wants to know who asks.
+export class Problem extends Error {
+  constructor(message, status, said = {}) {
+    super(message);
+    this.status = status;
+    this.said = said; // problem details (RFC 9457)
+    this.needsToken = status === 401;
+  }
+}
+
+const query = (fields) => {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== "");
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+};
+
+const below = (rm) => `${V1}/rms/${encodeURIComponent(rm)}`;
+
+export const paths = {
+  rms: `${V1}/rms`,
+  resourceManagers: `${V1}/resource-managers`,
+  cores: `${V1}/cores`,
+  frontEnds: `${V1}/front-ends`,
+  faults: `${V1}/faults`,
+  events: (count) => `${V1}/events${query({ count })}`,
+  rm: (rm, rest, fields = {}) => `${below(rm)}/${rest}${query(fields)}`,
+  whatIf: (rm, application, key, partition) => `${below(rm)}/what-if${query({ application, key, partition })}`,
+  story: (rm, id) => `${below(rm)}/story${query({ id })}`,
+  preview: (rm) => `${below(rm)}/preview`,
+  action: (rm, name) => `${below(rm)}/actions/${name}`,
+  configuration: `${V1}/configuration`,
+  check: `${V1}/configuration/check`,
+  diff: `${V1}/configuration/diff`,
+  confirm: `${V1}/configuration/confirm`,
+  versions: (rm) => `${V1}/configuration/versions${query({ rm })}`,
+  version: (number, rm) => `${V1}/configuration/versions/${number}${query({ rm })}`,
+  rollback: (number) => `${V1}/configuration/versions/${number}/rollback`,
+};
+
+function headers(more = {}) {
+  return token.get() ? { ...more, Authorization: `Bearer ${token.get()}` } : more;
+}
+
+// Response of a request. Raises Problem with the reason that the service gives.
+async function request(path, options = {}) {
+  const answer = await fetch(path, { ...options, headers: headers(options.headers) });
+  if (answer.ok) return answer;
+  if (answer.status === 401) throw new Problem("a token is needed", 401);
+  const said = await answer.json().catch(() => ({}));
+  throw new Problem(said.detail || said.message || answer.statusText || `status ${answer.status}`, answer.status, said);
+}
+
+// The JSON at a path, with its entity tag.
+export async function get(path) {
+  const answer = await request(path);
+  return { data: await answer.json(), tag: answer.headers.get("etag") };
+}
+
+export async function post(path, body) {
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  return (await request(path, options)).json();
+}
+
+// Server-sent events, until `signal` is aborted. EventSource sends no token, so the stream is read by hand.
+export async function stream(path, signal, received) {
+  const answer = await request(path, { signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const data = block.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6));
+      if (data.length) received(JSON.parse(data.join("\n")));
+    }
+  }
+}

@@ -1,0 +1,54 @@
+// A chart of values over time, drawn by uPlot in the colours of the page.
+import { html, useEffect, useRef, useState } from "/page/html.js";
+import uPlot from "/page/vendor/uplot.js";
+
+const HEIGHT = 220;
+const LEFT = 64;
+
+// `series`: {name, color (a CSS variable), fill, dash, values}; `times`: in seconds; `text(value)`.
+export function Chart({ label, times, series, text }) {
+  const box = useRef(null), chart = useRef(null);
+  const data = [times, ...series.map((one) => one.values)];
+  const dark = useDark();
+  useEffect(() => {
+    const of = (name) => colourOf(box.current, name);
+    const axis = { stroke: of("--dim"), grid: { stroke: of("--line"), width: 1 }, ticks: { show: false } };
+    chart.current = new uPlot({
+      width: box.current.clientWidth, height: HEIGHT, cursor: { y: false },
+      scales: { y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
+      axes: [{ ...axis, values: (_, at) => at.map((one) => new Date(one * 1000).toLocaleTimeString("en-GB")), space: 90 },
+        { ...axis, size: LEFT, values: (_, at) => at.map(text) }],
+      series: [{ label: "time", value: (_, at) => (at ? new Date(at * 1000).toLocaleTimeString("en-GB") : "-") },
+        ...series.map((one) => ({
+          label: one.name, stroke: of(one.color), fill: one.fill ? of(one.color).replace("rgb(", "rgba(").replace(")", ", 0.18)") : undefined, dash: one.dash, width: 2,
+          points: { show: false }, value: (_, value) => (value === null || value === undefined ? "-" : text(value)),
+        }))],
+    }, data, box.current);
+    const seen = new ResizeObserver(() => chart.current.setSize({ width: box.current.clientWidth, height: HEIGHT }));
+    seen.observe(box.current);
+    return () => { seen.disconnect(); chart.current.destroy(); };
+  }, [series.map((one) => one.name).join(), dark, label]);
+  useEffect(() => { chart.current.setData(data); });
+  const last = series.map((one) => `${one.name} ${one.values.length ? text(one.values.at(-1) ?? 0) : "-"}`).join(", ");
+  return html`<div class="chart" ref=${box} role="img" aria-label=${`${label}: now ${last}`}></div>`;
+}
+
+// What a variable of the style sheet is in the scheme of now: `rgb(...)`.
+function colourOf(element, variable) {
+  element.style.color = `var(${variable})`;
+  const found = getComputedStyle(element).color;
+  element.style.color = "";
+  return found;
+}
+
+// Whether the scheme is dark. A canvas keeps its colours, so a change of the scheme draws anew.
+export function useDark() {
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const [dark, set] = useState(scheme.matches);
+  useEffect(() => {
+    const changed = () => set(scheme.matches);
+    scheme.addEventListener("change", changed);
+    return () => scheme.removeEventListener("change", changed);
+  }, []);
+  return dark;
+}

@@ -1,0 +1,41 @@
+// A table of any number of rows, of which only those in sight are in the document.
+import { html, useEffect, useMemo, useRef, useState } from "/page/html.js";
+
+const SPARE = 8; // rows above and below those in sight
+
+// `columns`: {name, cell(row), by(row), width, extra}. `by`: the value that the column is sorted by. `width`: of CSS;
+// without one, columns share what is left. `extra`: not shown on narrow screens. `rowHeight`: in pixels.
+export function List({ label, columns, rows, keyOf, rowHeight = 34, tall = true }) {
+  const box = useRef(null);
+  const [first, setFirst] = useState(0);
+  const [height, setHeight] = useState(800);
+  const [order, setOrder] = useState({ column: null, down: false });
+
+  useEffect(() => {
+    const seen = new ResizeObserver(() => setHeight(box.current.clientHeight));
+    seen.observe(box.current);
+    return () => seen.disconnect();
+  }, []);
+  const sorted = useMemo(() => (order.column === null ? rows : inOrder(rows, columns[order.column].by, order.down)), [rows, order]);
+  const from = Math.max(0, Math.min(first, sorted.length - 1) - SPARE);
+  const until = Math.min(sorted.length, first + Math.ceil(height / rowHeight) + SPARE);
+  const scrolled = () => setFirst(Math.floor(box.current.scrollTop / rowHeight));
+  const turn = (column) => setOrder((before) => ({ column, down: before.column === column && !before.down }));
+
+  return html`<div class=${`list ${tall ? "tall" : ""}`} ref=${box} tabindex="0" role="region" aria-label=${label} onScroll=${scrolled}>
+    <table aria-rowcount=${sorted.length + 1}>
+      <thead><tr>${columns.map((one, index) => html`<th scope="col" class=${one.extra ? "extra" : ""} style=${one.width ? `width:${one.width}` : ""}
+        aria-sort=${order.column === index ? (order.down ? "descending" : "ascending") : null}>
+        ${one.by ? html`<button class="head" onClick=${() => turn(index)}>${one.name}${order.column === index ? (order.down ? " ▾" : " ▴") : ""}</button>` : one.name}</th>`)}</tr></thead>
+      <tbody>
+        ${from > 0 && html`<tr class="filler" key="above" aria-hidden="true" style=${`height:${from * rowHeight}px`}></tr>`}
+        ${sorted.slice(from, until).map((row, index) => html`<tr key=${keyOf(row)} aria-rowindex=${from + index + 2} style=${`height:${rowHeight}px`}>
+          ${columns.map((one) => html`<td class=${one.extra ? "extra" : ""}>${one.cell(row)}</td>`)}</tr>`)}
+        ${until < sorted.length && html`<tr class="filler" key="below" aria-hidden="true" style=${`height:${(sorted.length - until) * rowHeight}px`}></tr>`}
+      </tbody></table></div>`;
+}
+
+function inOrder(rows, by, down) {
+  const sign = down ? -1 : 1;
+  return rows.map((row) => [by(row), row]).sort(([a], [b]) => sign * (typeof a === "number" ? a - b : `${a}`.localeCompare(`${b}`, "en", { numeric: true }))).map(([, row]) => row);
+}

@@ -1,0 +1,68 @@
+// A map of nodes: a square each, on a canvas, for any number of nodes. The arrow keys move, Enter opens a node.
+import { html, useEffect, useRef, useState } from "/page/html.js";
+import { useDark } from "/page/chart.js";
+import { number, percent, plural } from "/page/format.js";
+import { groupsOf } from "/page/node_colours.js";
+
+const LARGEST = 30, SMALLEST = 5, HEIGHT = 320; // pixels
+
+export function NodeMap({ nodes, colouring, onOpen }) {
+  const canvas = useRef(null);
+  const [width, setWidth] = useState(0);
+  const [at, point] = useState(-1);
+  const dark = useDark();
+  const groups = colouring.isShare ? null : groupsOf(nodes, colouring);
+  const size = Math.max(SMALLEST, Math.min(LARGEST, Math.floor(Math.sqrt((Math.max(width, 1) * HEIGHT) / Math.max(1, nodes.length)))));
+  const perRow = Math.max(1, Math.floor(width / size)), rows = Math.ceil(nodes.length / perRow);
+
+  useEffect(() => {
+    const seen = new ResizeObserver(() => setWidth(canvas.current.parentElement.clientWidth));
+    seen.observe(canvas.current.parentElement);
+    return () => seen.disconnect();
+  }, []);
+  useEffect(() => {
+    if (!width) return;
+    const ratio = devicePixelRatio || 1;
+    canvas.current.width = width * ratio;
+    canvas.current.height = rows * size * ratio;
+    const pen = canvas.current.getContext("2d");
+    pen.scale(ratio, ratio);
+    const gap = size > 10 ? 2 : 1;
+    nodes.forEach((node, index) => {
+      const value = colouring.of(node);
+      pen.fillStyle = groups ? groups.get(value).colour : shade(value, dark);
+      pen.fillRect((index % perRow) * size, Math.floor(index / perRow) * size, size - gap, size - gap);
+    });
+    if (at >= 0 && at < nodes.length) {
+      pen.strokeStyle = dark ? "#fff" : "#000";
+      pen.lineWidth = 2;
+      pen.strokeRect((at % perRow) * size + 1, Math.floor(at / perRow) * size + 1, size - gap - 2, size - gap - 2);
+    }
+  });
+
+  const under = (event) => {
+    const column = Math.floor(event.offsetX / size), index = Math.floor(event.offsetY / size) * perRow + column;
+    return column < perRow && index < nodes.length ? index : -1;
+  };
+  const pressed = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: perRow, ArrowUp: -perRow }[event.key];
+    if (event.key === "Enter" && nodes[at]) onOpen(nodes[at]);
+    if (!step) return;
+    event.preventDefault();
+    point(Math.max(0, Math.min(nodes.length - 1, at + step)));
+  };
+  const shown = nodes[at];
+  const text = shown ? `${shown.id}: ${colouring.isShare ? `${percent(colouring.of(shown))} used` : colouring.of(shown)}, ${shown.status}, ${plural(shown.allocations, "allocation")}` : "";
+  return html`<div class="map"><canvas ref=${canvas} tabindex="0" role="img" aria-label=${`Map of ${number(nodes.length)} nodes by ${colouring.name}. Arrow keys move, Enter opens a node.`}
+      style=${`width:${width}px;height:${rows * size}px`} onMouseMove=${(event) => point(under(event))} onMouseLeave=${() => point(-1)}
+      onClick=${(event) => { const index = under(event); if (index >= 0) onOpen(nodes[index]); }} onKeyDown=${pressed}></canvas>
+    <p class="legend">${groups ? [...groups].slice(0, 12).map(([name, { count, colour }]) => html`<span><span class="key" style=${`background:${colour}`}></span>${name} <span class="dim">${number(count)}</span></span>`)
+      : html`<span class="ramp" style=${`background:linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((share) => shade(share, dark)).join(", ")})`}></span> 0 to 100 % used`}</p>
+    <p class="pointed" role="status">${text}</p></div>`;
+}
+
+// From the background to full, brighter in the dark.
+function shade(share, dark) {
+  const full = Math.max(0, Math.min(1, share));
+  return dark ? `hsl(${200 - 170 * full ** 3}, 70%, ${18 + 42 * full}%)` : `hsl(${200 - 185 * full ** 3}, 70%, ${90 - 45 * full}%)`;
+}

@@ -1,0 +1,52 @@
+// What queues and nodes use of what they may. Pure.
+import { ordered } from "/page/format.js";
+
+// The largest of used / whole over all resources, with its resource.
+export function fullest(used, whole) {
+  let found = { name: ordered(Object.keys(whole || {}))[0] || "", share: 0 };
+  for (const [name, most] of Object.entries(whole || {})) {
+    const share = most ? ((used || {})[name] || 0) / most : 0;
+    if (share > found.share) found = { name, share };
+  }
+  return found;
+}
+
+const parent = (path) => path.slice(0, Math.max(0, path.lastIndexOf(".")));
+
+// The share of a queue, by which queues are served in fair order: the highest of usage / entitlement. The entitlement is
+// the guaranteed amount; without one the nearest maximum up to root; without one the partition's total.
+export function fairShare(queue, byPath, total) {
+  let highest = 0;
+  for (const [name, used] of Object.entries(queue.allocated)) {
+    if (!used) continue;
+    let entitled = queue.guaranteed[name];
+    for (let at = queue; entitled === undefined && at; at = byPath.get(parent(at.path))) entitled = at.max[name];
+    if (entitled === undefined) entitled = total[name];
+    highest = Math.max(highest, entitled ? used / entitled : 1);
+  }
+  return highest;
+}
+
+// Rows of queues as a tree, parents first: [{row, depth, share, whole}], without what is below a closed queue.
+export function tree(rows, partitions, isClosed = () => false) {
+  const totals = new Map(partitions.map((one) => [one.name, one.total]));
+  const byPartition = new Map();
+  for (const row of rows) {
+    if (!byPartition.has(row.partition)) byPartition.set(row.partition, new Map());
+    byPartition.get(row.partition).set(row.path, row);
+  }
+  const found = [];
+  for (const [partition, byPath] of byPartition) {
+    const hidden = new Set();
+    for (const path of [...byPath.keys()].sort((a, b) => (a.split(".") < b.split(".") ? -1 : 1))) {
+      const row = byPath.get(path), total = totals.get(partition) || {};
+      if (hidden.has(parent(path)) || isClosed(`${partition} ${parent(path)}`)) {
+        hidden.add(path);
+        continue;
+      }
+      const whole = Object.keys(row.max).length ? { ...row.max_in_force, ...row.max } : row.max_in_force;
+      found.push({ row, depth: path.split(".").length - 1, share: fairShare(row, byPath, total), whole });
+    }
+  }
+  return found;
+}

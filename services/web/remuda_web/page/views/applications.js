@@ -1,0 +1,103 @@
+// Applications with search, and one application: states, why it waits, its time line, allocations.
+import { html, useState } from "/page/html.js";
+import { Actions, killApplication, moveApplication, releaseAllocation } from "/page/actions.js";
+import { paths } from "/page/api.js";
+import { useData, useRows } from "/page/data.js";
+import { amounts, number, time } from "/page/format.js";
+import { List } from "/page/list.js";
+import { Facts, Search, State, StateBadge, Tabs, matching } from "/page/parts.js";
+import { link } from "/page/place.js";
+import { TimeLine } from "/page/views/time_line.js";
+import { Waiting } from "/page/views/waiting.js";
+
+export function Applications({ rm, item }) {
+  if (item) return html`<${Application} rm=${rm} id=${item} />`;
+  return html`<h2>Applications</h2><${Tabs} label="Kinds" tabs=${[
+    ["applications", () => html`<${ApplicationList} rm=${rm} />`],
+    ["asks", () => html`<${AskList} rm=${rm} />`],
+    ["rejections", () => html`<${RejectionList} rm=${rm} />`],
+  ]} />`;
+}
+
+const applicationLink = (rm, id) => html`<a href=${link("applications", rm, id)}>${id}</a>`;
+
+export function ApplicationList({ rm, queue, partition, tall = true }) {
+  const { rows = [], first, more, error } = useRows(paths.rm(rm, "applications", { queue }));
+  const [text, search] = useState("");
+  const of = partition ? rows.filter((one) => one.partition === partition) : rows;
+  const found = matching(of, text, (one) => `${one.id} ${one.queue} ${one.user} ${one.state}`);
+  const columns = [
+    { name: "application", cell: (one) => applicationLink(rm, one.id), by: (one) => one.id, width: "min(15rem, 38vw)" },
+    { name: "state", cell: (one) => html`<${StateBadge} state=${one.state} />`, by: (one) => one.state, width: "7rem" },
+    { name: "queue", cell: (one) => one.queue, by: (one) => one.queue },
+    { name: "user", cell: (one) => one.user, by: (one) => one.user, width: "7rem", extra: true },
+    { name: "used", cell: (one) => amounts(one.allocated), by: (one) => one.allocated.vcore || 0, extra: true },
+    { name: "pending", cell: (one) => (one.asks ? amounts(one.pending) : "-"), by: (one) => one.pending.vcore || 0, extra: true },
+    { name: "submitted", cell: (one) => time(one.submitted_ms), by: (one) => one.submitted_ms, width: "6.5rem", extra: true },
+  ];
+  return html`<${Search} label="Search applications" text=${text} onText=${search} found=${found.length} of=${of.length} />
+    <${State} ready=${first} error=${error} empty=${first && !found.length && (more ? "None yet, further ones are being read." : "None.")} />
+    <${List} label="Applications" columns=${queue ? columns.filter((one) => one.name !== "queue") : columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} tall=${tall} />`;
+}
+
+function AskList({ rm }) {
+  const { rows = [], first, error } = useRows(paths.rm(rm, "asks"));
+  const [text, search] = useState("");
+  const found = matching(rows, text, (one) => `${one.application} ${one.key} ${one.queue}`);
+  const columns = [
+    { name: "application", cell: (one) => applicationLink(rm, one.application), by: (one) => one.application },
+    { name: "key", cell: (one) => one.key, by: (one) => one.key },
+    { name: "pending", cell: (one) => number(one.pending), by: (one) => one.pending, width: "6rem" },
+    { name: "resource", cell: (one) => amounts(one.resource), by: (one) => one.resource.vcore || 0, extra: true },
+    { name: "priority", cell: (one) => one.priority, by: (one) => one.priority, width: "6rem", extra: true },
+    { name: "queue", cell: (one) => one.queue, by: (one) => one.queue, extra: true },
+    { name: "since", cell: (one) => time(one.since_ms), by: (one) => one.since_ms, width: "8rem", extra: true },
+  ];
+  return html`<${Search} label="Search asks" text=${text} onText=${search} found=${found.length} of=${rows.length} />
+    <${State} ready=${first} error=${error} empty=${first && !found.length && "None."} />
+    <${List} label="Asks" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.application} ${one.key}`} />`;
+}
+
+function RejectionList({ rm }) {
+  const { rows = [], first, error } = useRows(paths.rm(rm, "rejections"));
+  const columns = [
+    { name: "application", cell: (one) => one.id, by: (one) => one.id, width: "22%" },
+    { name: "reason", cell: (one) => html`<span title=${one.reason}>${one.reason}</span>`, by: (one) => one.reason },
+    { name: "user", cell: (one) => one.user, by: (one) => one.user, width: "8rem", extra: true },
+    { name: "at", cell: (one) => time(one.since_ms), by: (one) => one.since_ms, width: "8rem", extra: true },
+  ];
+  return html`<${State} ready=${first} error=${error} empty=${first && !rows.length && "None."} />
+    <${List} label="Rejections" columns=${columns} rows=${rows} keyOf=${(one) => `${one.partition} ${one.id}`} />`;
+}
+
+function Application({ rm, id }) {
+  const { data, error } = useData(paths.rm(rm, "applications", { application: id }));
+  const one = data && data.rows[0];
+  return html`<nav class="crumbs" aria-label="Above"><a href=${link("applications", rm)}>applications</a></nav>
+    <h2>${id} ${one && html`<${StateBadge} state=${one.state} />`}</h2>
+    <${State} ready=${data} error=${error} empty=${data && !one && "There is no such application now; its time line may still show it."} />
+    ${one && html`<${Actions} rm=${rm} actions=${[killApplication(one), moveApplication(one)]} />
+      <${Facts} of=${[
+        ["queue", html`<a href=${link("queues", rm, `${one.partition} ${one.queue}`)}>${one.queue}</a>`], ["user", one.user], ["groups", one.groups.join(", ")],
+        ["submitted", time(one.submitted_ms)], ["used", amounts(one.allocated)], ["pending", amounts(one.pending)], ["placeholders", amounts(one.allocated_placeholder)],
+        ["task groups", one.task_groups.map((group) => group.name).join(", ")], ["ends", time(one.ends_ms)],
+      ]} />`}
+    <h3>Time line</h3><${TimeLine} rm=${rm} id=${id} states=${one ? one.states : []} />
+    ${one && html`<h3>Why it waits</h3><${Waiting} rm=${rm} application=${id} />
+      <h3>Allocations</h3><${AllocationList} rm=${rm} filter=${{ application: id }} />`}`;
+}
+
+export function AllocationList({ rm, filter }) {
+  const { rows = [], first, error } = useRows(paths.rm(rm, "allocations", filter));
+  const columns = [
+    filter.application
+      ? { name: "key", cell: (one) => `${one.key}${one.placeholder ? " (placeholder)" : ""}`, by: (one) => one.key }
+      : { name: "application", cell: (one) => applicationLink(rm, one.application), by: (one) => one.application },
+    { name: "node", cell: (one) => html`<a href=${link("nodes", rm, one.node)}>${one.node}</a>`, by: (one) => one.node },
+    { name: "resource", cell: (one) => amounts(one.resource), by: (one) => one.resource.vcore || 0, extra: true },
+    { name: "since", cell: (one) => time(one.since_ms), by: (one) => one.since_ms, width: "8rem", extra: true },
+    { name: "", cell: (one) => html`<${Actions} rm=${rm} actions=${[releaseAllocation(one)]} />`, width: "6rem" },
+  ];
+  return html`<${State} ready=${first} error=${error} empty=${first && !rows.length && "None."} />
+    ${rows.length > 0 && html`<${List} label="Allocations" columns=${columns} rows=${rows} keyOf=${(one) => one.uuid} rowHeight=${38} tall=${false} />`}`;
+}

@@ -1,0 +1,73 @@
+// The configuration: versions with their texts and differences, and an editor that checks, previews and applies.
+import { html, useEffect, useState } from "/page/html.js";
+import { paths, post } from "/page/api.js";
+import { Changes } from "/page/changes.js";
+import { Editor } from "/page/editor.js";
+import { useData } from "/page/data.js";
+import { number, time } from "/page/format.js";
+import { Badge, State, Tabs } from "/page/parts.js";
+import { go, link } from "/page/place.js";
+
+// `item`: "file:NUMBER" or "rm:NUMBER", a version; "edit" or "edit:NUMBER", the editor with the text of a version.
+export function Configuration({ rm, item }) {
+  const shared = useData(paths.versions()), own = useData(paths.versions(rm));
+  const [kind, version] = item.split(":");
+  const active = shared.data ? shared.data.active : 0;
+  if (kind === "edit") return html`<${EditorOf} rm=${rm} active=${active} version=${version || active} key=${version || active} />`;
+  if (item) return html`<${Version} rm=${rm} kind=${kind} version=${Number(version)} active=${active} />`;
+  const tables = [
+    ["file", () => html`<${Versions} rm=${rm} kind="file" found=${shared} />`],
+    [`of ${rm}`, () => html`<${Versions} rm=${rm} kind="rm" found=${own} />`],
+  ];
+  const hasOwn = own.data && own.data.versions.length;
+  return html`<h2>Configuration</h2><p class="actions"><a class="button" href=${link("configuration", rm, "edit")}>Edit the file</a></p>
+    <${Tabs} label="Texts" tabs=${hasOwn ? tables : tables.slice(0, 1)} />`;
+}
+
+function Versions({ rm, kind, found: { data, error } }) {
+  const rows = data ? [...data.versions].sort((a, b) => b.number - a.number) : [];
+  return html`<${State} ready=${data} error=${error} empty=${data && !rows.length && "No version is stored."} />
+    <ol class="versions">${rows.map((one) => html`<li key=${one.number} class="card"><a href=${link("configuration", rm, `${kind}:${one.number}`)}>version ${number(one.number)}</a>
+      ${data.active === one.number && html` <${Badge} kind="good">in force</${Badge}>`}${one.until_ms > 0 && !one.confirmed_at_ms && data.active === one.number && html` <${Badge} kind="warn">staged until ${time(one.until_ms)}</${Badge}>`}
+      <span class="dim"> ${time(one.at_ms)}, ${one.origin}${one.by ? ` by ${one.by}` : ""}${one.restores ? `, restores ${one.restores}` : ""}</span>${one.message && html`<br />${one.message}`}</li>`)}</ol>`;
+}
+
+function Version({ rm, kind, version, active }) {
+  const of = kind === "rm" ? rm : undefined;
+  const { data, error } = useData(paths.version(version, of));
+  const isOld = kind === "file" && active && version !== active;
+  return html`<nav class="crumbs" aria-label="Above"><a href=${link("configuration", rm)}>configuration</a></nav>
+    <h2>Version ${number(version)} ${kind === "rm" ? `of ${rm}` : ""}</h2><${State} ready=${data} error=${error} />
+    ${isOld && html`<p class="actions"><a class="button" href=${link("configuration", rm, `edit:${version}`)}>Edit from here</a> <${RollBack} rm=${rm} version=${version} active=${active} /></p>`}
+    ${data && html`<${Tabs} label="Shown" tabs=${[
+      ["text", () => html`<pre tabindex="0">${data.text}</pre>`],
+      ...(version > 1 ? [["what it changed", () => html`<${Difference} before=${version - 1} after=${version} rm=${of} />`]] : []),
+      ...(isOld ? [["against the version in force", () => html`<${Difference} before=${version} after=${active} rm=${of} />`]] : []),
+    ]} />`}`;
+}
+
+function Difference({ before, after, rm }) {
+  const { data, error } = useData(`${paths.diff}?${new URLSearchParams({ before, after, ...(rm ? { rm } : {}) })}`);
+  return html`<${State} ready=${data} error=${error} />${data && html`<${Changes} found=${data} />`}`;
+}
+
+function RollBack({ rm, version, active }) {
+  const [problem, setProblem] = useState("");
+  const roll = async () => {
+    if (!confirm(`Put the text of version ${version} in force again, as a new version?`)) return;
+    try {
+      await post(paths.rollback(version), { base: active });
+      go("configuration", rm);
+    } catch (error) { setProblem(error.message); }
+  };
+  return html`<button class="danger" onClick=${roll}>Roll back to it</button>${problem && html`<span class="problem" role="alert"> ${problem}</span>`}`;
+}
+
+function EditorOf({ rm, active, version }) {
+  const { data, error } = useData(active ? paths.version(version) : null);
+  const [kept, keep] = useState(null); // the text that the editor began with: later answers do not replace it
+  useEffect(() => { if (data && kept === null) keep(data.text); }, [data]);
+  const text = active ? kept : "";
+  return html`<nav class="crumbs" aria-label="Above"><a href=${link("configuration", rm)}>configuration</a></nav><h2>Edit the file</h2>
+    <${State} ready=${text !== null} error=${error} />${text !== null && html`<${Editor} rm=${rm} text=${text} base=${active} onApplied=${() => go("configuration", rm)} />`}`;
+}

@@ -1,0 +1,69 @@
+// The map of nodes with a list, and one node with its allocations.
+import { html, useMemo, useState } from "/page/html.js";
+import { Actions, drainNode } from "/page/actions.js";
+import { paths } from "/page/api.js";
+import { useRows } from "/page/data.js";
+import { amounts, number, plural } from "/page/format.js";
+import { List } from "/page/list.js";
+import { NodeMap } from "/page/node_map.js";
+import { colourings, queuesOfNodes } from "/page/node_colours.js";
+import { Bar, Bars, Choice, Facts, Search, State, StateBadge, matching } from "/page/parts.js";
+import { go, link } from "/page/place.js";
+import { fullest } from "/page/shares.js";
+import { AllocationList } from "/page/views/applications.js";
+
+// Allocations that are read to colour nodes by queue.
+const ALLOCATIONS = 50000;
+
+export function Nodes({ rm, item }) {
+  const { rows = [], first, more, error } = useRows(paths.rm(rm, "nodes"));
+  if (item) return html`<${Node} rm=${rm} id=${item} rows=${rows} ready=${first && !more} error=${error} />`;
+  return html`<h2>Nodes</h2><${State} ready=${first} error=${error} empty=${first && !rows.length && "None."} />
+    ${rows.length > 0 && html`<${Overview} rm=${rm} rows=${rows} />`}`;
+}
+
+function Overview({ rm, rows }) {
+  const [by, choose] = useState("use");
+  const [text, search] = useState("");
+  const found = matching(rows, text, (one) => `${one.id} ${one.status} ${Object.entries(one.attributes).flat().join(" ")}`);
+  const known = useMemo(() => colourings(rows), [rows]);
+  const colouring = known.find((one) => one.key === by) || known[0];
+  const open = (node) => go("nodes", rm, node.id);
+  const columns = [
+    { name: "node", cell: (one) => html`<a href=${link("nodes", rm, one.id)}>${one.id}</a>`, by: (one) => one.id, width: "min(20rem, 34vw)" },
+    { name: "state", cell: (one) => html`<${StateBadge} state=${one.status} />`, by: (one) => one.status, width: "8.2rem" },
+    { name: "used", cell: (one) => { const { name } = fullest(used(one), one.capacity); return html`<${Bar} name=${name} used=${used(one)[name]} whole=${one.capacity[name]} />`; }, by: (one) => fullest(used(one), one.capacity).share },
+    { name: "allocations", cell: (one) => number(one.allocations), by: (one) => one.allocations, width: "7rem", extra: true },
+    { name: "kept for", cell: (one) => (one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""), extra: true },
+  ];
+  return html`<div class="controls"><${Choice} label="Colour by" value=${colouring.key} options=${known.map((one) => [one.key, one.name])} onChoice=${choose} />
+      <${Search} label="Search nodes" text=${text} onText=${search} found=${found.length} of=${rows.length} /></div>
+    ${colouring.key === "queue" ? html`<${MapByQueue} rm=${rm} nodes=${found} onOpen=${open} />` : html`<${NodeMap} nodes=${found} colouring=${colouring} onOpen=${open} />`}
+    <${List} label="Nodes" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} rowHeight=${38} />`;
+}
+
+function MapByQueue({ rm, nodes, onOpen }) {
+  const allocations = useRows(paths.rm(rm, "allocations"), ALLOCATIONS), applications = useRows(paths.rm(rm, "applications"));
+  const colouring = useMemo(() => queuesOfNodes(allocations.rows || [], applications.rows || []), [allocations.rows, applications.rows]);
+  return html`<${State} ready=${allocations.first && applications.first} error=${allocations.error || applications.error} />
+    <${NodeMap} nodes=${nodes} colouring=${colouring} onOpen=${onOpen} />
+    ${allocations.more && html`<p class="dim">From ${plural(allocations.rows.length, "allocation")}; there are more.</p>`}`;
+}
+
+function used(one) {
+  const found = { ...one.allocated };
+  for (const [name, value] of Object.entries(one.occupied)) found[name] = (found[name] || 0) + value;
+  return found;
+}
+
+function Node({ rm, id, rows, ready, error }) {
+  const one = rows.find((row) => row.id === id);
+  return html`<nav class="crumbs" aria-label="Above"><a href=${link("nodes", rm)}>nodes</a></nav><h2>${id} ${one && html`<${StateBadge} state=${one.status} />`}</h2>
+    <${State} ready=${ready || one} error=${error} empty=${ready && !one && "There is no such node now."} />
+    ${one && html`<${Actions} rm=${rm} actions=${[drainNode(one)]} /><${Bars} used=${used(one)} whole=${one.capacity} />
+      <${Facts} of=${[
+        ["allocated", amounts(one.allocated)], ["occupied", amounts(one.occupied)], ["available", amounts(one.available)],
+        ["kept for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""], ...Object.entries(one.attributes),
+      ]} />
+      <h3>Allocations</h3><${AllocationList} rm=${rm} filter=${{ node: id }} />`}`;
+}
