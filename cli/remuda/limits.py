@@ -128,6 +128,16 @@ PROBLEMS_SHOWN = 3
 # Faults on record of RMs that are not halted: those of a week, the newest.
 FAULTS_SHOWN_S = 7 * 86_400.0
 FAULTS_SHOWN = 10
+# `--watch` and `remuda top`: as often as people look.
+WATCH_EVERY_S = 2.0
+# Asks whose reasons `remuda top` counts, of each RM.
+TOP_ASKS = 200
+# Reasons it shows.
+TOP_REASONS = 5
+# Event records that `remuda events` shows at most; those before are in `/ws/v1/events/batch`.
+EVENTS_SHOWN = 10_000
+# What is kept of the history comes at once; after a gap, nothing more comes.
+EVENTS_WITHIN_S = 1.0
 # RMs whose cores are asked at the same time.
 ASKED_AT_ONCE = 32
 # The newest.

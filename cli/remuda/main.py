@@ -9,6 +9,7 @@ import typer
 
 from .commands import act, administer, configuration, keys, preview, settings, show, start
 from .terminal import exit_status
+from .terminal.formats import with_formats, with_watch
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
 config_commands = typer.Typer(help="Check, preview and change queue configurations.", no_args_is_help=True)
@@ -20,29 +21,45 @@ operator_commands = typer.Typer(help="Add, list and remove operators; set their 
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.up, start.run, start.demo, start.load),
     "Show": (
-        show.status, show.queues, show.applications, show.nodes, show.usage, show.explain, show.story, show.action,
-        show.dump, show.dead_letters,
+        show.status, show.top, show.queues, show.applications, show.nodes, show.usage, show.explain, show.story,
+        show.events, show.action, show.dump, show.dead_letters,
     ),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
         administer.rebuild, administer.resume, administer.backup, administer.restore, administer.declare, keys.keys,
     ),
 }  # fmt: skip
+# These are shown again and again with `--watch`.
+WATCHED = (show.status, show.queues, show.applications, show.nodes, show.usage, show.explain, show.action)
+# These list something, so they have `--output`.
+LISTING = (
+    *WATCHED, show.story, show.events, show.dead_letters, configuration.history, configuration.show, configuration.diff,
+    configuration.get, settings.show, keys.list_operators,
+)  # fmt: skip
+
+
+def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    if function in LISTING:
+        formatted = with_formats(function)
+        return with_watch(formatted) if function in WATCHED else formatted
+    return function
+
+
 for panel, functions in COMMANDS.items():
     for function in functions:
-        cli.command(function.__name__.replace("_", "-"), rich_help_panel=panel)(function)
+        cli.command(function.__name__.replace("_", "-"), rich_help_panel=panel)(_with_options(function))
 config_commands.command("check")(show.check)
 config_commands.command("preview")(preview.preview)
 for name, function in configuration.COMMANDS.items():
-    config_commands.command(name)(function)
-settings_commands.command("show")(settings.show)
+    config_commands.command(name)(_with_options(function))
+settings_commands.command("show")(_with_options(settings.show))
 settings_commands.command("check")(settings.check)
 rm_commands.command("add")(keys.add)
 rm_commands.command("remove")(keys.remove)
 rm_commands.command("forget")(administer.forget)
 rm_commands.command("divide")(administer.divide)
 operator_commands.command("add")(keys.add_operator)
-operator_commands.command("list")(keys.list_operators)
+operator_commands.command("list")(_with_options(keys.list_operators))
 operator_commands.command("groups")(keys.set_groups)
 operator_commands.command("remove")(keys.remove_operator)
 cli.add_typer(config_commands, name="config", rich_help_panel="Administer")

@@ -19,15 +19,16 @@ from remuda.main import cli
 
 DIGITS = "9" * 5_000
 NAMES = ("", "*", ">", "a.*", "a b", DIGITS, "a\x00b", "a\x1b[31mb", "ü", "a\n", "\udcff", "-" * 3)
-# Commands that only act, or print nothing but JSON. All others list or show data, and have --json.
+# Commands that only act, print nothing but JSON, or draw a screen. All others list or show data, and have --json.
 ACTS = {
-    "up", "run", "demo", "dump", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add", "rm remove",
+    "up", "run", "top", "demo", "dump", "load", "rebuild", "backup", "restore", "declare", "keys", "rm add", "rm remove",
     "rm forget", "rm divide", "operator add", "operator groups", "operator remove",
 }  # fmt: skip
 # Each with one place for a name.
 NAMED = (
     ["queues", "{}"], ["applications", "{}"], ["nodes", "{}"], ["usage", "{}"], ["rebuild", "{}", "--yes"],
     ["resume", "{}", "--yes"], ["resume", "{}", "--yes", "--json"],
+    ["top", "{}"], ["events", "--rm", "{}"],
     ["explain", "{}"], ["explain", "rm", "app\x00{}"], ["explain", "rm", "app", "key\x07{}"],
     ["story", "x", "--rm", "{}"], ["load", "--rm", "{}"], ["dead-letters", "{}"],
     ["dead-letters", "{}", "--forget", "--yes"],
@@ -47,10 +48,11 @@ NAMED = (
 NUMBERS = (
     ["up", "--port", "{}"], ["up", "--cores", "{}"], ["load", "--nodes", "{}"], ["load", "--rate", "x{}"],
     ["declare", "--replicas", "{}"], ["dead-letters", "rm", "{}"], ["demo", "--seconds", "x{}"],
-    ["load", "--duration", "{}"], ["priority", "rm", "app", "k", "x{}"],
+    ["load", "--duration", "{}"], ["events", "-n", "{}"], ["priority", "rm", "app", "k", "x{}"],
 )  # fmt: skip
 ASKS_A_SYSTEM = (
-    ["status"], ["queues", "rm"], ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"],
+    ["status"], ["top"], ["top", "rm", "--plain"], ["events"], ["nodes", "rm", "-o", "yaml"], ["queues", "rm"],
+    ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"],
     ["applications", "rm", "--queue", "root.a"], ["nodes", "rm"], ["usage", "rm"], ["dead-letters"],
     ["dead-letters", "rm", "1"], ["dead-letters", "rm", "--forget", "--yes"], ["rebuild", "rm", "--yes"],
     ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"], ["kill", "rm", "app"],

@@ -9,6 +9,7 @@ import signal
 import socket
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -25,6 +26,7 @@ async def test_it_comes_up_repairs_itself_and_stops_in_order(tmp_path: Path) -> 
         core = int((await lines.until(r" core +started, process (\d+)"))[1])
         await lines.until(r" remuda +ready: nats-server, config, core, events, rmproxy, grpc, web")
         url = json.loads((tmp_path / "remuda.json").read_text())["nats"]
+        await lines.until(r" remuda +web page http://127.0.0.1:\d+/")
         assert (tmp_path / ".gitignore").read_text() == "*\n", "the data is no part of a repository that it is in"
         everyone = children(process)
         assert len(psutil.Process(process.pid).children()) == 7  # the configuration service has a worker of its own
@@ -111,3 +113,20 @@ async def test_a_second_one_on_the_same_directory_is_refused(tmp_path: Path) -> 
     finally:
         assert await stopped(process) == 0
         await drain
+
+
+async def test_a_demonstration_with_the_web_page_runs_until_a_signal() -> None:
+    process = await remuda("demo", "--web", "--plain", "--seconds", "4")
+    lines = Lines(process)
+    try:
+        page = (await lines.until(r" demo +web page (http://\S+); Ctrl-C stops"))[1]
+        async with httpx.AsyncClient(base_url=page) as client:
+            assert "<title>remuda</title>" in (await client.get("/")).text
+            await lines.until(r" demo +[\d,]+ placed")
+            assert (await client.get("/api/v1/rms")).json() == {"rms": ["lab", "yard"]}
+        code = await stopped(process)
+        rest = (await process.stdout.read()).decode()  # type: ignore[union-attr]
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert (code, rest.splitlines()[-1]) == (0, "remuda demo: stopped.")

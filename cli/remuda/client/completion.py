@@ -26,7 +26,8 @@ def queues(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def applications(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _fields(ctx, incomplete, "applications", "applications", "id")
+    """Of the RM of the command, or of all."""
+    return _fields(ctx, incomplete, "applications", "applications", "id", every_rm=True)
 
 
 def nodes(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -40,16 +41,22 @@ def allocations(ctx: typer.Context, incomplete: str) -> list[str]:
 def pending_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     """The keys of the application's pending asks."""
     application = ctx.params.get("application")
-    which = {"application": str(application)} if application else {}
-    return _fields(ctx, incomplete, "explain", "asks", "key", **which)
+    return _fields(ctx, incomplete, "explain", "asks", "key", application=str(application or ""))
 
 
-def _fields(ctx: typer.Context, incomplete: str, kind: str, rows: str, field: str, **which: str) -> list[str]:
-    """The values of a field in the rows of a query, each once."""
-    rm = ctx.params.get("rm")
-    if not rm:
-        return []
-    return _matching(lambda: _query(_url(ctx), str(rm), kind, rows, field, incomplete, **which), incomplete)
+def _fields(
+    ctx: typer.Context, incomplete: str, kind: str, rows: str, field: str, every_rm: bool = False, application: str = ""
+) -> list[str]:
+    """The values of a field in the rows of a query, each once. `every_rm`: of all, where the command names none."""
+    rm, url = ctx.params.get("rm"), _url(ctx)
+    which = {"application": application} if application else {}
+
+    async def ask() -> list[str]:
+        rms = [str(rm)] if rm else await _rms(url) if every_rm else []
+        found = [await _query(url, one, kind, rows, field, incomplete, **which) for one in rms]
+        return list(dict.fromkeys(name for names in found for name in names))[: limits.COMPLETIONS]
+
+    return _matching(ask, incomplete)
 
 
 def _url(ctx: typer.Context) -> str:

@@ -45,3 +45,9 @@ Rm = Annotated[
         metavar="RM", help="rmID of the resource manager.", callback=arguments.rm_id, autocompletion=completion.rms
     ),
 ]
+AnyRm = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RM", help="rmID. Default: every RM.", callback=arguments.rm_id, autocompletion=completion.rms
+    ),
+]

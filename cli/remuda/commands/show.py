@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from .. import limits
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Rm, Yes
+from .options import DEFAULT_URL, AnyRm, AsJson, Nats, Plain, Rm, Yes
 
 
 def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
@@ -47,10 +48,16 @@ def explain(
             metavar="APP",
             help="applicationID. Default: one line per application with pending asks.",
             callback=arguments.application,
+            autocompletion=completion.applications,
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Argument(help="allocationKey. Default: every pending ask.", callback=arguments.key)
+        str | None,
+        typer.Argument(
+            help="allocationKey. Default: every pending ask.",
+            callback=arguments.key,
+            autocompletion=completion.pending_keys,
+        ),
     ] = None,
     what_if: Annotated[
         bool, typer.Option(help="Also the smallest changes that would let the ask run. Needs KEY; takes seconds.")
@@ -65,6 +72,32 @@ def explain(
     if what_if and key is None:
         raise typer.BadParameter("needs APP and KEY: one ask", param_hint="--what-if")
     show(nats, rm, application, key, json, what_if)
+
+
+def top(rm: AnyRm = None, nats: Nats = DEFAULT_URL, plain: Plain = False) -> None:
+    """Show queues, nodes, allocations a second and the commonest reasons to wait, live, until Ctrl-C. Without a
+    terminal, or with --plain, once."""
+    from ..show.top import top as show
+
+    show(nats, rm, plain)
+
+
+def events(
+    rm: Annotated[
+        str | None,
+        typer.Option(help="Only of this RM.", callback=arguments.rm_id, autocompletion=completion.rms),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then each new one, until Ctrl-C.")] = False,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=0, max=limits.EVENTS_SHOWN, help="Of the newest so many of all RMs.")
+    ] = 20,
+    nats: Nats = DEFAULT_URL,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+) -> None:
+    """Show the newest event records: what was added, changed and removed, oldest first."""
+    from ..show.events import events as show
+
+    show(nats, rm, count, follow, json)
 
 
 def dump(rm: Rm, nats: Nats = DEFAULT_URL) -> None:
@@ -82,6 +115,7 @@ def story(
             metavar="ID",
             help="applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue.",
             callback=arguments.story_id,
+            autocompletion=completion.applications,
         ),
     ],
     rm: Annotated[
@@ -149,12 +183,7 @@ def action(
 
 
 def dead_letters(
-    rm: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RM", help="rmID. Default: every RM.", callback=arguments.rm_id, autocompletion=completion.rms
-        ),
-    ] = None,
+    rm: AnyRm = None,
     letter: Annotated[
         int | None,
         typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Show this dead letter with its content."),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
 import msgspec
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -16,10 +18,12 @@ from remuda_bus.queries.rows import PageToken
 
 from ..client.connections import bus_at
 from ..terminal import event_loop
-from ..terminal.output import console
-from ..terminal.units import amount, amounts, number, ordered
+from ..terminal.output import WIDE, console, is_wide
+from ..terminal.units import amount, amounts, number, ordered, time_of
 
 Row = dict[str, Any]
+# Columns that are left out first where a terminal is too narrow for all.
+_LESS_IMPORTANT = ("allocations", "user", "reserved for")
 
 
 class Rows(msgspec.Struct):
@@ -43,7 +47,7 @@ def applications(url: str, rm: str, queue: str | None, as_json: bool) -> None:
         return found
 
     columns = ("application", "state", "queue", "user", "allocated", "waiting", "allocations")
-    _show(url, ask, as_json, columns, _application)
+    _show(url, ask, as_json, columns, _application, ("pending", "groups", "submitted", "since", "reason"), _more_of_one)
 
 
 def _application(row: Row) -> list[str]:
@@ -53,11 +57,26 @@ def _application(row: Row) -> list[str]:
     ]  # fmt: skip
 
 
+def _more_of_one(row: Row) -> list[str]:
+    return [
+        amounts(row.get("pending", {})), ", ".join(row.get("groups", [])), time_of(row.get("submitted_ms", 0)),
+        time_of(row.get("since_ms", 0)), row.get("reason", ""),
+    ]  # fmt: skip
+
+
 def nodes(url: str, rm: str, as_json: bool) -> None:
     async def ask(bus: Bus) -> list[Row]:
         return [row async for page in pages_of(bus, "nodes", Rows, rm=rm) for row in page.nodes]
 
-    _show(url, ask, as_json, ("node", "status", "used", "reserved for", "allocations"), _node)
+    _show(
+        url,
+        ask,
+        as_json,
+        ("node", "status", "used", "reserved for", "allocations"),
+        _node,
+        ("available", "attributes"),
+        _more_of_node,
+    )
 
 
 def _node(row: Row) -> list[str]:
@@ -68,6 +87,10 @@ def _node(row: Row) -> list[str]:
     kept = row.get("reserved_for")
     reserved = f"{kept['application']}/{kept['key']}" if kept else ""
     return [row["id"], row["status"], ", ".join(used), reserved, number(row["allocations"])]
+
+
+def _more_of_node(row: Row) -> list[str]:
+    return [amounts(row["available"]), ", ".join(f"{name}={value}" for name, value in row["attributes"].items())]
 
 
 def usage(url: str, rm: str, as_json: bool) -> None:
@@ -85,7 +108,12 @@ def _usage(row: Row) -> list[str]:
     ]  # fmt: skip
 
 
-def _show(url: str, ask: Any, as_json: bool, columns: tuple[str, ...], cells: Any) -> None:
+def _show(
+    url: str, ask: Any, as_json: bool, columns: tuple[str, ...], cells: Any, more: tuple[str, ...] = (),
+    more_cells: Any = None,
+) -> None:  # fmt: skip
+    """`more`, `more_cells`: what only a wide table has."""
+
     async def look() -> list[Row]:
         async with bus_at(url) as bus:
             return list(await ask(bus))
@@ -94,13 +122,25 @@ def _show(url: str, ask: Any, as_json: bool, columns: tuple[str, ...], cells: An
     if as_json:
         print(json.dumps(found))
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     several = len({row["partition"] for row in found}) > 1
     rows = [[row["partition"], *cells(row)] for row in found]
+    if is_wide() and more_cells is not None:
+        columns = (*columns, *more)
+        rows = [[*row, *more_cells(one)] for row, one in zip(rows, found, strict=True)]
     shown = [any(texts) for texts in zip(*rows, strict=True)]  # no column without content
     shown[:1] = [several]
-    for name in compress(("partition", *columns), shown):
+    table = _table(("partition", *columns), rows, shown)
+    for name in _LESS_IMPORTANT:
+        if Measurement.get(console, console.options.update(width=WIDE), table).maximum > console.width:
+            shown = [one and name != column for one, column in zip(shown, ("partition", *columns), strict=True)]
+            table = _table(("partition", *columns), rows, shown)
+    console.print(table if found else Text("none", style="dim"))
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], shown: Sequence[bool]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in compress(columns, shown):
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, compress(row, shown)))
-    console.print(table if found else Text("none", style="dim"))
+    return table

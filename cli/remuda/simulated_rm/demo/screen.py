@@ -9,14 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from remuda_bus.queries.rows import Node, Nodes
-
+from ...show.node_blocks import HEIGHTS, cut, node_grid, node_line
 from ...show.queue_tree import tree
 from ...terminal.units import duration, number
 from .watch import View
 
 WIDE = 120  # columns: from here on, two columns
-HEIGHTS = " ▁▂▃▄▅▆▇█"
 STATES = {"ready": "green", "starting": "yellow", "restarting": "bold red", "stopping": "yellow", "stopped": "dim"}
 
 
@@ -34,7 +32,7 @@ def screen(view: View, width: int, height: int) -> RenderableType:
 def _narrow(view: View, width: int, rows: int) -> list[RenderableType]:
     """Trees first, then one line of nodes per RM, what is left for the latest decisions."""
     parts, used = _trees(view, width, rows - len(view.nodes) - 3)
-    parts += [_node_line(rm, nodes, width) for rm, nodes in view.nodes.items()]
+    parts += [node_line(rm, nodes, width) for rm, nodes in view.nodes.items()]
     used += len(view.nodes)
     return [*parts, *_decisions(view, width, rows - used)]
 
@@ -46,7 +44,7 @@ def _wide(view: View, width: int, rows: int) -> RenderableType:
     left += [Text(), *_decisions(view, left_width, rows - used - 1)]
     right: list[RenderableType] = [Text("placed per second", style="bold"), *_rates(view.rates, right_width, 8), Text()]
     for rm, nodes in view.nodes.items():
-        right += [*_node_grid(rm, nodes, right_width), Text()]
+        right += [*node_grid(rm, nodes, right_width), Text()]
     right.append(_processes(view))
     grid = Table.grid(padding=(0, 3, 0, 0))
     grid.add_column(width=left_width)
@@ -56,7 +54,7 @@ def _wide(view: View, width: int, rows: int) -> RenderableType:
 
 
 def _head(view: View, width: int) -> list[Text]:
-    return [_cut(_title(view, width), width), _cut(_counts(view, width), width)]
+    return [cut(_title(view, width), width), cut(_counts(view, width), width)]
 
 
 def _title(view: View, width: int) -> Text:
@@ -103,50 +101,6 @@ def _trees(view: View, width: int, rows: int) -> tuple[list[RenderableType], int
     return parts, used
 
 
-def _node_line(rm: str, found: Nodes, width: int) -> Text:
-    """One block per node, as high as its scarcest resource is used."""
-    nodes = _all(found)
-    text = Text.assemble((f"{rm + ' nodes':<11} ", "bold"))
-    for node in nodes[: max(1, width - text.cell_len - 6)]:
-        text.append(*_block(node))
-    return _cut(text, width)
-
-
-def _node_grid(rm: str, found: Nodes, width: int) -> list[RenderableType]:
-    nodes = _all(found)
-    mean = sum(map(_share, nodes)) / max(1, len(nodes))
-    title = Text.assemble((f"{rm}: {len(nodes)} nodes", "bold"), (f", {mean:.0%} used on average", "dim"))
-    lines: list[RenderableType] = [_cut(title, width)]
-    per_line = max(1, width // 2)
-    for start in range(0, len(nodes), per_line):
-        line = Text()
-        for node in nodes[start : start + per_line]:
-            block, style = _block(node)
-            line.append(block, style)
-            line.append(" ")
-        lines.append(line)
-    return lines
-
-
-def _block(node: Node) -> tuple[str, str]:
-    share = _share(node)
-    style = "red" if share > 0.97 else "yellow" if share > 0.8 else "green"
-    return HEIGHTS[max(1, min(8, round(share * 8)))], f"{style} on grey23"
-
-
-def _share(node: Node) -> float:
-    shares = [
-        (node.allocated.get(name, 0) + node.occupied.get(name, 0)) / total
-        for name, total in node.capacity.items()
-        if total
-    ]
-    return max(shares, default=0.0)
-
-
-def _all(found: Nodes) -> list[Node]:
-    return sorted((node for partition in found.partitions for node in partition.nodes), key=lambda node: node.id)
-
-
 def _rates(rates: Iterable[float], width: int, height: int) -> list[Text]:
     """A bar chart of the latest values that fit, two cells each where there is room; the scale stands at the left."""
     values = list(rates)
@@ -171,7 +125,7 @@ def _decisions(view: View, width: int, rows: int) -> list[RenderableType]:
         return []
     lines: list[RenderableType] = [Text("latest decisions", style="bold")]
     for rm, style, text in _pick(view.decisions, rows - 1):
-        lines.append(_cut(Text.assemble((f"{rm:<5}", "dim"), (text[:8], style), text[8:]), width))
+        lines.append(cut(Text.assemble((f"{rm:<5}", "dim"), (text[:8], style), text[8:]), width))
     return lines
 
 
@@ -190,10 +144,4 @@ def _processes(view: View) -> Text:
     for name, state, restarts in view.processes:
         text.append(f"{name} ", STATES.get(state, ""))
         text.append(f"{state}{f' ({restarts} restarts)' if restarts else ''}   ", "dim")
-    return text
-
-
-def _cut(text: Text, width: int) -> Text:
-    text.truncate(width, overflow="ellipsis")
-    text.no_wrap = True
     return text

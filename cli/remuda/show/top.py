@@ -1,0 +1,134 @@
+"""`remuda top [RM]`: queues, nodes and reasons to wait of resource managers, live."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError
+from remuda_bus.queries import core as queries
+from remuda_bus.queries.bucket_entries import registered_rms
+from remuda_bus.queries.core import ask_core
+from remuda_bus.queries.rows import Explanation, Nodes, Queues
+
+from .. import limits
+from ..client.connections import bus_at
+from ..errors import UserError
+from ..terminal import event_loop
+from ..terminal.event_loop import Stopped
+from ..terminal.output import console, is_live
+from ..terminal.units import amount, number, ordered
+from .node_blocks import cut, node_line
+from .queue_tree import applications, tree
+from .wait_reasons import reasons_of
+
+
+@dataclass(slots=True)
+class Moment:
+    """An RM as it is now. `made`: all allocations that were ever made, at `at_s`; `rate`: those a second since the
+    moment before. `error`: why the core has not answered."""
+
+    rm: str
+    queues: Queues = field(default_factory=Queues)
+    nodes: Nodes = field(default_factory=Nodes)
+    reasons: Counter[str] = field(default_factory=Counter)
+    made: int = 0
+    at_s: float = 0.0
+    rate: float = 0.0
+    error: str = ""
+
+
+def top(url: str, rm: str | None, plain: bool) -> None:
+    """Until Ctrl-C; once where there is no terminal."""
+    with contextlib.suppress(Stopped):
+        event_loop.run(lambda: _top(url, rm, is_live(plain)))
+
+
+async def _top(url: str, rm: str | None, live: bool) -> None:
+    async with bus_at(url) as bus:
+        if not live:
+            console.print(screen(await _look(bus, rm, {}), console.width, None))
+            return
+        before: dict[str, Moment] = {}
+        with Live(console=console, auto_refresh=False, screen=True) as view:
+            while True:
+                moments = await _look(bus, rm, before)
+                before = {one.rm: one for one in moments}
+                view.update(screen(moments, console.width, console.height), refresh=True)
+                await asyncio.sleep(limits.WATCH_EVERY_S)
+
+
+async def _look(bus: Bus, rm: str | None, before: dict[str, Moment]) -> list[Moment]:
+    rms = [rm] if rm is not None else [subjects.rm_of_key(entry.key) for entry in await registered_rms(bus)]
+    found: list[Moment] = []
+    for start in range(0, len(rms), limits.ASKED_AT_ONCE):
+        some = rms[start : start + limits.ASKED_AT_ONCE]
+        found += await asyncio.gather(*(_moment(bus, one, before.get(one)) for one in some))
+    return sorted(found, key=lambda one: one.rm)
+
+
+async def _moment(bus: Bus, rm: str, before: Moment | None) -> Moment:
+    moment = Moment(rm)
+    try:
+        moment.queues, moment.nodes = await queries.queues(bus, rm), await queries.nodes(bus, rm)
+        waiting = await ask_core(bus, "explain", Explanation, rm=rm, limit=limits.TOP_ASKS)
+        moment.made = int((await ask_core(bus, "stats", dict, rm=rm))["allocations_ever"])
+    except (UserError, BusError) as error:
+        moment.error = str(error)
+        return moment
+    moment.at_s = time.monotonic()
+    for ask in waiting.asks:
+        moment.reasons[reasons_of(ask)[0]] += max(1, ask.pending)
+    if before is not None and before.at_s:
+        moment.rate = (moment.made - before.made) / (moment.at_s - before.at_s)
+    return moment
+
+
+def screen(moments: Sequence[Moment], width: int, height: int | None) -> RenderableType:
+    """At most `height` - 1 rows; None: as many as there are. Pure."""
+    if not moments:
+        return Text("no resource manager is registered", style="dim")
+    rows = None if height is None else max(4, (height - 1) // len(moments))
+    lines = [line for moment in moments for line in _of_rm(moment, width, rows)]
+    return Group(*lines)
+
+
+def _of_rm(moment: Moment, width: int, rows: int | None) -> list[RenderableType]:
+    """The head, the queues, the nodes, and with what is left the reasons."""
+    if moment.error:
+        return [cut(Text.assemble((moment.rm, "bold"), ("  " + moment.error, "red")), width)]
+    parts: list[RenderableType] = [cut(_head(moment), width)]
+    partitions = moment.queues.partitions
+    reasons = [cut(Text.assemble((f"{number(count):>6} wait  ", "yellow"), reason), width)
+               for reason, count in moment.reasons.most_common(limits.TOP_REASONS)]  # fmt: skip
+    if rows is not None:
+        reasons = reasons[: max(0, rows // 4)]
+    for partition in partitions:
+        left = None if rows is None else max(2, (rows - 2 - len(reasons)) // len(partitions) - 1)
+        parts.append(tree(partition, width, left, title="queue" if len(partitions) == 1 else partition.name))
+    return [*parts, node_line(moment.rm, moment.nodes, width), *reasons]
+
+
+def _head(moment: Moment) -> Text:
+    partitions = moment.queues.partitions
+    used: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for partition in partitions:
+        used.update(partition.allocated)
+        total.update(partition.total)
+    shares = [f"{name} {amount(name, used[name])} of {amount(name, total[name])}" for name in ordered(total)]
+    count = sum(applications(partition.queues) for partition in partitions)
+    state = "green" if moment.queues.state == "Running" else "yellow"
+    return Text.assemble(
+        (moment.rm, "bold"), "  ", (moment.queues.state, state), f"  {number(round(moment.rate, 1))} allocations/s  ",
+        f"{number(count)} applications  ", ", ".join(shares),
+    )  # fmt: skip
