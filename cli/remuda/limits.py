@@ -130,6 +130,8 @@ FAULTS_SHOWN_S = 7 * 86_400.0
 FAULTS_SHOWN = 10
 # `--watch` and `remuda top`: as often as people look.
 WATCH_EVERY_S = 2.0
+# Of a table with `-o wide`: nothing is folded or left out.
+WIDE_COLUMNS = 2_000
 # Asks whose reasons `remuda top` counts, of each RM.
 TOP_ASKS = 200
 # Reasons it shows.

@@ -99,7 +99,13 @@ def test_a_narrow_terminal_leaves_columns_out_and_a_wide_table_has_more(monkeypa
     assert shown(monkeypatch, 80)[0].split() == ["application", "used", "allocations", "user"]
     assert shown(monkeypatch, 60)[0].split() == ["application", "used", "user"]
     assert shown(monkeypatch, 48)[0].split() == ["application", "used"]
-    assert shown(monkeypatch, output.WIDE)[0].split() == ["application", "used", "allocations", "user", "reason"]
+    assert shown(monkeypatch, limits.WIDE_COLUMNS)[0].split() == [
+        "application",
+        "used",
+        "allocations",
+        "user",
+        "reason",
+    ]
 
 
 @pytest.mark.parametrize(("width", "height"), [(60, 16), (80, 24), (120, 40), (240, 60)])

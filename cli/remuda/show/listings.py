@@ -16,9 +16,10 @@ from remuda_bus.bus import Bus
 from remuda_bus.queries.core import pages_of
 from remuda_bus.queries.rows import PageToken
 
+from .. import limits
 from ..client.connections import bus_at
 from ..terminal import event_loop
-from ..terminal.output import WIDE, console, is_wide
+from ..terminal.output import console, is_wide
 from ..terminal.units import amount, amounts, number, ordered, time_of
 
 Row = dict[str, Any]
@@ -131,7 +132,7 @@ def _show(
     shown[:1] = [several]
     table = _table(("partition", *columns), rows, shown)
     for name in _LESS_IMPORTANT:
-        if Measurement.get(console, console.options.update(width=WIDE), table).maximum > console.width:
+        if Measurement.get(console, console.options.update(width=limits.WIDE_COLUMNS), table).maximum > console.width:
             shown = [one and name != column for one, column in zip(shown, ("partition", *columns), strict=True)]
             table = _table(("partition", *columns), rows, shown)
     console.print(table if found else Text("none", style="dim"))

@@ -56,7 +56,10 @@ def top(url: str, rm: str | None, plain: bool) -> None:
 async def _top(url: str, rm: str | None, live: bool) -> None:
     async with bus_at(url) as bus:
         if not live:
-            console.print(screen(await _look(bus, rm, {}), console.width, None))
+            found = await _look(bus, rm, {})
+            if all(one.error for one in found):
+                raise UserError(found[0].error if found else "no resource manager is registered")
+            console.print(screen(found, console.width, None))
             return
         before: dict[str, Moment] = {}
         with Live(console=console, auto_refresh=False, screen=True) as view:

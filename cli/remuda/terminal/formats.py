@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from remuda_bus.bus import BusError
 
@@ -84,6 +83,8 @@ def _print_yaml(command: Callable[[], None]) -> None:
 
 
 def _yaml(text: str) -> str:
+    import yaml  # services start by this command line, too, and most have no use for it
+
     try:
         documents = [json.loads(text)] if text.strip() else []
     except ValueError:

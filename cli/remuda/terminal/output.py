@@ -8,10 +8,11 @@ import time
 
 from rich.console import Console
 
+from .. import limits
+
 _LOG_TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z +")
 SMALLEST_SCREEN = (60, 16)  # columns, rows: the smallest terminal for a live screen
 
-WIDE = 2_000  # columns: nothing is folded or left out
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -19,11 +20,11 @@ errors = Console(stderr=True, highlight=False)
 
 def widen() -> None:
     """From now on, tables have all columns and lines of any length."""
-    console.width = WIDE
+    console.width = limits.WIDE_COLUMNS
 
 
 def is_wide() -> bool:
-    return console.width >= WIDE
+    return console.width >= limits.WIDE_COLUMNS
 
 
 def is_live(plain: bool) -> bool:
