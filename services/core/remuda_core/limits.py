@@ -72,8 +72,10 @@ REFUSALS_LAST_MS: Final = 30_000
 # Nodes of a question about a predicate class: an RM answers for some hundred in milliseconds, and asks of one class
 # seldom need more in one pass.
 NODES_PER_QUESTION: Final = 500
-# Groups of nodes that a search for an accepted node goes through; then it looks at all accepted nodes (0.1 ms each).
-GROUPS_WALKED: Final = 64
+# A look into a group of nodes, in a search for an accepted one, takes as long as ranking so many accepted nodes. And
+# nodes ranked for all demands of a partition together (150 MB).
+LOOKS_PER_GROUP: Final = 16
+RANKED_NODES_KEPT: Final = 1_000_000
 # Open questions about predicate classes. Each waits for one RM, which answers some hundred a second.
 CLASS_QUESTIONS_OPEN: Final = 256
 # A verdict holds at least so long, or the RM would be asked the same question for ever; and at most a day by time.

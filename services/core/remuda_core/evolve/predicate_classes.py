@@ -38,7 +38,6 @@ def predicates_answered(state: State, fact: facts.PredicatesAnswered) -> tuple[P
             found.accepted[node_id] = until_ms or NEVER_MS
             partition.verdicts += 1
             _ends_by(state, partition, found, until_ms or NEVER_MS)
-    found.gained += 1
     return (found, *_bounded(state, partition, found))
 
 

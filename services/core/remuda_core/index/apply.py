@@ -337,6 +337,7 @@ def predicates_answered(
 ) -> None:
     for one in classes:
         for demand in index.demands.by_class.get(one, ()):
+            index.nodes.rankings.answered(demand, fact.node_ids)
             if demand.possible and not demand.open:
                 index.open(demand)
     unblock(index)

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Container, Iterator
-from heapq import heappop, heappush
-from itertools import chain, islice
+from heapq import heappop, heappush, merge
+from itertools import islice
 from operator import attrgetter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..limits import LEFTOVERS
 from ..rules.resource import Items, Resource
 from ..state import NO_NODES, Node, PredicateClass, Refusals
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
+
+if TYPE_CHECKING:
+    from .accepted_nodes import AcceptedNodes
 
 
 class SetAside(Protocol):
@@ -40,16 +44,17 @@ class Demand:
         "closed_list",
         "group",
         "items",
+        "looked_at",
         "need",
         "negated",
         "node_specific",
         "number",
         "numbered",
         "open",
-        "passed",
         "possible",
         "predicate_class",
         "rank",
+        "ranking",
         "refused",
         "remembering_groups",
         "required_node",
@@ -79,9 +84,9 @@ class Demand:
         self.predicate_class = predicate_class
         # Nodes of one group may differ for it.
         self.node_specific = bool(required_node) or refused != NO_NODES
-        # For each group how often it was tidied and the class had gained nodes, and up to where in its line no node is
-        # accepted.
-        self.passed: dict[NodeGroup, tuple[int, int, int]] = {}
+        # The accepted nodes, once ranked, and the nodes that walks have looked at since (`accepted_nodes`).
+        self.ranking: AcceptedNodes | None = None
+        self.looked_at = 0
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)
@@ -174,7 +179,6 @@ class NodeGroup:
         "room",
         "score",
         "size",
-        "tidied",
     )
 
     def __init__(self, number: int, capacity: Vector, available: Vector, score: float) -> None:
@@ -186,7 +190,6 @@ class NodeGroup:
         self.line: list[NodeEntry] = []
         self.front = 0
         self.others: list[NodeEntry] = []
-        self.tidied = 0  # how often places in `line` have changed
         self.next_groups: dict[Demand, NodeGroup] = {}  # where an allocation of a demand takes a node of this group
         # One node began it and is in it, and no other was; no way leads here.
         self.lone = True
@@ -217,13 +220,11 @@ class NodeGroup:
         """Its last node has left."""
         self.room = HIDDEN
         self.lone = False
-        self.tidied += 1
         self.line.clear()
         self.others.clear()
         self.front = 0
 
     def _tidy(self) -> None:
-        self.tidied += 1
         there = {node for node in (*self.line[self.front :], *self.others) if node.group is self}
         self.line, self.front, self.others = sorted(there, key=_BY_ID), 0, []
 
@@ -234,7 +235,6 @@ class NodeGroup:
         while front < end and line[front].group is not self:
             front += 1
         if front > 64 and 2 * front > end:
-            self.tidied += 1
             del line[:front]
             end -= front
             front = 0
@@ -246,27 +246,32 @@ class NodeGroup:
                 return others[0]
         return line[front]
 
-    def first_accepted(self, demand: Demand, accepted: Container[str], gained: int) -> NodeEntry | None:
-        """The node with the smallest ID that is accepted for the demand's class. Others at the front are passed over
-        once, not at every search. `gained`: changes when nodes are accepted."""
-        if len(self.others) > LEFTOVERS + len(self.line) // 4:
-            self._tidy()
-        tidied, seen, place = demand.passed.get(self, (self.tidied, gained, 0))
-        place = max(self.front, place if (tidied, seen) == (self.tidied, gained) else 0)
-        line, end = self.line, len(self.line)
-        while place < end and (line[place].group is not self or line[place].id not in accepted):
-            place += 1
-        if len(demand.passed) > LEFTOVERS:
-            demand.passed.clear()
-        demand.passed[self] = (self.tidied, gained, place)
-        of_line = line[place] if place < end else None
-        others = (n for n in self.others if n.group is self and n.id in accepted)
-        of_others = min(others, default=None)
-        return of_others if of_line is None or (of_others is not None and of_others < of_line) else of_line
+    def first_accepted(self, accepted: Container[str]) -> tuple[NodeEntry | None, int]:
+        """The node with the smallest ID that is accepted, and how many nodes were looked at."""
+        looked_at, of_line = len(self.others), None
+        for node in islice(self.line, self.front, None):
+            looked_at += 1
+            if node.group is self and node.id in accepted:
+                of_line = node
+                break
+        of_others = min((n for n in self.others if n.group is self and n.id in accepted), default=None)
+        if of_line is None or (of_others is not None and of_others < of_line):
+            return of_others, looked_at
+        return of_line, looked_at
 
-    def nodes(self) -> Iterator[NodeEntry]:
-        """Its nodes. One that has left and returned may come twice."""
-        return (n for n in chain(islice(self.line, self.front, None), self.others) if n.group is self)
+    def behind(self, node_id: str) -> Iterator[NodeEntry]:
+        """Its nodes behind this ID, in the order of IDs. One that has left and returned may come twice."""
+        begin = bisect_right(self.line, node_id, self.front, key=_BY_ID)
+        return self._in_order(islice(self.line, begin, None), (n for n in self.others if n.id > node_id))
+
+    def up_to(self, node_id: str) -> Iterator[NodeEntry]:
+        """Its nodes up to this ID, as `behind`."""
+        end = bisect_right(self.line, node_id, self.front, key=_BY_ID)
+        return self._in_order(islice(self.line, self.front, end), (n for n in self.others if n.id <= node_id))
+
+    def _in_order(self, of_line: Iterator[NodeEntry], of_others: Iterator[NodeEntry]) -> Iterator[NodeEntry]:
+        others = sorted(of_others)
+        return (node for node in (merge(of_line, others) if others else of_line) if node.group is self)
 
     def first_but(self, refused: Container[str]) -> NodeEntry | None:
         """The node with the smallest ID that is not among the refused. Nodes that have left are cleared away where they

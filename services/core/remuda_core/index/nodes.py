@@ -9,16 +9,17 @@ thousands of asks. The groups stand in a FitTree by score; the best for a demand
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from itertools import groupby, repeat
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
+from itertools import chain, groupby, repeat
 from math import fsum
 from operator import attrgetter, itemgetter, sub
 from typing import Protocol
 
-from ..limits import GROUPS_WALKED, NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
-from ..rules.resource import Resource
+from ..limits import LOOKS_PER_GROUP, NEXT_GROUPS_KEPT, NODE_GROUPS_KEPT, NODES_PER_QUESTION
+from ..rules.resource import INT64_MAX, Resource
 from ..state import NO_NODES, Node, Partition, PredicateClass, Refusals
+from .accepted_nodes import Rankings
 from .fit_list import Rank, Vector, covers
 from .fit_tree import FitTree
 from .node_groups import Demand, NodeEntry, NodeGroup
@@ -31,6 +32,9 @@ class FollowsRoom(Protocol):
 
     def gained_room(self, node: Node) -> None: ...
 
+
+# Which node of a group comes first, and how many nodes of it were looked at for that.
+First = Callable[[NodeGroup], tuple[NodeEntry | None, int]]
 
 # A rank behind all others.
 LAST: Rank = (float("inf"),)
@@ -52,6 +56,7 @@ class NodeIndex:
         self._numbers = 0
         self._remembered = 0  # from a group to another
         self._order: FitTree[NodeGroup] = FitTree(self.width, work)
+        self.rankings = Rankings(self._entries)
         self.packs: FollowsRoom | None = None  # set in partitions whose asks are packed
         self._filled_ever = 1  # how often a group was filled, or got another first node
 
@@ -97,6 +102,7 @@ class NodeIndex:
         group = self._group_for(entry) if node.candidate else None
         if group is None or group is not entry.group:
             self._move(entry, group)
+        self.rankings.changed(entry)
         if self.packs is not None:
             self.packs.gained_room(node)
         return group
@@ -115,6 +121,7 @@ class NodeIndex:
         entry = self._entries.pop(node.id, None)
         if entry is not None:
             self._move(entry, None)
+            self.rankings.removed(entry)
 
     def group_of(self, node: Node) -> NodeGroup | None:
         entry = self._entries.get(node.id)
@@ -136,11 +143,15 @@ class NodeIndex:
         if node.allocations_left <= 0:
             self._move(entry, None)
             return
-        after = group.next_groups.get(demand)
+        before, after = group.score, group.next_groups.get(demand)
+        known = after is not None
         if after is None:
             after = self._group(entry, group.capacity, tuple(map(sub, group.available, demand.need)))
-            if after is group:
-                return
+        if after.score < before:
+            self.rankings.changed(entry)
+        if after is group:
+            return
+        if not known:
             # There may be any number of ways from a lone group, and for refused nodes, and they do not last. A way to a
             # group that this node begins is remembered when a second node takes it. Where nodes differ, none does.
             begins = after.lone and not after.size
@@ -210,27 +221,44 @@ class NodeIndex:
         if demand.required_node:
             node = self._required(demand)
             return node if node is None or found is None or node.id in found.accepted else None
+        if found is not None:
+            return self._best_accepted(demand, found)
+        return self._walk(demand, lambda group: (group.first_but(demand.refused), 0), INT64_MAX)[0]
+
+    def _walk(self, demand: Demand, first: First, most: int) -> tuple[Node | None, int]:
+        """The best node that the demand fits, of the `first` ones of groups; and how much was looked at. If that is
+        more than `most`, the walk may have ended before it came to the best."""
         best: NodeEntry | None = None
         order, best_score, looked_at = self._order, 0.0, 0
         start: Rank = ()
-        while (group := order.first(demand.need, start)) is not None:
+        while looked_at <= most and (group := order.first(demand.need, start)) is not None:
             rank = group.rank
             assert rank is not None, "what was found is listed"
             if best is not None and (best_score, best.id) <= rank[:2]:
                 break  # no group from here on begins with a smaller ID
-            if (first := group.first()).id != rank[1]:  # its first node is another by now
-                order.move(group, (group.score, first.id, group.number))
+            if (foremost := group.first()).id != rank[1]:  # its first node is another by now
+                order.move(group, (group.score, foremost.id, group.number))
                 continue
-            if found is None:
-                fine = group.first_but(demand.refused)
-            elif (looked_at := looked_at + 1) > GROUPS_WALKED:
-                return self._best_accepted(demand, found)
-            else:
-                fine = group.first_accepted(demand, found.accepted, found.gained)
+            fine, looked_at_here = first(group)
+            looked_at += LOOKS_PER_GROUP + looked_at_here
             if fine is not None and (best is None or fine.id < best.id):
                 best, best_score = fine, group.score
             start = (*rank, 0)  # right behind it
-        return best.node if best is not None else None
+        return best.node if best is not None else None, looked_at
+
+    def _best_accepted(self, demand: Demand, found: PredicateClass) -> Node | None:
+        """As `best`, of the nodes that are accepted for the demand's class."""
+        ranking = demand.ranking
+        most = (len(found.accepted) if ranking is None else ranking.behind) - demand.looked_at
+        if most > LOOKS_PER_GROUP:
+            accepted = found.accepted
+            node, looked_at = self._walk(demand, lambda group: group.first_accepted(accepted), most)
+            demand.looked_at += looked_at
+            if looked_at <= most:
+                return node
+        demand.looked_at = 0
+        entry = self.rankings.of(demand, found).best()
+        return entry.node if entry is not None else None
 
     def _required(self, demand: Demand) -> Node | None:
         """The node that the demand requires, if it has room and is not refused."""
@@ -251,37 +279,26 @@ class NodeIndex:
             Demand(demand.resource, demand.items, demand.required_node, demand.refused, demand.need, demand.weight)
         )
 
-    def _best_accepted(self, demand: Demand, found: PredicateClass) -> Node | None:
-        """The best of the accepted nodes that the demand fits. O(accepted nodes): where nodes are all different, most
-        groups have none of them."""
-        best: tuple[float, str, NodeEntry] | None = None
-        for node_id in found.accepted:
-            entry = self._entries.get(node_id)
-            if entry is None or entry.group is None or not covers(entry.group.available, demand.need):
-                continue
-            if best is None or (entry.group.score, node_id) < best[:2]:
-                best = (entry.group.score, node_id, entry)
-        return best[2].node if best is not None else None
-
     def without_verdict(self, demand: Demand, after: str) -> tuple[str, ...]:
         """Nodes that the demand fits and about which the RM has given no verdict for its class, the best score first,
         at most NODES_PER_QUESTION. Of equal score, those behind the ID `after` first: so classes are asked about
-        different nodes, and their asks do not meet on a few. O(nodes)."""
+        different nodes, and their asks do not meet on a few. O(nodes with verdicts) at most."""
         known = demand.predicate_class
         assert known is not None, "only such demands are asked about"
         if demand.required_node:
             node = self._required(demand)
             return (node.id,) if node is not None and not known.has_verdict(node.id) else ()
-        found: list[str] = []
+        found: dict[str, None] = {}
+        accepted, refused = known.accepted, known.refused
         for _, equal in groupby(self._with_room(demand), key=attrgetter("score")):
-            accepted, refused = known.accepted, known.refused
-            nodes = [n.id for group in equal for n in group.nodes() if n.id not in accepted and n.id not in refused]
-            names = sorted(dict.fromkeys(nodes))  # nearly in order
-            begin = bisect_right(names, after)
-            found += names[begin:] + names[:begin]
-            if len(found) >= NODES_PER_QUESTION:
-                break
-        return tuple(found[:NODES_PER_QUESTION])
+            groups = list(equal)
+            behind = merge(*(group.behind(after) for group in groups))
+            for entry in chain(behind, merge(*(group.up_to(after) for group in groups))):
+                if entry.id not in accepted and entry.id not in refused:
+                    found[entry.id] = None
+                    if len(found) == NODES_PER_QUESTION:
+                        return tuple(found)
+        return tuple(found)
 
     def _with_room(self, demand: Demand) -> Iterator[NodeGroup]:
         """The groups with room for the demand, the best score first."""
@@ -324,6 +341,7 @@ class NodeIndex:
 
     def forget(self, demand: Demand) -> None:
         """Forget a demand that no ask has any more."""
+        self.rankings.forget(demand)
         for group in demand.remembering_groups:
             group.next_groups.pop(demand, None)
         self._remembered -= len(demand.remembering_groups)

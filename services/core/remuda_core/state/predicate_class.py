@@ -12,7 +12,7 @@ class PredicateClass:
     False, because it holds no refusals of one ask alone."""
 
     __slots__ = (
-        "accepted", "answer_by_ms", "asked", "asks", "gained", "name", "question", "refusal", "refused", "until_ms",
+        "accepted", "answer_by_ms", "asked", "asks", "name", "question", "refusal", "refused", "until_ms",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -27,7 +27,6 @@ class PredicateClass:
         self.question = 0
         self.asked: dict[str, None] = {}
         self.answer_by_ms = 0
-        self.gained = 0  # how often nodes were accepted
 
     def __contains__(self, node_id: object) -> bool:
         """The RM refuses the node."""

@@ -58,6 +58,8 @@ def check_demands(partition: Partition, index: PartitionIndex, ask_classes: list
             assert not room, f"{what}: closed, but it fits {room}"
         _check_bits(demand, index, what)
     _check_sets(known, index)
+    lost = index.nodes.rankings.lost()
+    assert not lost, f"accepted nodes that are not found: {lost}"
 
 
 def _check_bits(demand: Demand, index: PartitionIndex, what: str) -> None:
