@@ -49,9 +49,11 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
     for ask in asks:
         if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
             continue
-        if nodes := packed_node(partition, ask) or best_nodes(partition, ask) or to_ask_about(partition, ask):
-            return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes)
-        if is_asked_about(ask):
+        nodes = packed_node(partition, ask) or best_nodes(partition, ask)
+        unknown = set() if nodes else to_ask_about(partition, ask)
+        if nodes or (unknown and not partition.questions_paused):
+            return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes or unknown)
+        if unknown or is_asked_about(ask):
             continue
         bound = bound_to(ask)
         # Asks that are the same to the rules.

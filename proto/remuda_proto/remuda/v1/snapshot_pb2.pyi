@@ -217,10 +217,13 @@ class PartitionRecord(_message.Message):
     DRAINING_FIELD_NUMBER: _builtins.int
     PREEMPTION_REFUSED_MS_FIELD_NUMBER: _builtins.int
     LAST_ASKED_FIELD_NUMBER: _builtins.int
+    QUESTIONS_PAUSED_FIELD_NUMBER: _builtins.int
     draining: _builtins.bool
     preemption_refused_ms: _builtins.int
     last_asked: _builtins.str
     """The last node of the last question about a predicate class."""
+    questions_paused: _builtins.bool
+    """No question about a class before half of the open ones are answered."""
     @_builtins.property
     def added(self) -> _log_pb2.Fact:
         """PartitionAdded"""
@@ -232,10 +235,11 @@ class PartitionRecord(_message.Message):
         draining: _builtins.bool = ...,
         preemption_refused_ms: _builtins.int = ...,
         last_asked: _builtins.str = ...,
+        questions_paused: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["added", b"added"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "draining", b"draining", "last_asked", b"last_asked", "preemption_refused_ms", b"preemption_refused_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "draining", b"draining", "last_asked", b"last_asked", "preemption_refused_ms", b"preemption_refused_ms", "questions_paused", b"questions_paused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -68,6 +68,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "class_questions": {str(number): found.name for number, found in partition.class_questions.items()},
         "verdicts": partition.verdicts,
         "last_asked": partition.last_asked,
+        "questions_paused": partition.questions_paused,
     }
 
 

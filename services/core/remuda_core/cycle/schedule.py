@@ -129,8 +129,7 @@ def place_pending(
             placed += 1
             continue
         if demand.open:
-            if not (yield from ask_for_more(state, index, demand, pending, now_ms)):
-                break
+            yield from ask_for_more(state, index, demand, pending, now_ms)
             index.close(demand)
         if demand.reserving:
             placed += yield from reserve(state, partition, index, ask_class, pending, now_ms)

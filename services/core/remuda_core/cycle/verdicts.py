@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 
 from ..facts import Fact, PredicatesAsked, VerdictsExpired
 from ..index.node_groups import Demand
 from ..index.partition import PartitionIndex
-from ..limits import ANSWER_WITHIN_MS, CLASS_QUESTIONS_OPEN
+from ..limits import ANSWER_WITHIN_MS
 from ..state import Node, Partition, PendingAsk, PredicateClass, State
 
 
@@ -30,17 +30,18 @@ def expired(partition: Partition, found: PredicateClass, now_ms: int) -> Fact:
 
 def ask_for_more(
     state: State, index: PartitionIndex, demand: Demand, pending: PendingAsk, now_ms: int
-) -> Generator[Fact, None, bool]:
-    """No accepted node has room for the ask: ask the RM about others, unless it is asked already. False: as many
-    questions are open as may be."""
+) -> Iterator[Fact]:
+    """No accepted node has room for the ask: ask the RM about others, unless it is asked already. While too many
+    questions are open, the demand waits for its turn."""
     partition, found, ask = index.partition, demand.predicate_class, pending.ask
     if found is None or found.question:
-        return True
+        return
     node_ids = index.nodes.without_verdict(demand, partition.last_asked)
     if not node_ids:
-        return True
-    if len(partition.class_questions) >= CLASS_QUESTIONS_OPEN:
-        return False
+        return
+    if partition.questions_paused:
+        index.demands.unasked[demand] = None
+        return
     yield PredicatesAsked(
         ask.partition,
         found.name,
@@ -52,4 +53,3 @@ def ask_for_more(
         state.next_question,
         now_ms + ANSWER_WITHIN_MS,
     )
-    return True

@@ -8,7 +8,7 @@ asked again.
 from __future__ import annotations
 
 from .. import facts, timeouts
-from ..limits import PREDICATE_CLASSES_KEPT, VERDICTS_KEPT
+from ..limits import CLASS_QUESTIONS_OPEN, PREDICATE_CLASSES_KEPT, VERDICTS_KEPT
 from ..rules.predicate_class import predicate_class
 from ..state import NEVER_MS, NO_NODES, Partition, PendingAsk, PredicateClass, State
 
@@ -20,6 +20,7 @@ def predicates_asked(state: State, fact: facts.PredicatesAsked) -> PredicateClas
     partition.last_asked = fact.node_ids[-1]
     partition.class_questions[fact.question] = found
     found.question, found.asked, found.answer_by_ms = fact.question, dict.fromkeys(fact.node_ids), fact.answer_by_ms
+    partition.questions_paused = len(partition.class_questions) >= CLASS_QUESTIONS_OPEN
     state.timers.put(timeouts.of_class_question(partition.name, found))
     return found
 
@@ -86,6 +87,8 @@ def _forget(partition: Partition, found: PredicateClass, node_id: str) -> None:
 def _question_over(state: State, partition: Partition, found: PredicateClass) -> None:
     state.timers.cancel(timeouts.of_class_question(partition.name, found))
     partition.class_questions.pop(found.question, None)
+    if len(partition.class_questions) <= CLASS_QUESTIONS_OPEN // 2:
+        partition.questions_paused = False
     found.question, found.asked, found.answer_by_ms = 0, {}, 0
 
 

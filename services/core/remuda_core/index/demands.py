@@ -60,6 +60,8 @@ class Demands:
         # The same by the items in the order in which the RM wrote them: a key that needs no sorting.
         self._by_spelling: dict[tuple[Any, ...], Demand] = {}
         self.by_class: dict[PredicateClass, dict[Demand, None]] = {}
+        # Closed demands about which the RM is to be asked, once fewer questions are open.
+        self.unasked: dict[Demand, None] = {}
         self._number = 0
         # Closed demands, found by the room that a node has.
         self.closed: FitList[Demand] = FitList(nodes.width)
@@ -111,6 +113,7 @@ class Demands:
         """No ask has it any more."""
         self.end_reserving(demand)
         self.unlist(demand)
+        self.unasked.pop(demand, None)
         if demand.open:
             self._open.take(demand.numbered)
         self._changed()
@@ -181,6 +184,7 @@ class Demands:
     def open(self, demand: Demand) -> None:
         """Some node may fit it."""
         self.unlist(demand)
+        self.unasked.pop(demand, None)
         if demand.reserving:
             self._reserving.take(demand.numbered)
         if not demand.open:

@@ -106,6 +106,9 @@ class PartitionIndex:
         if self.preemptors is not None:
             self.preemptors.begin_pass()
         self.reserving.begin_pass(now_ms, delay_ms)
+        if not self.partition.questions_paused:
+            for demand in list(self.demands.unasked):
+                self.open(demand)
 
     def next_ask_class(self) -> AskClass | None:
         """The ask class whose first ask is next, of those that fit under every maximum and limit, and whose demand is

@@ -116,8 +116,9 @@ class ReservingDemands:
         not possible, or if none of its asks is old enough."""
         if demand.open or demand.reserving or not demand.possible or not demand.aged:
             return
-        if demand.predicate_class is not None and demand.predicate_class.question:
-            return  # the answer opens it
+        found = demand.predicate_class
+        if found is not None and (found.question or demand in self._demands.unasked):
+            return  # before the RM has answered
         self.wait_no_more(demand)
         self._demands.begin_reserving(demand)
 

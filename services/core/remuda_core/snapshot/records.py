@@ -37,6 +37,7 @@ class PartitionRecord(Record):
     draining: bool = False
     preemption_refused_ms: int = 0
     last_asked: str = ""
+    questions_paused: bool = False
 
 
 class Refusal(Record):

@@ -90,6 +90,7 @@ def _partition(state: State, record: records.PartitionRecord) -> None:
     partition = state.partitions[record.added.partition]
     partition.draining, partition.preemption_refused_ms = record.draining, record.preemption_refused_ms
     partition.yunikorn_1_4, partition.last_asked = state.yunikorn_1_4, record.last_asked
+    partition.questions_paused = record.questions_paused
 
 
 def _queue(state: State, record: records.QueueRecord) -> None:

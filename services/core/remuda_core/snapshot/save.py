@@ -48,6 +48,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
         partition.draining,
         partition.preemption_refused_ms,
         partition.last_asked,
+        partition.questions_paused,
     )
     for queue in partition.queues.values():
         yield _saved_queue(partition.name, queue)

@@ -138,6 +138,8 @@ class Partition:
     verdicts: int = 0
     # The last node of the last question about a class: the next question goes on behind it.
     last_asked: str = ""
+    # As many questions about classes were open as may be: no further one before half of them are answered.
+    questions_paused: bool = False
     # Sum of the nodes' capacities.
     total: dict[str, int] = field(default_factory=dict)
     draining: bool = False

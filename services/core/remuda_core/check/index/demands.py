@@ -114,6 +114,6 @@ def _check_ask_class(ask_class: AskClass, index: PartitionIndex) -> None:
 def _has_room(node: Node, demand: Demand, index: PartitionIndex) -> bool:
     wanted = node.reservation is None and node.takes(demand.required_node) and node.id not in demand.refused
     found = demand.predicate_class
-    if found is not None and found.question and node.id not in found.accepted:
-        return False  # the answer opens it
+    if found is not None and (found.question or demand in index.demands.unasked) and node.id not in found.accepted:
+        return False  # before the RM has answered
     return wanted and not node.full and covers(index.nodes.vector(node.available()), demand.need)
