@@ -192,8 +192,7 @@ def node_constraints(partition: Partition, pending: PendingAsk, index: Partition
     closest = min(((missing(pending.ask.resource, node), node.id, node) for node in nodes), default=None)
     if closest is not None and not closest[0]:
         if isinstance(asked, PredicateClass) and not asked.accepted and partition.questions_paused:
-            count = len(partition.class_questions)
-            return [Constraint("predicate", "", f"the RM answers {count} other question{'s' if count != 1 else ''} first")]
+            return [Constraint("predicate", "", f"the RM has to answer {len(partition.class_questions)} others first")]
         return []
     with_room = [node for node in others if not missing(pending.ask.resource, node)]
     full = [] if bound_to else [n for n in partition.nodes.values() if n.full and n.schedulable]
