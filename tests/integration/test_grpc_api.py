@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import grpc
 import pytest
 
+from remuda.admin.rebuild import delete_and_request_report
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
+from remuda_bus.resource_manager.errors import ReportRequested
 from remuda_grpc.scheduler import ACKNOWLEDGE
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api import RegistrationFailed, Unanswered, connect
-from tests.integration.grpc_client import client, failure
+from tests.integration.grpc_client import client, details, failure
 from tests.integration.grpc_system import System, front_end, grpc_system
-from tests.integration.recording_rm import Recording, asks, in_service, nodes, registration
+from tests.integration.recording_rm import Recording, asks, in_service, nodes, registration, submission
 from tests.integration.running import QUEUES
 
 
@@ -85,6 +88,47 @@ async def test_malformed_number_is_refused(system: System, given: str) -> None:
         error = await failure(rm.open("node", remuda_acknowledge=given).read())
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert ACKNOWLEDGE in error.details()
+
+
+async def test_rm_reports_after_its_log_was_removed(system: System, tmp_path: Path) -> None:
+    """Its allocations go on, its nodes and applications are known again, and an ask of before is placed."""
+
+    class Reporting(Recording):
+        async def report_requested(self) -> None:  # type: ignore[override]
+            request = nodes("n1", vcore=1_000)
+            request.nodes[0].existingAllocations.extend(self.running().values())
+            await scheduler.update_application(submission())
+            await scheduler.update_node(request)
+            await scheduler.update_allocation(asks("k2"))
+
+    rm = Reporting()
+    async with connect(f"grpc://127.0.0.1:{system.port}") as scheduler:
+        await in_service(scheduler, rm, QUEUES, "n1")
+        await scheduler.update_allocation(asks("k1"))
+        await rm.until(lambda: "k1" in rm.running())
+        before = rm.running()["k1"].UUID
+        await delete_and_request_report(system.bus, "rm-1", tmp_path)
+        await rm.until(lambda: "k2" in rm.running())
+        assert before == rm.running()["k1"].UUID
+        assert rm.nodes == ["n1", "n1"]
+
+
+async def test_rm_that_cannot_report_ends(system: System, tmp_path: Path) -> None:
+    rm = Recording()
+    async with connect(f"grpc://127.0.0.1:{system.port}") as scheduler:
+        await scheduler.register_resource_manager(registration(QUEUES), rm)
+        await delete_and_request_report(system.bus, "rm-1", tmp_path)
+        with pytest.raises(ReportRequested, match="rm-1"):
+            async with asyncio.timeout(20):
+                await scheduler.wait()
+        error = await failure(streams_of(system))
+        assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert details(error)["ErrorInfo"].reason == "REPORT_REQUESTED"
+
+
+async def streams_of(system: System) -> None:
+    async with client(system.port) as rm:
+        await rm.open("node").read()
 
 
 async def test_missing_front_end_is_an_outage() -> None:

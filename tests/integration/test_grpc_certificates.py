@@ -10,8 +10,12 @@ import grpc
 import pytest
 
 from remuda.embedded import NatsServer
+from remuda_bus.nats import Access
+from remuda_sdk.api import RegistrationFailed, connect
 from tests.integration.grpc_client import client, failure
 from tests.integration.grpc_system import System, front_end, grpc_system
+from tests.integration.recording_rm import Recording, asks, in_service, registration
+from tests.integration.running import QUEUES
 
 
 @pytest.fixture
@@ -77,3 +81,28 @@ async def test_certificate_says_which_rms_a_client_may_be(system, certificates):
                     assert f"the client certificate is for {name}" in error.details()
         async with client(port, "rm-1", credentials(certificates, None)) as rm:
             assert (await failure(rm.register())).code() == grpc.StatusCode.UNAVAILABLE
+
+
+async def test_api_with_a_certificate(system, certificates):
+    """`grpcs://` of the Python API: with the certificate of its RM, of another one, and with a CA that is not the
+    server's."""
+    tls = {
+        "certificate": certificates / "localhost.pem",
+        "key": certificates / "localhost.key",
+        "client_ca": certificates / "ca.pem",
+    }
+    own, other, stranger = (
+        Access(ca=certificates / ca, cert=certificates / f"{name}.pem", key=certificates / f"{name}.key")
+        for ca, name in (("ca.pem", "rm-1"), ("ca.pem", "team"), ("team.pem", "rm-1"))
+    )
+    async with front_end(system.url, system.bus, "secure", **tls) as port:
+        rm = Recording()
+        async with connect(f"grpcs://localhost:{port}", access=own) as scheduler:
+            await in_service(scheduler, rm, QUEUES, "n1")
+            await scheduler.update_allocation(asks("k1"))
+            await rm.until(lambda: "k1" in rm.running())
+        for access, code in ((other, 403), (stranger, 503)):
+            async with connect(f"grpcs://localhost:{port}", access=access, register_within_s=1.0) as scheduler:
+                with pytest.raises(RegistrationFailed) as failed:
+                    await scheduler.register_resource_manager(registration(QUEUES), Recording())
+                assert failed.value.code == code

@@ -138,6 +138,36 @@ async def test_scheduling_states_and_dead_letters(system):
             assert "partitions" in letter.message
 
 
+async def test_events_come_if_hello_wants_them_and_none_is_lost(system):
+    """Those of before the conversation, and of between two of them; a conversation that wants none gets none."""
+    async with client(system.port) as rm:
+        await rm.register(extraConfig={"events": "true"})
+        await publish_event(system, "first")
+        async with Conversation(system, "rm-1", lambda _: None, events=True) as conversation:
+            assert (await conversation.hears("event")).message == "first"
+        await publish_event(system, "second")
+        async with Conversation(system, "rm-1", lambda _: rm_pb2.Answer(state_dump="1")) as conversation:
+            await system.bus.request(subjects.question("rm-1", "state_dump"), timeout_s=5)
+            assert not any(message.HasField("event") for message in conversation.heard)
+        async with Conversation(system, "rm-1", lambda _: None, events=True) as conversation:
+            await conversation.hears("event")
+            assert "second" in [message.event.message for message in conversation.heard]
+
+
+async def test_events_that_the_registration_has_not_declared_are_refused(system):
+    async with client(system.port) as rm:
+        await rm.register()
+        async with Conversation(system, "rm-1", lambda _: None, events=True) as conversation:
+            error = await failure(conversation.reading)
+    assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert details(error)["ErrorInfo"].reason == "NO_EVENTS"
+
+
+async def publish_event(system: System, message: str) -> None:
+    record = si.EventRecord(type=si.EventRecord.APP, objectID="app-1", message=message)
+    await system.bus.append(subjects.event("rm-1"), record.SerializeToString())
+
+
 async def test_configuration_takes_effect(system):
     queues = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: only}]}]}]"
     async with client(system.port) as rm:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -157,7 +158,7 @@ events = st.lists(
     ranked_most=st.sampled_from((3, 1_000)), looks=st.sampled_from((0, 16)),
 )  # fmt: skip
 def test_each_question_and_each_placement_agrees_with_what_the_rm_has_said(
-    count: int, node_sort: str, happening: list[tuple], ranked_most: int, looks: int
+    count: int, node_sort: str, happening: list[tuple[Any, ...]], ranked_most: int, looks: int
 ) -> None:
     """Accepted nodes go before unknown ones. A verdict ends with its time, and when its node changes. Questions go in
     turn through nodes of equal score. `World` compares each placement with the oracle."""

@@ -12,7 +12,7 @@ import grpc
 from remuda_bus.resource_manager.callbacks import DeadLetter
 from remuda_proto.remuda.v1 import resource_manager_pb2 as rm_pb2
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.api.grpc_reopening import Metadata, OpenChannel, Receive, ReopenedStream
+from remuda_sdk.api.grpc_reopening import Metadata, OpenChannel, Receive, ReopenedStream, Report
 
 SERVICE: Final = "/remuda.v1.ResourceManager"
 
@@ -28,8 +28,9 @@ class GrpcConversation(ReopenedStream):
         open_channel: OpenChannel,
         metadata: Metadata,
         receive: Receive,
+        report: Report,
     ) -> None:
-        super().__init__(f"{SERVICE}/Converse", open_channel, metadata, receive)
+        super().__init__(f"{SERVICE}/Converse", open_channel, metadata, receive, report)
         self._hello = hello
         self._questions = questions
         self._writing = asyncio.Lock()  # gRPC takes one message at a time

@@ -12,23 +12,29 @@ import grpc
 
 from remuda_bus.retry import pause
 from remuda_sdk.api import limits
-from remuda_sdk.api.grpc_status import TRANSIENT, RpcError, error_of
+from remuda_sdk.api.grpc_status import TRANSIENT, RpcError, error_of, is_report_requested
 
 OpenChannel = Callable[[Any], Awaitable[Any]]
 Metadata = Callable[[], Mapping[str, str]]
 Receive = Callable[[str, Any], Awaitable[None]]
+Report = Callable[[Mapping[str, str]], Awaitable[None]]
 
 
 class ReopenedStream:
     """`open_channel`: the channel of the RM; its argument is the one on which the stream has failed, if any.
-    `metadata`: of the RM. `receive`: takes a callback of a kind; it waits while the RM is behind."""
+    `metadata`: of the RM. `receive`: takes a callback of a kind; it waits while the RM is behind. `report`: registers
+    the RM again, whose state the scheduler has lost; its argument is the metadata of the stream that has ended."""
 
-    def __init__(self, method: str, open_channel: OpenChannel, metadata: Metadata, receive: Receive) -> None:
+    def __init__(
+        self, method: str, open_channel: OpenChannel, metadata: Metadata, receive: Receive, report: Report
+    ) -> None:
         self._method = method
+        self._report = report
         self._open_channel = open_channel
         self._metadata = metadata
         self._receive = receive
         self._call: Any = None
+        self._sent: Mapping[str, str] = {}
 
     async def run(self) -> None:
         """Exchange messages until an error that opening the stream again does not mend."""
@@ -57,6 +63,9 @@ class ReopenedStream:
         """Whether the stream may be opened again."""
         if error.code() in TRANSIENT:
             return True
+        if is_report_requested(error):
+            await self._report(self._sent)
+            return True
         return error.code() is grpc.StatusCode.ABORTED and await self._was_open()
 
     async def _was_open(self) -> bool:
@@ -67,7 +76,7 @@ class ReopenedStream:
 
     @asynccontextmanager
     async def _opened(self, channel: Any) -> AsyncIterator[Any]:
-        metadata = {**self._metadata(), **self._more_metadata()}
+        metadata = self._sent = {**self._metadata(), **self._more_metadata()}
         call = self._call = channel.stream_stream(self._method)(metadata=tuple(metadata.items()))
         try:
             yield call

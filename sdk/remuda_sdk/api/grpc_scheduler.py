@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Container, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -14,7 +14,8 @@ import grpc
 from remuda_bus import subjects
 from remuda_bus.bus import Unanswered
 from remuda_bus.nats import Access
-from remuda_bus.resource_manager.client import EVENTS
+from remuda_bus.resource_manager.client import EVENTS, RESYNC
+from remuda_bus.resource_manager.errors import ReportRequested
 from remuda_bus.resource_manager.predicate_answers import BATCH, PREDICATES, PREEMPTION_PREDICATES
 from remuda_bus.resource_manager.request_encoding import Request, sized
 from remuda_bus.retry import retry
@@ -112,22 +113,24 @@ class GrpcSession:
         self._callbacks: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         self._handled = asyncio.Event()
         self._methods = {kind: callee.method(name) for kind, name in _METHODS.items()}
-        self._streams = {kind: GrpcStream(kind, self._open_channel, self._metadata, self._receive) for kind in METHODS}
+        self._report_method = callee.method("report_requested") if callee.defines("report_requested") else None
+        self._registering = asyncio.Lock()
+        ways = (self._open_channel, self._metadata, self._receive, self._report)
+        self._streams = {kind: GrpcStream(kind, *ways) for kind in METHODS}
         self._tasks: list[asyncio.Task[None]] = []
         questions = callee.questions()
         declare(request, questions, callee.defines("send_event"))
         hello = rm_pb2.Hello(rm_id=request.rmID, events=request.extraConfig.get(EVENTS, "") == "true")
-        self._conversation = GrpcConversation(hello, questions, self._open_channel, self._metadata, self._receive)
+        self._conversation = GrpcConversation(hello, questions, *ways)
 
     async def start(self) -> None:
         """Register, and open the streams. Raises RegistrationFailed."""
         await self._register()
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(stream.run(), name=kind) for kind, stream in self._streams.items()]
-        self._tasks.append(loop.create_task(self._handle(), name="callbacks"))
-        self._tasks.append(loop.create_task(self._conversation.run(), name="conversation"))
-        for task in self._tasks:
-            task.add_done_callback(self._ended)
+        for kind, stream in self._streams.items():
+            self._run(stream.run(), kind)
+        self._run(self._handle(), "callbacks")
+        self._run(self._conversation.run(), "conversation")
         # Messages of the scheduler before the conversation is open are lost.
         opened = loop.create_task(self._conversation.opened.wait())
         waiting: list[asyncio.Future[Any]] = [opened, self.failed]
@@ -159,6 +162,11 @@ class GrpcSession:
             self.failed.cancel()
         if self._channel is not None:
             await self._channel.close()
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or self.failed.done():
@@ -203,6 +211,17 @@ class GrpcSession:
                 continue
             self._registration = dict(await call.initial_metadata()).get(REGISTRATION, "")
             return
+
+    async def _report(self, ended: Mapping[str, str]) -> None:
+        """Register again, once for all streams that have ended, and have the RM report. Raises ReportRequested if the
+        RM has no method for that."""
+        if self._report_method is None:
+            raise ReportRequested(f"the scheduler has lost what it knew of {self._request.rmID!r}")
+        async with self._registering:
+            if ended[REGISTRATION] == self._registration:
+                self._request.extraConfig[RESYNC] = "report"
+                await self._register()
+                self._run(self._report_method(), "report")
 
     async def _open_channel(self, failed: Any) -> Any:
         """The channel of this RM. All streams use one: a front end ends the streams that another one has."""

@@ -34,6 +34,11 @@ def registration_failed(error: RpcError) -> RegistrationFailed:
     return RegistrationFailed(error.details() or "", _REFUSED if _name(error) == "REFUSED" else code)
 
 
+def is_report_requested(error: RpcError) -> bool:
+    """Whether the scheduler has lost the state of the RM, and wants a report."""
+    return error.code() is grpc.StatusCode.FAILED_PRECONDITION and _name(error) == "REPORT_REQUESTED"
+
+
 def error_of(error: RpcError) -> Exception:
     """The error of a stream as the RM sees it."""
     match error.code():

@@ -12,7 +12,7 @@ import grpc
 
 from remuda_bus.bus import Unanswered
 from remuda_proto.si.v1 import si_pb2 as si
-from remuda_sdk.api.grpc_reopening import Metadata, OpenChannel, Receive, ReopenedStream
+from remuda_sdk.api.grpc_reopening import Metadata, OpenChannel, Receive, ReopenedStream, Report
 from remuda_sdk.api.grpc_status import RpcError, error_of
 
 SERVICE: Final = "/si.v1.Scheduler"
@@ -27,9 +27,11 @@ _OF_REQUESTS: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURC
 class GrpcStream(ReopenedStream):
     """Requests are numbered, so that the front end acknowledges them (docs/grpc.md, Acknowledgements)."""
 
-    def __init__(self, kind: str, open_channel: OpenChannel, metadata: Metadata, receive: Receive) -> None:
+    def __init__(
+        self, kind: str, open_channel: OpenChannel, metadata: Metadata, receive: Receive, report: Report
+    ) -> None:
         method, self._response = METHODS[kind]
-        super().__init__(f"{SERVICE}/{method}", open_channel, metadata, receive)
+        super().__init__(f"{SERVICE}/{method}", open_channel, metadata, receive, report)
         self._kind = kind
         self._token = secrets.token_hex(8)
         self._first = 1  # the number of the first request that is not acknowledged

@@ -11,6 +11,7 @@ import json
 import secrets
 from contextlib import nullcontext, suppress
 from functools import partial
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import grpc
@@ -23,9 +24,12 @@ from remuda_bus.retry import retry
 from remuda_bus.untrusted import field_of, json_object, number_in
 from remuda_grpc import limits
 from remuda_grpc.session import CallbackStream, RmSession
-from remuda_grpc.status import Failure, failure_of, superseded
+from remuda_grpc.status import Failure, failure_of, report_requested, superseded
 
 log = structlog.get_logger()
+
+# The state of an RM in its record, after an operator has removed its log.
+REPORT_REQUESTED: Final = "report_wanted"
 
 
 class Sessions:
@@ -45,11 +49,23 @@ class Sessions:
         return len(self._sessions)
 
     async def run(self) -> None:
-        """Give up the RMs that another front end claims. Runs until cancelled."""
+        """Give up the RMs that another front end claims, and those that have to report. Runs until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_claims())
+            tasks.create_task(self._watch_records())
+
+    async def _watch_claims(self) -> None:
         async for entry in self._bus.watch(subjects.FRONT_ENDS.name):
             rm_id = subjects.rm_of_key(entry.key)
             if entry.value is not None and entry.revision > self._claims.get(rm_id, entry.revision):
                 await self._leave(rm_id)
+
+    async def _watch_records(self) -> None:
+        async for entry in self._bus.watch(subjects.RMS.name):
+            session = self._sessions.get(subjects.rm_of_key(entry.key))
+            if session is not None and _record_in(entry).get("state") == REPORT_REQUESTED:
+                log.info("an RM has to report", rm=session.rm_id)
+                session.fail(report_requested(session.rm_id))
 
     async def close(self) -> None:
         """End all streams, so that clients go to another front end."""
@@ -104,7 +120,9 @@ class Sessions:
 
     async def _registration(self, rm_id: str) -> int:
         entry = await self._bus.get(subjects.RMS.name, subjects.key_of(rm_id))
-        record = json_object(entry.value, entry.key) if entry is not None and entry.value is not None else {}
+        record = {} if entry is None else _record_in(entry)
+        if record.get("state") == REPORT_REQUESTED:
+            raise report_requested(rm_id)
         if record.get("state") != "registered":
             reason = f"rmID {rm_id!r} is not registered: call RegisterResourceManager first"
             raise Failure(grpc.StatusCode.FAILED_PRECONDITION, "NOT_REGISTERED", reason, "rmID")
@@ -154,3 +172,8 @@ class Sessions:
         if revision is not None:
             with suppress(BusError):  # another front end has claimed the RM, or will have to wait a second
                 await self._bus.delete(subjects.FRONT_ENDS.name, subjects.key_of(rm_id), revision)
+
+
+def _record_in(entry: Entry) -> dict[str, Any]:
+    """The record of an RM; empty if it was deleted."""
+    return {} if entry.value is None else json_object(entry.value, entry.key)

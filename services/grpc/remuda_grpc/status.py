@@ -71,6 +71,12 @@ def superseded(reason: str) -> Failure:
     return Failure(grpc.StatusCode.ABORTED, "SUPERSEDED", reason)
 
 
+def report_requested(rm_id: str) -> Failure:
+    """An operator has removed the scheduler's state of the RM (`remuda rebuild`)."""
+    reason = f"the scheduler has lost what it knew of rmID {rm_id!r}: register with resync report, and report"
+    return Failure(grpc.StatusCode.FAILED_PRECONDITION, "REPORT_REQUESTED", reason, "rmID")
+
+
 def failure_of(error: BusError) -> Failure:
     """The status for a refusal or an outage of the bus."""
     if isinstance(error, Refused):
