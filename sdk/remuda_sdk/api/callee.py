@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ class Callee:
         own = getattr(type(self.callback), name, None)
         return own is not None and own is not getattr(ResourceManagerCallback, name, None)
 
-    def method(self, name: str, *, is_question: bool = False) -> Callable[..., Awaitable[Any]]:
+    def method(self, name: str, *, is_question: bool = False) -> Callable[..., Coroutine[Any, Any, Any]]:
         """A coroutine function that calls this method. `is_question`: it may be called during another call."""
         bound = getattr(self.callback, name)
 
