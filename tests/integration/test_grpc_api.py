@@ -94,7 +94,7 @@ async def test_rm_reports_after_its_log_was_removed(system: System, tmp_path: Pa
     """Its allocations go on, its nodes and applications are known again, and an ask of before is placed."""
 
     class Reporting(Recording):
-        async def report_requested(self) -> None:  # type: ignore[override]
+        async def report_requested(self) -> None:
             request = nodes("n1", vcore=1_000)
             request.nodes[0].existingAllocations.extend(self.running().values())
             await scheduler.update_application(submission())
