@@ -50,6 +50,11 @@ class Mutant:
         return source.replace(self.text, self.by)
 
 
+def mutants_of(module: str, *broken: tuple[str, str, str, str]) -> tuple[Mutant, ...]:
+    """(name, rule, text, what stands in its place) of one module of the core."""
+    return tuple(Mutant(name, rule, f"remuda_core.{module}", text, by) for name, rule, text, by in broken)
+
+
 class _Loader(SourceFileLoader):
     """Compiles the given text; caches nothing."""
 

@@ -50,15 +50,19 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
         if not ask.free or awaits_place(ask) or not has_its_turn(ask.application):
             continue
         nodes = packed_node(partition, ask) or best_nodes(partition, ask)
-        unknown = set() if nodes else to_ask_about(partition, ask)
-        if nodes or (unknown and not partition.questions_paused):
+        if nodes or ((unknown := to_ask_about(partition, ask)) and not partition.questions_paused):
             return Next(Allocated, ask.application.id, ask.ask.allocation_key, nodes or unknown)
         if unknown or is_asked_about(ask):
             continue
         bound = bound_to(ask)
         # Asks that are the same to the rules.
-        path = ask.application.queue.path
-        kind = (path, items_of(ask.ask.resource), bound, ask.refused, *what_limits(ask.application))
+        kind = (
+            ask.application.queue.path,
+            items_of(ask.ask.resource),
+            bound,
+            ask.refused,
+            *what_limits(ask.application),
+        )
         if not bound and now_ms - ask.at_ms < reservation_delay_ms:
             too_young.add(kind)
         if (
