@@ -32,6 +32,13 @@ def score(partition: Partition, node: Node) -> float:
     return -mean if partition.settings.node_sort == "binpacking" else mean
 
 
+def bound_to(ask: PendingAsk) -> str:
+    return ask.ask.tags.get("si/requiredNode") or ask.ask.tags.get("yunikorn.apache.org/requiredNode", "")
+
+
+# Reservations
+
+
 def refuses(ask: PendingAsk, node_id: str) -> bool:
     """The RM refuses the node, or answers in batches and has not accepted it."""
     found = ask.refused

@@ -16,7 +16,7 @@ from remuda_core.rules.share import scales_of, weight
 from remuda_core.settings import Limit
 from remuda_core.state import Allocation, Application, Node, Partition, PendingAsk, PredicateClass, Queue
 
-from .node_oracle import has_room, is_asked_about, is_full, packed, refuses, score
+from .node_oracle import bound_to, has_room, is_asked_about, is_full, packed, refuses, score
 
 # Scores are means of floating-point numbers: so close together, they are the same.
 CLOSE = 1e-9
@@ -56,13 +56,8 @@ def next_step(partition: Partition, now_ms: int, reservation_delay_ms: int) -> N
             continue
         bound = bound_to(ask)
         # Asks that are the same to the rules.
-        kind = (
-            ask.application.queue.path,
-            items_of(ask.ask.resource),
-            bound,
-            ask.refused,
-            *what_limits(ask.application),
-        )
+        path = ask.application.queue.path
+        kind = (path, items_of(ask.ask.resource), bound, ask.refused, *what_limits(ask.application))
         if not bound and now_ms - ask.at_ms < reservation_delay_ms:
             too_young.add(kind)
         if (
@@ -353,13 +348,6 @@ def takes(node: Node, ask: PendingAsk) -> bool:
     """A node that is not ready takes nothing, a draining one only asks that are bound to it."""
     ready = node.attributes.get("ready", "true").lower() != "false"
     return ready and (not node.draining or bound_to(ask) == node.id)
-
-
-def bound_to(ask: PendingAsk) -> str:
-    return ask.ask.tags.get("si/requiredNode") or ask.ask.tags.get("yunikorn.apache.org/requiredNode", "")
-
-
-# Reservations
 
 
 def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
