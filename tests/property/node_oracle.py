@@ -36,9 +36,6 @@ def bound_to(ask: PendingAsk) -> str:
     return ask.ask.tags.get("si/requiredNode") or ask.ask.tags.get("yunikorn.apache.org/requiredNode", "")
 
 
-# Reservations
-
-
 def refuses(ask: PendingAsk, node_id: str) -> bool:
     """The RM refuses the node, or answers in batches and has not accepted it."""
     found = ask.refused

@@ -350,6 +350,9 @@ def takes(node: Node, ask: PendingAsk) -> bool:
     return ready and (not node.draining or bound_to(ask) == node.id)
 
 
+# Reservations
+
+
 def reserved_nodes(partition: Partition, ask: PendingAsk) -> set[str]:
     """Those kept for it that have room by now."""
     nodes = [partition.nodes[node_id] for node_id in ask.reservations]

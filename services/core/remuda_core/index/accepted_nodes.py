@@ -130,21 +130,23 @@ class Rankings:
         self._changed = ChangedNodes()
         self._of: dict[Demand, AcceptedNodes] = {}
 
+    def find(self, demand: Demand) -> AcceptedNodes | None:
+        return self._of.get(demand)
+
     def of(self, demand: Demand, found: PredicateClass) -> AcceptedNodes:
         """The ranking of the demand. If it has none: made in O(accepted nodes)."""
-        if demand.ranking is not None:
-            return demand.ranking
-        ranking = self._of[demand] = demand.ranking = AcceptedNodes(demand.need, found, self._entries, self._changed)
-        if sum(map(len, self._of.values())) > RANKED_NODES_KEPT:
-            for other in self._of:
-                other.ranking = None
-            self._of.clear()
+        ranking = self._of.get(demand)
+        if ranking is None:
+            ranking = self._of[demand] = AcceptedNodes(demand.need, found, self._entries, self._changed)
+            if sum(map(len, self._of.values())) > RANKED_NODES_KEPT:
+                self._of.clear()
         return ranking
 
     def answered(self, demand: Demand, node_ids: Iterable[str]) -> None:
         """The RM has answered about these nodes for the demand's class."""
-        if demand.ranking is not None:
-            demand.ranking.add(entry for entry in map(self._entries.get, node_ids) if entry is not None)
+        ranking = self._of.get(demand)
+        if ranking is not None:
+            ranking.add(entry for entry in map(self._entries.get, node_ids) if entry is not None)
 
     def changed(self, node: NodeEntry) -> None:
         """The node may be better for a demand than before."""

@@ -10,15 +10,12 @@ from collections.abc import Container, Iterator
 from heapq import heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..limits import LEFTOVERS
 from ..rules.resource import Items, Resource
 from ..state import NO_NODES, Node, PredicateClass, Refusals
 from .fit_list import HIDDEN, FitList, Rank, Vector, covers
-
-if TYPE_CHECKING:
-    from .accepted_nodes import AcceptedNodes
 
 
 class SetAside(Protocol):
@@ -54,7 +51,6 @@ class Demand:
         "possible",
         "predicate_class",
         "rank",
-        "ranking",
         "refused",
         "remembering_groups",
         "required_node",
@@ -84,9 +80,7 @@ class Demand:
         self.predicate_class = predicate_class
         # Nodes of one group may differ for it.
         self.node_specific = bool(required_node) or refused != NO_NODES
-        # The accepted nodes, once ranked, and the nodes that walks have looked at since (`accepted_nodes`).
-        self.ranking: AcceptedNodes | None = None
-        self.looked_at = 0
+        self.looked_at = 0  # nodes that walks have looked at since accepted ones were ranked (`accepted_nodes`)
         self.need = need
         self.weight = weight  # of one ask, among all that is pending
         self.negated: Vector = tuple(-amount for amount in need)

@@ -248,7 +248,7 @@ class NodeIndex:
 
     def _best_accepted(self, demand: Demand, found: PredicateClass) -> Node | None:
         """As `best`, of the nodes that are accepted for the demand's class."""
-        ranking = demand.ranking
+        ranking = self.rankings.find(demand)
         most = (len(found.accepted) if ranking is None else ranking.behind) - demand.looked_at
         if most > LOOKS_PER_GROUP:
             accepted = found.accepted
