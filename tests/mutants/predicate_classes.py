@@ -12,17 +12,15 @@ PREDICATE_CLASSES: Final = (
         ("batch_verdicts_outlive_changes", "10: a verdict ends when the RM changes the node", "        _forget(partition, found, node_id)\n        found.asked.pop(node_id, None)\n", "        found.asked.pop(node_id, None)\n"),
         ("batch_late_verdicts_count", "10: verdicts about nodes that have changed since do not count", "        found.asked.pop(node_id, None)\n", ""),
         ("batch_one_class_less_kept", "10: as many classes as are kept keep their verdicts", "if len(partition.idle_classes) > PREDICATE_CLASSES_KEPT:", "if len(partition.idle_classes) >= PREDICATE_CLASSES_KEPT:"),
-        ("batch_one_verdict_less_kept", "10: as many verdicts as are kept stay", "    if partition.verdicts <= most:\n        return", "    if partition.verdicts < most:\n        return"),
+        ("batch_verdicts_without_end", "10: verdicts are bounded", "    if partition.verdicts <= most:\n        return forgetful", "    if True:\n        return forgetful"),
     ),
     *mutants_of(
         "index.nodes",
         ("batch_questions_begin_anew", "10: a question goes on behind the last one", "merge(*(group.behind(after) for group in groups))", "merge(*(group.behind(\"\") for group in groups))"),
-        ("batch_asks_again", "10: the RM is not asked about nodes with a verdict", "if entry.id not in accepted and entry.id not in refused:", "if entry.id not in refused:"),
     ),
     *mutants_of(
         "index.accepted_nodes",
         ("batch_better_nodes_come_late", "10: the accepted node with the best score is chosen", "if known is None or group.score < known:", "if known is None:"),
-        ("batch_unknown_nodes_are_ranked", "10: only accepted nodes are chosen", "if group is not None and node.id in accepted:", "if group is not None:"),
     ),
     *mutants_of(
         "cycle.schedule",

@@ -7,12 +7,16 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import configuring, tenants
+from . import configuring, front_ends, tenants
 from .simulation import run
 from .story import Story
 
 Run = Callable[[int], Story]
-OPTIONS: dict[Run, str] = {tenants.run: "--tenants ", configuring.run: "--configuration "}
+OPTIONS: dict[Run, str] = {
+    tenants.run: "--tenants ",
+    configuring.run: "--configuration ",
+    front_ends.run: "--front-ends ",
+}
 
 
 def main() -> int:
@@ -23,8 +27,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="as many as fit (default: 60)")
     parser.add_argument("--tenants", action="store_true", help="five RMs, one of them hostile")
     parser.add_argument("--configuration", action="store_true", help="changes of the configuration file")
+    parser.add_argument("--front-ends", action="store_true", help="RMs over gRPC")
     options = parser.parse_args()
-    chosen: Run = tenants.run if options.tenants else configuring.run if options.configuration else run
+    chosen: Run = (
+        tenants.run
+        if options.tenants
+        else configuring.run
+        if options.configuration
+        else front_ends.run
+        if options.front_ends
+        else run
+    )
     if options.seed is not None:
         return _one(chosen, options.seed)
     return _many(chosen, options.first, options.seeds, options.seconds)

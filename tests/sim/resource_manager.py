@@ -43,6 +43,7 @@ Act = Callable[..., Awaitable[None]]
 
 class Rm(Liar):
     CONFIGURATION = CONFIGURATIONS[0]
+    HEARS_ONCE = True  # each callback, in one life of the process
 
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
         super().__init__(Cluster(rm_id), random, neighbours)
@@ -113,7 +114,7 @@ class Rm(Liar):
     async def _hear(self, rm: ResourceManager) -> None:
         this_life: set[str] = set()
         async for callback in rm.callbacks():
-            for line in self.cluster.hear(callback, this_life):
+            for line in self.cluster.hear(callback, this_life if self.HEARS_ONCE else set()):
                 self._story.tell(line)
             if self._random.random() < self._slow:
                 await asyncio.sleep(self._random.uniform(0, 1.0))

@@ -137,7 +137,10 @@ class Sessions:
         if before is not None and before.value is not None and self._is_of_another(before):
             log.info("taking an RM over from another front end", rm=rm_id)
             await asyncio.sleep(limits.HANDOVER_S)
-        if rm_id not in self._claims:
+        # The watch may have shown a later claim before this one was known here.
+        now = await self._bus.get(bucket, key)
+        if now is None or now.revision != self._claims.get(rm_id):
+            self._claims.pop(rm_id, None)
             raise superseded(f"rmID {rm_id!r} has connected to another front end meanwhile")
 
     def _is_of_another(self, entry: Entry) -> bool:

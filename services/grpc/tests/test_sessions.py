@@ -181,6 +181,34 @@ async def test_claim_that_is_lost_while_an_rm_is_handed_over(bus, monkeypatch):
         assert await heard(stream, 1) == [1]
 
 
+async def test_claim_that_is_lost_before_its_answer_arrives(bus, monkeypatch):
+    """The watch has shown the later claim by then, when this front end did not know its own yet."""
+    put = bus.put
+
+    async def overtaken(bucket, key, value):
+        revision = await put(bucket, key, value)
+        await put(bucket, key, json.dumps({"instance": "grpc-2", "token": "other"}).encode())
+        await asyncio.sleep(0.01)
+        return revision
+
+    async with front_end(bus) as first:
+        monkeypatch.setattr(bus, "put", overtaken)
+        assert (await failure(first.open(RM, "node", "peer", 0, NOWHERE))).code == grpc.StatusCode.ABORTED
+        assert len(first) == 0
+
+
+async def test_rm_that_has_to_report_loses_its_streams(bus):
+    async with front_end(bus) as first:
+        stream = await first.open(RM, "node", "peer", 0, NOWHERE)
+        record = {"rm_id": RM, "state": "report_wanted", "registration": 1}
+        await bus.put(subjects.RMS.name, subjects.key_of(RM), json.dumps(record).encode())
+        for ended in (stream.next(), first.open(RM, "node", "peer", 0, NOWHERE)):
+            failed = await failure(ended)
+            assert (failed.code, failed.name) == (grpc.StatusCode.FAILED_PRECONDITION, "REPORT_REQUESTED")
+        await register(bus, 2)
+        await first.open(RM, "node", "peer", 2, NOWHERE)
+
+
 async def test_rms_that_do_not_exist_cost_no_memory(bus):
     async with front_end(bus) as sessions:
         for number in range(100):
