@@ -189,6 +189,34 @@ def test_questions_go_on_behind_the_last_one() -> None:
     assert asked == [("n0", "n1", "n2"), ("n3", "n4", "n5"), ("n6", "n7", "n1"), ("n2", "n4", "n5")]
 
 
+def test_accepted_node_that_becomes_the_best_again_is_chosen() -> None:
+    """Two nodes fill up; one of them becomes empty, and the other nearly so."""
+    with bounds(NODES_PER_QUESTION=PER_QUESTION, CLASS_QUESTIONS_OPEN=OPEN_MOST):
+        record = Record(2, 3)
+        record.ask(0, 1, 7)  # one more than there is room for: the demand stays
+        record.do(commands.Schedule(100))
+        record.answer(0, set(), 0)
+        record.do(commands.Schedule(100))
+        on = {name: list(node.allocations) for name, node in record.partition.nodes.items()}
+        for uuid in (*on["n0"][:2], *on["n1"]):
+            record.do(commands.ReleaseAllocation(PARTITION, "app", uuid))
+        placed = [fact.node_id for fact in record.do(commands.Schedule(1)) if isinstance(fact, Allocated)]
+    assert placed == ["n1"]
+
+
+def test_verdict_ends_with_its_time_before_a_tick_notices() -> None:
+    with bounds(NODES_PER_QUESTION=PER_QUESTION, CLASS_QUESTIONS_OPEN=OPEN_MOST):
+        record = Record(1, 3)
+        record.ask(0, 1)
+        record.do(commands.Schedule(100))
+        record.answer(0, set(), 1_000)
+        record.do(commands.Schedule(100))
+        record.wait(1_000)
+        record.ask(0, 1)
+        record.do(commands.Schedule(100))
+        assert len(record.questions) == 2
+
+
 def test_classes_without_an_answer_hold_up_no_class_with_accepted_nodes() -> None:
     """As many questions as may be are open. Asks of further classes wait until half of them are answered."""
     with bounds(NODES_PER_QUESTION=PER_QUESTION, CLASS_QUESTIONS_OPEN=OPEN_MOST):
