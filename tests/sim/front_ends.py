@@ -161,8 +161,8 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
         request = si.RegisterResourceManagerRequest(
             rmID=self._rm_id, config=self._config, extraConfig={"resync": resync}
         )
-        if resync == "report":
-            self._heard = asyncio.Queue()
+        while resync == "report" and not self._heard.empty():
+            self._heard.get_nowait()
         self._registered.clear()
         await self._scheduler.register_resource_manager(request, self)
         self._registered.set()
