@@ -33,7 +33,7 @@ SEED  ?=
 sim: SECONDS ?= 60
 fuzz: SECONDS ?= 60
 
-.PHONY: demo test kubernetes chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
+.PHONY: demo test kubernetes kubernetes-suite chaos dist test-dist images e2e sim mutants fuzz attacks docs site lint bench conformance conformance-config conformance-rest conformance-peloton proto fmt lock clean
 
 $(READY): requirements.lock release/metadata.py release/version.txt $(addsuffix /pyproject.toml,$(ROOMS))
 	@test -x $(BIN)/python || { echo "setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
@@ -55,6 +55,10 @@ chaos: $(READY)         ## kill -9 of everything, again and again, then compare 
 kubernetes: $(READY)    ## pods on a real control plane, which is built once: 5 minutes; ARGS="-k gang"
 	@nice tests/kubernetes/control_plane/build.sh
 	@$(if $(TEST_DIR),TMPDIR='$(TEST_DIR)') $(BIN)/python -m pytest tests/kubernetes services/kubernetes/tests $(ARGS)
+
+kubernetes-suite: $(READY) ## the same cases on the control plane of KUBECONFIG=, which has no nodes and is empty in the end
+	@test -n "$(KUBECONFIG)" || { echo "kubernetes-suite: expected KUBECONFIG=FILE"; exit 1; }
+	@REMUDA_SUITE_KUBECONFIG='$(abspath $(KUBECONFIG))' $(BIN)/python -m pytest tests/kubernetes/suite $(ARGS)
 
 sim: $(READY)           ## the whole system on virtual time, as many seeds as fit: SECONDS= or SEED=
 	@$(BIN)/python -m tests.sim --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -17,15 +17,15 @@ from remuda_bus.queries.errors import RequestRefused
 from remuda_bus.queries.rows import Rows
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
-from remuda_kubernetes.api.client import Client
-from remuda_kubernetes.api.errors import Away, NotFound
+from remuda_kubernetes.api.client import MERGE_PATCH, Client
+from remuda_kubernetes.api.errors import Away, Conflict, NotFound
 from remuda_kubernetes.api.objects import Node, Pod
 from remuda_kubernetes.api.resources import NODES, PODS
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell import main as kubernetes_main
 from tests.integration.running import around_the_core, running
+from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.control_plane.kubelet import Kubelet
-from tests.kubernetes.control_plane.processes import ControlPlane
 from tests.kubernetes.manifests import node
 
 WITHIN_S = 30.0
@@ -34,7 +34,7 @@ WITHIN_S = 30.0
 class Cluster:
     """Calls of a user and of a test."""
 
-    def __init__(self, client: Client, plane: ControlPlane, url: str) -> None:
+    def __init__(self, client: Client, plane: Plane, url: str) -> None:
         self.client = client
         self.plane = plane
         self.url = url
@@ -46,13 +46,19 @@ class Cluster:
     async def add_nodes(self, *names: str, **of: str) -> None:
         for name in names:
             await self.client.create("/api/v1/nodes", node(name, **of))
+            if self.plane.is_existing:  # its API server may add taints to new nodes
+                await self.client.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}}, MERGE_PATCH)
 
     async def create(self, manifest: dict[str, Any], kind: str = "pods", group: str = "/api/v1") -> None:
         await self.client.create(f"{group}/namespaces/{self.namespace}/{kind}", manifest)
 
     async def create_namespace(self, name: str, **annotations: str) -> None:
         keyed = {f"yunikorn.apache.org/{key.replace('_', '.')}": value for key, value in annotations.items()}
-        await self.client.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": keyed}})
+        with suppress(Conflict):  # of an earlier run
+            await self.client.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": keyed}})
+            if self.plane.is_existing:  # pods need one, and its controller takes its time
+                account = {"metadata": {"name": "default"}}
+                await self.client.create(f"/api/v1/namespaces/{name}/serviceaccounts", account)
 
     async def delete(self, name: str) -> None:
         pod = await self.pod(name)
@@ -181,7 +187,7 @@ def condition(pod: Pod) -> str:
 
 
 @asynccontextmanager
-async def cluster(plane: ControlPlane, url: str, queues: Path | None = None, **settings: Any) -> AsyncIterator[Cluster]:
+async def cluster(plane: Plane, url: str, queues: Path | None = None, **settings: Any) -> AsyncIterator[Cluster]:
     """An empty cluster whose scheduler is remuda. It is empty again in the end."""
     async with (
         around_the_core(url, queues),

@@ -81,6 +81,15 @@ def test_pod_without_an_application_counts_as_occupied() -> None:
     assert kinds(it.take()) == ["ReportNode"]
 
 
+def test_pods_that_are_not_held_are_woken_at_the_start() -> None:
+    """While no extender answered, the default scheduler has given them up for a minute or more."""
+    it = PluginShim(policy(Hold.EXTENDER))
+    it.pod_changed(placed("p", app=""))
+    it.pod_changed(placed("other", app="", scheduler="another"))
+    it.report()
+    assert [effect.pod.name for effect in it.take() if isinstance(effect, Approve)] == ["p"]
+
+
 def test_pods_of_the_own_scheduler_name_are_bound_beside() -> None:
     it = plugin()
     it.pod_changed(placed("p", scheduler="remuda"))

@@ -78,6 +78,9 @@ class ControlPlane:
     """`folder`: for data and logs. `scheduler`: whether the default scheduler runs. `extender_port`: it asks an
     extender there, and does not preempt. `controllers`: those that run."""
 
+    is_existing = False
+    minor = 20  # version of Kubernetes 1
+
     def __init__(
         self,
         folder: Path,
@@ -98,6 +101,10 @@ class ControlPlane:
         etcd, peer, self.port = _free_ports(3)
         self._etcd, self._peer = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
         self.server = f"https://127.0.0.1:{self.port}"
+
+    def user(self, name: str) -> str:
+        """As the API server knows the user of this token."""
+        return TOKENS[name][0]
 
     def credentials(self, name: str = "admin") -> Credentials:
         return Credentials(self.server, tls_context(None, verify=False), FixedToken(f"{name}-token"))

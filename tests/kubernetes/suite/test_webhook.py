@@ -22,7 +22,7 @@ from remuda_kubernetes.shell import main as kubernetes_main
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.webhook.registration import MUTATING, NAME, NAMESPACE_NAME, VALIDATING
 from tests.integration.running import running
-from tests.kubernetes.control_plane.processes import ControlPlane
+from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.manifests import pod
 
 REMUDA = "remuda"  # the namespace of the webhook
@@ -32,13 +32,12 @@ ALICE: dict[str, dict[str, Any]] = {
     "clusterroles": {"rules": [{"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["*"]}]},
     "clusterrolebindings": {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "alice"},
-        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}],
     },
 }
 
 
 @asynccontextmanager
-async def webhook(plane: ControlPlane, server: NatsServer, **settings: Any) -> AsyncIterator[Client]:
+async def webhook(plane: Plane, server: NatsServer, **settings: Any) -> AsyncIterator[Client]:
     """The webhook with the rights of its role, and a client of the user alice."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -50,7 +49,11 @@ async def webhook(plane: ControlPlane, server: NatsServer, **settings: Any) -> A
             with suppress(Conflict):
                 await admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
             await admin.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
-        for kind, body in ALICE.items():
+        subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": plane.user("alice")}
+        for kind, body in {
+            **ALICE,
+            "clusterrolebindings": ALICE["clusterrolebindings"] | {"subjects": [subject]},
+        }.items():
             with suppress(Conflict):
                 await admin.create(
                     f"/apis/rbac.authorization.k8s.io/v1/{kind}", {"metadata": {"name": "alice"}, **body}
@@ -94,14 +97,14 @@ def plain() -> dict[str, Any]:
     return pod("p", scheduler="default-scheduler")
 
 
-async def test_pod_is_filled_in_and_guarded(plane: ControlPlane, server: NatsServer, plain: dict[str, Any]) -> None:
+async def test_pod_is_filled_in_and_guarded(plane: Plane, server: NatsServer, plain: dict[str, Any]) -> None:
     """admission_controller 4, 5, 10, 11, 18."""
     async with webhook(plane, server) as alice:
         made = await created(alice, plain)
         assert made.spec.scheduler_name == "remuda"
         assert made.metadata.label(names.APPLICATION) == "yunikorn-team-autogen"
         assert made.metadata.annotation(names.ALLOW_PREEMPTION) == "true"
-        assert json.loads(made.metadata.annotation(names.USER_INFO))["user"] == "alice"
+        assert json.loads(made.metadata.annotation(names.USER_INFO))["user"] == plane.user("alice")
         other = {names.USER_INFO: json.dumps({"user": "bob"})}
         with pytest.raises(Rejected, match="may not set"):
             await created(alice, pod("q", annotations=other))
@@ -119,13 +122,11 @@ async def test_pod_is_filled_in_and_guarded(plane: ControlPlane, server: NatsSer
         }  # fmt: skip
         made_d = json.loads(await alice.create("/apis/apps/v1/namespaces/team/deployments", deployment))
         info = made_d["spec"]["template"]["metadata"]["annotations"][names.USER_INFO]
-        assert json.loads(info)["user"] == "alice"
+        assert json.loads(info)["user"] == plane.user("alice")
         await alice.call("DELETE", "/apis/apps/v1/namespaces/team/deployments/d")
 
 
-async def test_only_managed_namespaces_fail_closed(
-    plane: ControlPlane, server: NatsServer, plain: dict[str, Any]
-) -> None:
+async def test_only_managed_namespaces_fail_closed(plane: Plane, server: NatsServer, plain: dict[str, Any]) -> None:
     async with webhook(plane, server, process_namespaces=("^team$",)) as alice:
         elsewhere = await created(alice, plain, OPEN)
         assert elsewhere.spec.scheduler_name == "default-scheduler"
@@ -139,7 +140,7 @@ async def test_only_managed_namespaces_fail_closed(
         await created(alice, pod("q"), OPEN)
 
 
-async def test_config_maps_are_checked(plane: ControlPlane, server: NatsServer) -> None:
+async def test_config_maps_are_checked(plane: Plane, server: NatsServer) -> None:
     """admission_controller 7, 8."""
     async with webhook(plane, server), Client(plane.credentials()) as admin:
         path = "/api/v1/namespaces/remuda/configmaps"
@@ -151,7 +152,7 @@ async def test_config_maps_are_checked(plane: ControlPlane, server: NatsServer) 
             await admin.call("DELETE", f"{path}/{name}")
 
 
-async def test_second_process_shares_the_certificates(plane: ControlPlane, server: NatsServer) -> None:
+async def test_second_process_shares_the_certificates(plane: Plane, server: NatsServer) -> None:
     async with Client(plane.credentials()) as admin:
         found = []
         for _ in range(2):

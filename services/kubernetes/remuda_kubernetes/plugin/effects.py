@@ -21,7 +21,8 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Set the condition `remuda.io/QuotaApproved`: the write makes the default scheduler try the pod at once."""
+    """Set the condition `remuda.io/QuotaApproved`: the write makes the default scheduler try the pod at once. `node`:
+    empty for a pod that is not held."""
 
     pod: PodName
     node: str

@@ -17,6 +17,7 @@ from remuda_kubernetes.plugin.policy import Hold, PluginPolicy, is_gated
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.books import PodEntry
 from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, RecordEvent, SetCondition
+from remuda_kubernetes.shim.resume import KeptState
 from remuda_kubernetes.shim.shim import Shim
 
 WAITING = "waiting for remuda"
@@ -91,6 +92,19 @@ class PluginShim(Shim):
     def report(self) -> None:
         self._approvals.clear()
         super().report()
+
+        self._wake_others()
+
+    def resume(self, state: KeptState) -> None:
+        self._approvals.clear()
+        super().resume(state)
+        self._wake_others()
+
+    def _wake_others(self) -> None:
+        """Pods that are not held have failed too while nobody answered the default scheduler."""
+        for entry in self.books.pods.values() if self.is_asked else ():
+            if not entry.application and not entry.node and entry.pod.spec.scheduler_name in self._plugin.placed_by:
+                self._calls.append(Approve(entry.name, ""))
 
     def pod_changed(self, pod: Pod) -> None:
         super().pod_changed(pod)

@@ -40,7 +40,7 @@ async def open_gate(client: Client, call: OpenGate) -> None:
 async def set_condition(client: Client, call: Approve | Withhold) -> None:
     """Raises NotFound, Conflict when the name has another pod, ApiError."""
     if isinstance(call, Approve):
-        status, reason, message = "True", "Allocated", f"may run on node {call.node}"
+        status, reason, message = "True", "Allocated", f"may run on node {call.node}" if call.node else "is not held"
     else:
         status, reason, message = "False", call.reason, call.message
     condition = {
