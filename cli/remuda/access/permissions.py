@@ -295,7 +295,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "$JS.API.STREAM.INFO.*",
             "$JS.API.CONSUMER.INFO.*.*",
             *_looks_into(_RMS, _LEASES, _LEADERS, _HALTS, _FAULTS),
-            *_reads(subjects.DEAD_LETTERS.name, subjects.EVENTS.name),
+            *_reads(subjects.DEAD_LETTERS.name),
         ),
         (),
     ),
