@@ -1,4 +1,4 @@
-"""Composes a text with libyaml, ten times as fast as in Python.
+"""Reads or composes a text with libyaml, ten times as fast as in Python.
 
 Only texts that are valid and within all bounds: for any other the answer is None, and the slow composer finds out what
 is wrong. So there is one source of messages.
@@ -7,6 +7,7 @@ is wrong. So there is one source of messages.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -23,19 +24,32 @@ _JUDGED_DIFFERENTLY = re.compile(r"[\x85\u2028\u2029\t\ufeff]|^\.\.\.", re.MULTI
 
 def compose(text: str) -> Node | None:
     """The node of the first document, a mapping. None: the text is for the slow composer."""
+    node: Node | None = _parsed(text, _Composer)
+    return node
+
+
+def read(text: str, scalar: Callable[[str, str, bool], Any]) -> dict[str, Any] | None:
+    """The content of the first document, a mapping, without nodes. None: the text has anchors, tags or keys twice, or
+    is for the slow composer. `scalar` makes a value of a text, its tag and whether it is plain, or raises NotSimple;
+    None in a list is dropped."""
+    content: dict[str, Any] | None = _parsed(text, lambda parser: _Reader(parser, scalar))
+    return content
+
+
+def _parsed(text: str, reader: Callable[[Any], _Composer | _Reader]) -> Any:
     if _PARSER is None or _JUDGED_DIFFERENTLY.search(text):
         return None
     try:
         parser = _PARSER(text)
         try:
-            return _Composer(parser).document()
+            return reader(parser).document()
         finally:
             parser.dispose()
-    except (yaml.YAMLError, _NotSimple, UnicodeError):
+    except (yaml.YAMLError, NotSimple, UnicodeError):
         return None
 
 
-class _NotSimple(Exception):
+class NotSimple(Exception):
     """The text has something that the slow composer has to judge."""
 
 
@@ -62,17 +76,17 @@ class _Composer:
     def _node(self, event: Any, depth: int) -> Node:
         self._nodes += 1
         if self._nodes > limits.MAX_NODES or depth > limits.MAX_DEPTH:
-            raise _NotSimple
+            raise NotSimple
         kind = type(event)
         if kind is yaml.AliasEvent:
             if event.anchor not in self._anchors:
-                raise _NotSimple
+                raise NotSimple
             return self._anchors[event.anchor]
         if event.anchor in self._anchors:
-            raise _NotSimple
+            raise NotSimple
         if kind is yaml.ScalarEvent:
             if event.style in ("|", ">"):
-                raise _NotSimple
+                raise NotSimple
             node = ScalarNode(self._tag(event), event.value, event.start_mark, event.end_mark, event.style or None)
             if event.anchor is not None:
                 self._anchors[event.anchor] = node
@@ -97,9 +111,11 @@ class _Composer:
             if not is_mapping:
                 content.append(item)
                 if depth == 1 and len(content) > limits.MAX_PARTITIONS:
-                    raise _NotSimple
-            else:
+                    raise NotSimple
+            elif isinstance(item, ScalarNode):
                 content.append((item, self._node(parser.get_event(), depth + 1)))
+            else:
+                raise NotSimple
 
     def _tag(self, event: Any) -> Any:
         if event.tag is not None and event.tag != "!":
@@ -114,5 +130,64 @@ class _Composer:
 
     def _resolver_tag(self, tag: str) -> str:
         if not tag.startswith("tag:yaml.org,2002:"):
-            raise _NotSimple  # a tag of its own: refused with a message
+            raise NotSimple  # a tag of its own: refused with a message
         return tag
+
+
+class _Reader:
+    def __init__(self, parser: Any, scalar: Callable[[str, str, bool], Any]) -> None:
+        self._next = parser.get_event
+        self._scalar = scalar
+        self._resolver = YAML(typ="safe", pure=True).resolver
+        self._scalars: dict[tuple[str, bool], Any] = {}
+        self._nodes = 0
+
+    def document(self) -> dict[str, Any]:
+        self._next()  # the start of the stream
+        start = self._next()
+        if not isinstance(start, yaml.DocumentStartEvent) or start.version is not None:
+            raise NotSimple
+        event = self._next()
+        if type(event) is not yaml.MappingStartEvent:
+            raise NotSimple
+        content: dict[str, Any] = self._value(event, 0)
+        self._next()  # the end of the document: what follows it is not read
+        return content
+
+    def _value(self, event: Any, depth: int) -> Any:
+        self._nodes += 1
+        kind = type(event)
+        if self._nodes > limits.MAX_NODES or depth > limits.MAX_DEPTH or kind is yaml.AliasEvent:
+            raise NotSimple
+        if event.anchor is not None or event.tag is not None:
+            raise NotSimple
+        if kind is yaml.ScalarEvent:
+            return self._value_of_scalar(event)
+        return self._mapping(depth) if kind is yaml.MappingStartEvent else self._sequence(depth)
+
+    def _value_of_scalar(self, event: Any) -> Any:
+        if event.style in ("|", ">"):
+            raise NotSimple
+        known = (event.value, not event.style)
+        if known not in self._scalars:
+            tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)
+            self._scalars[known] = self._scalar(event.value, str(tag), not event.style)
+        return self._scalars[known]
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        while type(event := self._next()) is not yaml.MappingEndEvent:
+            self._nodes += 1
+            key = event.value if type(event) is yaml.ScalarEvent else None
+            if key is None or key in content or key == "<<" or event.anchor or event.tag or event.style in ("|", ">"):
+                raise NotSimple
+            content[key] = self._value(self._next(), depth + 1)
+        return content
+
+    def _sequence(self, depth: int) -> list[Any]:
+        content = []
+        while type(event := self._next()) is not yaml.SequenceEndEvent:
+            content.append(self._value(event, depth + 1))
+        if depth == 1 and len(content) > limits.MAX_PARTITIONS:
+            raise NotSimple
+        return [item for item in content if item is not None]

@@ -53,12 +53,17 @@ class NotYaml(Exception):
 
 @dataclass(slots=True)
 class YamlDocument:
+    """`unplaced`: the text whose lines are not known yet. Only messages need them."""
+
     content: Plain
     lines: dict[Path, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    unplaced: str = ""
 
     def line(self, path: Path) -> int:
         """The line of the path, or of the nearest path around it that the text has."""
+        if self.unplaced:
+            self.lines, self.unplaced = _read_with_lines(self.unplaced).lines, ""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
@@ -69,9 +74,22 @@ def read_yaml(text: str) -> YamlDocument:
     size = len(text.encode(errors="surrogatepass"))
     if size > limits.MAX_TEXT_BYTES:
         raise NotYaml(0, f"the text has {size} bytes, at most {limits.MAX_TEXT_BYTES} are read")
+    text = text.removeprefix("\ufeff")
+    content = libyaml.read(text, _scalar)
+    return YamlDocument(content, unplaced=text) if content is not None else _read_with_lines(text)
+
+
+def _scalar(text: str, tag: str, plain: bool) -> Scalar | None:
+    kind = _KINDS.get(tag)
+    if kind is None:
+        raise libyaml.NotSimple
+    return None if kind == "null" else Scalar(text, kind, plain)
+
+
+def _read_with_lines(text: str) -> YamlDocument:
     document = YamlDocument(None)
     with _not_yaml(text):
-        node = libyaml.compose(text.removeprefix("\ufeff")) or _compose(text.removeprefix("\ufeff"))
+        node = libyaml.compose(text) or _compose(text)
         if node is not None:
             document.content = _Reading(document).value(node, (), frozenset())
     return document
