@@ -81,6 +81,9 @@ async def test_an_operator_acts_and_changes_the_configuration(web: Web) -> None:
     rm = await rm_with_work(web, "rm-1", QUEUES.replace("submitacl", "adminacl: '*', submitacl"))
     async with tab(page_of(web)) as found:
         page = found.page
+        await found.open("applications/rm-1/app")
+        await page.get_by_role("button", name="What would let it run?").click()
+        await found.shows("Any of these would let it run", "trials on a copy of the state")
         page.on("dialog", lambda dialog: dialog.accept())
         await found.open("queues/rm-1/default%20root.a")
         await page.get_by_role("button", name="Hold").click()

@@ -21,8 +21,8 @@ def rms(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    rm = ctx.params.get("rm")
-    return _matching(lambda: _queues(_url(ctx), str(rm)), incomplete) if rm else []
+    rm = _rm(ctx)
+    return _matching(lambda: _queues(_url(ctx), rm), incomplete) if rm else []
 
 
 def applications(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -48,15 +48,21 @@ def _fields(
     ctx: typer.Context, incomplete: str, kind: str, rows: str, field: str, every_rm: bool = False, application: str = ""
 ) -> list[str]:
     """The values of a field in the rows of a query, each once. `every_rm`: of all, where the command names none."""
-    rm, url = ctx.params.get("rm"), _url(ctx)
+    rm, url = _rm(ctx), _url(ctx)
     which = {"application": application} if application else {}
 
     async def ask() -> list[str]:
-        rms = [str(rm)] if rm else await _rms(url) if every_rm else []
+        rms = [rm] if rm else await _rms(url) if every_rm else []
         found = [await _query(url, one, kind, rows, field, incomplete, **which) for one in rms]
         return list(dict.fromkeys(name for names in found for name in names))[: limits.COMPLETIONS]
 
     return _matching(ask, incomplete)
+
+
+def _rm(ctx: typer.Context) -> str:
+    """The RM of the command. After an option without a value yet, the arguments before it are not parsed: it is the
+    first of them."""
+    return str(ctx.params.get("rm") or next(iter(ctx.args), ""))
 
 
 def _url(ctx: typer.Context) -> str:

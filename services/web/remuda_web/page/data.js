@@ -14,7 +14,7 @@ const visible = () => new Promise((resolve) => {
 });
 
 // Runs `ask(isOver)` again and again until the view goes.
-function useRepeated(key, ask) {
+function useRepeated(key, everyMs, ask) {
   useEffect(() => {
     let over = false, timer;
     const turn = async () => {
@@ -22,7 +22,7 @@ function useRepeated(key, ask) {
       if (over) return;
       const began = performance.now();
       await ask(() => over);
-      if (!over) timer = setTimeout(turn, Math.max(EVERY_MS, REST * (performance.now() - began)));
+      if (!over) timer = setTimeout(turn, Math.max(everyMs, REST * (performance.now() - began)));
     };
     if (key) turn();
     return () => { over = true; clearTimeout(timer); };
@@ -34,7 +34,7 @@ export function useData(path) {
   const [state, set] = useState({});
   const shown = state.path === path ? state : {};
   let tag = null;
-  useRepeated(path, async (isOver) => {
+  useRepeated(path, EVERY_MS, async (isOver) => {
     try {
       const found = await get(path);
       if (isOver() || (found.tag && found.tag === tag)) return;
@@ -48,23 +48,30 @@ export function useData(path) {
   return shown;
 }
 
+// Where the rows of a page are, and the place of the next one.
+const ROWS = { rows: "rows", next: "next", after: "after", everyMs: EVERY_MS };
+// A story is read from the log, from its beginning.
+const LINES = { rows: "lines", next: "next_page_token", after: "page_token", everyMs: 5 * EVERY_MS };
+
+export const useStory = (path, most) => useRows(path, most, LINES);
+
 // {rows, first, more, error} of all pages of a query, at most `most` rows. The first page is shown before the others
-// come. `first`: the first page without its rows; `more`: there are more rows than these.
-export function useRows(path, most = 100000) {
+// come. `first`: the first page; `more`: there are more rows than these.
+export function useRows(path, most = 100000, names = ROWS) {
   const [state, set] = useState({});
   const shown = state.path === path ? state : {};
   let tags = "";
-  useRepeated(path, async (isOver) => {
+  useRepeated(path, names.everyMs, async (isOver) => {
     const rows = [], seen = [];
     let after = null, first = null;
     try {
       do {
-        const { data, tag } = await get(after ? `${path}${path.includes("?") ? "&" : "?"}after=${after}` : path);
+        const { data, tag } = await get(after ? `${path}${path.includes("?") ? "&" : "?"}${names.after}=${encodeURIComponent(after)}` : path);
         if (isOver()) return;
         first = first || data;
-        rows.push(...data.rows);
+        rows.push(...data[names.rows]);
         seen.push(tag);
-        after = data.next;
+        after = data[names.next];
         if (after && !tags) set({ path, rows: [...rows], first, more: true });
       } while (after && rows.length < most);
       if (tags === seen.join()) return;

@@ -2,20 +2,21 @@
 // how long its allocations ran. Below it, all facts.
 import { html, useState } from "/page/html.js";
 import { paths } from "/page/api.js";
-import { useData } from "/page/data.js";
+import { useStory } from "/page/data.js";
 import { clock, duration, number, plural, withUnits } from "/page/format.js";
 import { State } from "/page/parts.js";
 import { bandsOf } from "/page/story.js";
 
 const TRACKS = 60;
 const FACTS = 200;
+const LINES = 10000;
 
 export function TimeLine({ rm, id }) {
-  const { data, error } = useData(paths.story(rm, id));
+  const { rows: lines = [], first, more, error } = useStory(paths.story(rm, id), LINES);
   const [chosen, choose] = useState(null);
-  if (!data) return html`<${State} ready=${data} error=${error} />`;
-  if (!data.lines.length) return html`<p class="dim">The log has no fact about it.</p>`;
-  const { tracks, from, until } = bandsOf(id, data.lines, Date.now());
+  if (!first) return html`<${State} ready=${first} error=${error} />`;
+  if (!lines.length) return html`<p class="dim">The log has no fact about it.</p>`;
+  const { tracks, from, until } = bandsOf(id, lines, Date.now());
   const span = Math.max(1, until - from);
   const at = (ms) => `${((ms - from) / span) * 100}%`;
   return html`<div class="waterfall" role="group" aria-label="Waterfall">
@@ -27,8 +28,8 @@ export function TimeLine({ rm, id }) {
     <p class="legend"><span class="key waiting"></span>waits <span class="key blocked"></span>waits for a reason <span class="key running"></span>allocated <span class="key ending"></span>being released</p>
     ${tracks.length > TRACKS && html`<p class="dim">The first ${TRACKS} of ${number(tracks.length)} asks.</p>`}
     <p role="status">${chosen && html`<strong>${chosen.track}</strong> ${label(chosen)}`}</p>
-    <details><summary>${plural(data.lines.length, "fact")}${data.next_page_token ? ", the first page" : ""}${data.complete ? "" : ", older ones are deleted"}</summary>
-      <ol class="facts-list" tabindex="0">${data.lines.slice(-FACTS).map((line) => html`<li><time>${clock(line.at_ms)}</time> ${withUnits(line.text)}
+    <details><summary>${plural(lines.length, "fact")}${more ? ", there are more" : ""}${first.complete ? "" : ", older ones are deleted"}</summary>
+      <ol class="facts-list" tabindex="0">${lines.slice(-FACTS).map((line) => html`<li><time>${clock(line.at_ms)}</time> ${withUnits(line.text)}
         <span class="dim"> ${line.cause}${line.trace_id ? `, trace ${line.trace_id}` : ""}</span></li>`)}</ol></details>`;
 }
 
