@@ -17,8 +17,12 @@ from grpc_tools import protoc
 HERE = Path(__file__).resolve().parent
 PROTOS = sorted(p.relative_to(HERE).as_posix() for p in HERE.rglob("*.proto"))
 # protoc writes absolute imports from the root of its output; ours is a package of its own.
-IMPORT = re.compile(r"^(from|import) ((?:si|remuda|mesos)\.v1|peloton\.(?:api|private))\b", re.MULTILINE)
-STUB_NAME = re.compile(r"(?<![\w.])((?:si|remuda|mesos)\.v1\.\w+_pb2|peloton\.(?:api|private)\.[\w.]+_pb2)\b")
+IMPORT = re.compile(
+    r"^(from|import) ((?:si|remuda|mesos)\.v1|remuda\.resmgr\.v1|peloton\.(?:api|private))\b", re.MULTILINE
+)
+STUB_NAME = re.compile(
+    r"(?<![\w.])((?:si|remuda|mesos)\.v1\.\w+_pb2|remuda\.resmgr\.v1\.\w+_pb2|peloton\.(?:api|private)\.[\w.]+_pb2)\b"
+)
 
 
 def generate(target: Path) -> None:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from remuda_bus.log_names import PELOTON
+from remuda_bus.log_names import PELOTON as PELOTON
 from remuda_bus.log_names import inbox_stream as inbox_stream
 from remuda_bus.log_names import log_stream as log_stream
 from remuda_bus.log_names import peloton_log as peloton_log

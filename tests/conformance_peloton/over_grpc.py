@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,10 +11,17 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
+from remuda_bus import subjects
+from remuda_bus.log import LogWriter, Position
+from remuda_bus.memory import MemoryBus
+from remuda_bus.replication.leader import Leader
+from remuda_bus.replication.snapshots import Snapshots
 from remuda_resmgr.core import Core
-from remuda_resmgr.shell.host import Host
-from remuda_resmgr.shell.periods import Periods, keep_time
+from remuda_resmgr.shell.desk import Desk
+from remuda_resmgr.shell.machine import ResmgrMachine
+from remuda_resmgr.shell.main import wall_clock_ms
 from remuda_resmgr.shell.server import RESMGR, RESPOOL, Server
+from remuda_resmgr.shell.settings import ResmgrSettings
 
 WITHIN_S = 20.0
 HEADERS = (("rpc-caller", "peloton-jobmgr"), ("rpc-service", "peloton-resmgr"), ("rpc-encoding", "proto"))
@@ -25,35 +31,29 @@ Call = Callable[[str, str, Message, type[Message]], Message]
 
 
 @contextmanager
-def served(
-    core: Core,
-    log: list[bytes] | None = None,
-    clock_ms: Callable[[], int] | None = None,
-    periods: Periods | None = None,
-) -> Iterator[Call]:
-    """Serve the core, which others must not change while a call is under way. `log`: commits are appended to it.
-    `periods`: None: nothing happens by itself."""
-    commits = [] if log is None else log
+def served(core: Core, clock_ms: Callable[[], int] | None = None) -> Iterator[Call]:
+    """Serve the core by a leader on a bus in memory. Others must not change the core while a call is under way. Nothing
+    happens by itself."""
     loop, ports, end = asyncio.new_event_loop(), [], asyncio.Event()
     started = threading.Event()
 
-    async def append(commit: bytes) -> None:
-        commits.append(commit)
-
     async def serve() -> None:
-        host = Host(core, append, clock_ms or (lambda: int(time.time() * 1_000)))
-        server = Server(host, "127.0.0.1:0")
-        tasks = [asyncio.create_task(host.run())]
+        bus, log_id = MemoryBus(), subjects.peloton_log("default")
+        machine = ResmgrMachine(log_id, core, None)
+        desk = Desk(bus, log_id, core, lambda: True)
+        kept = Snapshots(bus, machine, ResmgrSettings())
+        writer = LogWriter(bus, log_id, Position())
+        desk.leader = leader = Leader(bus, machine, 1, writer, clock_ms or wall_clock_ms, kept)
+        leader.applied = desk.applied
+        server = Server(desk, "127.0.0.1:0")
+        leading = asyncio.create_task(leader.lead(lambda: True))
         await server.start()
         ports.append(server.port)
         started.set()
-        if periods is not None:
-            tasks.append(asyncio.create_task(keep_time(host, periods, core.settings)))
         await end.wait()
         await server.stop()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()

@@ -20,7 +20,7 @@ from remuda_resmgr.rules.allocation import Allocation
 from remuda_resmgr.rules.resources import vector
 from remuda_resmgr.settings import Settings
 from remuda_resmgr.state import Run
-from remuda_resmgr.wire.pool_rpcs import pool_rpcs
+from remuda_resmgr.wire import pool_rpcs
 from remuda_resmgr.wire.rpcs import RPCS, RpcError
 from remuda_resmgr.wire.tasks import task_of
 from tests.conformance_peloton import over_grpc, pools
@@ -59,7 +59,7 @@ class Board:
         self.core = Core(Settings(**case.given["config"]))
         self.core.state = self.state = pools.state_with(case.pools(case.given["pools"]))
         self.known = set(self.state.pools)
-        self.rpcs = RPCS if case.given["service"] == "resmgr" else pool_rpcs(lambda: str(uuid.uuid4()))
+        self.rpcs = RPCS if case.given["service"] == "resmgr" else pool_rpcs.RPCS
         self.service = case.given["service"]
         self.consistent = True
         self.now_ms = 1_000
@@ -75,7 +75,7 @@ class Board:
                 response = rpc.question(self.state, request)
             else:
                 assert rpc.command is not None and rpc.answer is not None
-                _, answer = self.core.handle(rpc.command(request), self.now_ms)
+                _, answer = self.core.handle(pool_rpcs.with_id(rpc.command(request), str(uuid.uuid4())), self.now_ms)
                 response = rpc.answer(request, answer)
         except RpcError as error:
             return {"error": {"status": error.code}}

@@ -20,6 +20,7 @@ SERVICES_OF_SECTION: Final = {
     "grpc": ("grpc",),
     "kubernetes": ("kubernetes",),
     "preemption": ("config",),
+    "resmgr": ("resmgr",),
     "rms": ("rmproxy",),
     "scheduler": ("rmproxy", "config"),
     "timing": ("config",),

@@ -14,7 +14,7 @@ from remuda_bus import subjects
 from remuda_bus.operator_api.methods import ACTING, READING
 from remuda_bus.operators import Operator
 
-SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web")
+SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr")
 ROLES = (*SERVICES, "operator", "admin")
 MONITOR = "monitor"  # reads server metrics, in the system account
 RM_DOMAIN = "remuda"  # the JetStream domain in the accounts of RMs
@@ -154,6 +154,7 @@ _EVERY_SERVICE = (
 )
 _ANSWERS_TO = ("_INBOX.>", "_R_.>")  # those of services and people; those of RMs, in an account of their own
 _LEASES = subjects.LEASES.name
+_PELOTON = subjects.PELOTON
 _LEADERS = subjects.LEADERS.name
 _RMS = subjects.RMS.name
 _HALTS = subjects.HALTS.name
@@ -286,6 +287,24 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "web": ((*_looks_into(_RMS), *_FOR_OPERATORS), ("remuda.api.web.*",)),
+    # Peloton's resource manager: its own streams and keys, and nothing of any RM.
+    "resmgr": (
+        (
+            *_reads(subjects.PELOTON_INBOX.name, subjects.PELOTON_LOG.name),
+            f"remuda.inbox.{_PELOTON}.*",
+            f"remuda.log.{_PELOTON}.*",
+            f"$JS.API.STREAM.PURGE.{subjects.PELOTON_INBOX.name}",
+            f"$JS.API.STREAM.PURGE.{subjects.PELOTON_LOG.name}",
+            *_looks_into(_LEASES, _LEADERS, _HALTS, _FAULTS),
+            f"$KV.{_LEASES}.{subjects.PELOTON_MEMBER}.*",
+            f"$KV.{_LEADERS}.{_PELOTON}.*",
+            f"$KV.{_HALTS}.{_PELOTON}.*",
+            f"$KV.{_FAULTS}.{_PELOTON}.*.*",
+            *_object_store(subjects.SNAPSHOTS.name),
+            subjects.lease_holder(f"{subjects.PELOTON_MEMBER}.*"),
+        ),
+        ("remuda.api.resmgr.*", subjects.lease_holder(f"{subjects.PELOTON_MEMBER}.*")),
+    ),
     # Reads and queries.
     "operator": (
         (

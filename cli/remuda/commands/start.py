@@ -44,6 +44,14 @@ def up(
             help="Port of REST and the web page. 0: any free port, as `remuda status` shows. Default: 9080.",
         ),
     ] = None,
+    peloton_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Serve clients of Peloton's resource manager on this port, usually 5394. 0: any free port.",
+        ),
+    ] = None,
     plain: Plain = False,
 ) -> None:
     """Start a NATS server and all services on this machine, and restart what ends, until Ctrl-C."""
@@ -51,12 +59,12 @@ def up(
 
     start(
         data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, web_port=web_port,
-        plain=plain, settings=settings, assignments=tuple(assignments or ()),
+        peloton_port=peloton_port, plain=plain, settings=settings, assignments=tuple(assignments or ()),
     )  # fmt: skip
 
 
 def run(
-    service: Annotated[str, typer.Argument(help="rmproxy, core, config, events, grpc, kubernetes or web.")],
+    service: Annotated[str, typer.Argument(help="rmproxy, core, config, events, grpc, kubernetes, resmgr or web.")],
     nats: Annotated[
         str | None,
         typer.Option(metavar="URL", help="NATS server to connect to, as --set nats.url.", callback=arguments.url),

@@ -16,7 +16,7 @@ from ..errors import UserError
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
 STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
-SERVICES: Final = (*STARTED, "kubernetes")
+SERVICES: Final = (*STARTED, "kubernetes", "resmgr")
 
 
 def check_service(name: str) -> str:
@@ -56,6 +56,10 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_kubernetes.settings import KubernetesSettings
 
         return KubernetesSettings
+    if service == "resmgr":
+        from remuda_resmgr.shell.settings import ResmgrSettings
+
+        return ResmgrSettings
     return Settings
 
 
@@ -101,6 +105,10 @@ def main_of(service: str) -> Main:
         from remuda_kubernetes.shell import main as kubernetes
 
         return kubernetes
+    if service == "resmgr":
+        from remuda_resmgr.shell.main import main as resmgr
+
+        return resmgr
     from remuda_events.shell import main as events
 
     return events

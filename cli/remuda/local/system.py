@@ -30,7 +30,7 @@ from .supervisor import OnChange, OnLine, Process, Program, State, Supervisor
 
 NATS = "nats-server"
 # The order of stop: first no new requests, then no more decisions, then the rest.
-STOP_ORDER = (("grpc", "rmproxy", "web"), ("core",), ("events", "config"))
+STOP_ORDER = (("grpc", "rmproxy", "web"), ("core", "resmgr"), ("events", "config"))
 
 
 # The server of this system has neither keys nor certificates, whatever the file says of the one it is written for.
@@ -41,7 +41,7 @@ OWN_SERVER = [
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The parts of a local system. `port`, `grpc_port`, `web_port`: 0 for any free one; None: without that service.
+    """The parts of a local system. `port` and those of services: 0 for any free one; None: without that service.
     `config`: the queues.yaml, None for that of the settings. `settings`, `assignments`: as `remuda run` takes them."""
 
     data: Path
@@ -51,6 +51,7 @@ class Layout:
     rmproxies: int = 1
     grpc_port: int | None = None
     web_port: int | None = None
+    peloton_port: int | None = None
     log_level: str | None = None
     settings: Path | None = None
     assignments: tuple[str, ...] = ()
@@ -60,6 +61,7 @@ class Layout:
         counts = (
             ("config", 1), ("core", self.cores), ("events", 1), ("rmproxy", self.rmproxies),
             ("grpc", int(self.grpc_port is not None)), ("web", int(self.web_port is not None)),
+            ("resmgr", int(self.peloton_port is not None)),
         )  # fmt: skip
         return [
             (service if count == 1 else f"{service}-{number}", service)
@@ -151,6 +153,8 @@ class System:
             argv += ["--set", f"grpc.port={self.layout.grpc_port}"]
         if service == "web":
             argv += ["--set", f"web.port={self.layout.web_port}"]
+        if service == "resmgr":
+            argv += ["--set", f"resmgr.port={self.layout.peloton_port}"]
         argv += ["--set", f"instance={name}"]
         env = {"PYTHONUNBUFFERED": "1"}
         if self.layout.log_level is not None:

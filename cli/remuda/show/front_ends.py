@@ -8,7 +8,7 @@ from rich.text import Text
 
 from remuda_bus.queries.front_ends import FrontEnd
 
-KINDS: Final = ("grpc", "web")
+KINDS: Final = ("grpc", "web", "resmgr")
 
 
 def line(kind: str, found: list[FrontEnd]) -> Text:

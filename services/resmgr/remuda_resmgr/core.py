@@ -26,9 +26,10 @@ class Core:
         self.state = State()
         self.settings = settings
 
-    def handle(self, command: Command, now_ms: int) -> tuple[list[Fact], Any]:
+    def handle(self, command: Command, now_ms: int, most_facts: int | None = None) -> tuple[list[Fact], Any]:
         """Decide the command and apply its facts. Returns them, and the answer (`commands`). The host must make the
-        facts durable before it gives the answer."""
+        facts durable before it gives the answer. `most_facts`: of a command that may end after any of its facts, and
+        goes on when it is handled again: end after so many, with the answer None."""
         state, facts = self.state, []
         state.now_ms = max(now_ms, state.now_ms)
         decision = decide(state, self.settings, command)
@@ -37,6 +38,8 @@ class Core:
                 fact = next(decision)
                 evolve(state, fact)  # when decide resumes, it has happened
                 facts.append(fact)
+                if len(facts) == most_facts:
+                    return facts, None
         except StopIteration as end:
             return facts, end.value
 

@@ -48,3 +48,23 @@ TASKS_PER_CALL: Final = 10_000
 
 # The largest message of an RPC, either way. Peloton's number; its clients are configured for it.
 MESSAGE_BYTES: Final = 256 * 1024 * 1024
+
+# Records in one piece of a snapshot (200 kB), which bounds what is in memory twice.
+SNAPSHOT_RECORDS_PER_PIECE: Final = 1_000
+
+# Bytes of an answer that takes what there is: it is in the log, and clients that want more ask again.
+ANSWER_BYTES: Final = 128 * 1024
+
+# A message of the inbox takes at most this part of the server's payload limit, so that its facts and its answer, which
+# repeat it, fit into messages of the log. Larger requests are divided.
+PAYLOAD_PARTS: Final = 4
+
+# An RPC that is not answered within this time is refused: no process leads, or the log is full.
+ANSWERED_WITHIN_S: Final = 30.0
+
+# Between two admission passes while there is news: a pass over many leaves without room takes some ms.
+ADMISSIONS_APART_MS: Final = 5
+# A pass takes at most this share of the time.
+ADMISSION_SHARE: Final = 0.25
+# Timers within this time are handled together.
+TIMERS_MS: Final = 100

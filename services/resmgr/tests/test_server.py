@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from remuda_resmgr import commands
-from remuda_resmgr.check import check
-from remuda_resmgr.core import Core
-from remuda_resmgr.rules.lifecycle import PENDING
-from remuda_resmgr.settings import Settings
-from remuda_resmgr.shell.host import Host, Stopped
-from remuda_resmgr.shell.periods import Periods, keep_time
-from remuda_resmgr.shell.server import Server
-from remuda_resmgr.wire.commits import Commit, decode, encode
+from remuda.embedded import NatsServer
+from remuda_bus import subjects
+from remuda_bus.bus import BusError
+from remuda_bus.nats import connect
+from remuda_resmgr.shell.main import main
+from remuda_resmgr.shell.settings import ResmgrSettings
 
 RESMGR = "peloton.private.resmgr.ResourceManagerService"
 RESPOOL = "peloton.api.v0.respool.ResourceManager"
+HOSTS = "remuda.resmgr.v1.Hosts"
 HEADERS = (("rpc-caller", "peloton-jobmgr"), ("rpc-service", "peloton-resmgr"), ("rpc-encoding", "proto"))
 JOB = "11111111-1111-4111-8111-111111111111"
 WITHIN_S = 20.0
-OFTEN = Periods(admission_s=0.01, entitlement_s=0.02, preemption_s=0.02, timers_s=0.02)
 RUNNING, FINISHED = 1, 2  # Mesos' states
 
 
@@ -83,33 +81,42 @@ def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
 Call = Callable[..., dict[int, list[Any]]]
 
 
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """A bus."""
+    loop = asyncio.new_event_loop()
+    nats = NatsServer(tmp_path / "nats")
+    loop.run_until_complete(nats.start())
+    yield nats.url
+    loop.run_until_complete(nats.stop())
+    loop.close()
+
+
 @contextmanager
-def server(log: list[bytes]) -> Iterator[Call]:
-    """A server that starts from the log. Facts that it has not appended are lost when it ends."""
-    core = Core(Settings(sustained_over_allocation_count=1))
-    for payload in log:
-        commit = decode(payload)
-        core.replay(commit.facts, commit.now_ms)
-    check(core.state)
+def server(url: str, instance: str = "resmgr") -> Iterator[Call]:
+    """A process that is killed at the end: it starts from the log alone."""
     loop, started, end = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     ports: list[int] = []
-
-    async def append(commit: bytes) -> None:
-        await asyncio.sleep(0)
-        log.append(commit)
+    settings = ResmgrSettings(
+        nats_url=url, instance=instance, port=0, entitlement_s=0.02, preemption_s=0.02,
+        sustained_over_allocation_count=1,
+    )  # fmt: skip
 
     async def serve() -> None:
-        host = Host(core, append, lambda: int(time.time() * 1_000))
-        front = Server(host, "127.0.0.1:0")
-        tasks = [asyncio.create_task(host.run()), asyncio.create_task(keep_time(host, OFTEN, core.settings))]
-        await front.start()
-        ports.append(front.port)
+        bus = await connect(url, "remuda-resmgr", timeout_s=5)
+        await bus.declare()
+        serving = asyncio.create_task(main(bus, settings))
+        while not ports:
+            with suppress(BusError):
+                about = await bus.request(subjects.front_end(instance, "resmgr"), timeout_s=0.2)
+                found = json.loads(about.payload)
+                ports.extend([found["port"]] if found["leads"] else [])
+            await asyncio.sleep(0.01)
         started.set()
         await end.wait()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await front.stop()
+        serving.cancel()
+        await asyncio.wait([serving])
+        await bus.close()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
@@ -128,12 +135,8 @@ def server(log: list[bytes]) -> Iterator[Call]:
         loop.close()
 
 
-@pytest.fixture
-def log() -> list[bytes]:
-    """The log of a resource manager that knows its capacity."""
-    core = Core()
-    facts, _ = core.handle(commands.SetCapacity((10.0, 0.0, 10_000.0, 10_000.0), 0.0), 1)
-    return [encode(Commit(1, tuple(facts)))]
+def set_capacity(call: Call, cpu: float) -> None:
+    assert not call("SetCapacity", HOSTS, f1=cpu, f3=10_000.0, f4=10_000.0)
 
 
 def identifier(value: str) -> bytes:
@@ -175,28 +178,29 @@ def place(call: Call, gangs: list[bytes]) -> list[bytes]:
     return list(call("GetPlacements", f1=10, f2=5_000)[2])
 
 
-def test_a_job_from_the_first_gang_to_the_last_event(log: list[bytes]) -> None:
-    with server(log) as call:
+def test_a_job_from_the_first_gang_to_the_last_event(url: str) -> None:
+    with server(url) as call:
+        set_capacity(call, 10.0)
         pool = create_pool(call)
         gang = message(f1=[task(0, 1), task(1, 1)])
         assert not call("EnqueueGangs", f1=pool, f2=gang)
         refused = call("EnqueueGangs", f1=pool, f2=gang)
         failed = fields(fields(refused[1][0])[3][0])[1]
         assert [fields(one)[3] for one in failed] == [[2], [2]]  # ALREADY_EXIST
-    with server(log) as call:
+    with server(url) as call:
         gangs = call("DequeueGangs", f1=10, f2=5_000, f3=1)[2]
         assert len(gangs) == 1 and len(fields(gangs[0])[1]) == 2
-    with server(log) as call:
+    with server(url) as call:
         (placement,) = place(call, gangs)
         assert fields(placement)[2] == [b"host-1"] and len(fields(placement)[8]) == 2
-    with server(log) as call:
+    with server(url) as call:
         assert not call("UpdateTasksState", f1=message(
             f1=identifier(f"{JOB}-0"), f2=identifier(f"{JOB}-0-1"), f3=15
         ))  # fmt: skip
         assert call("NotifyTaskUpdates", f1=[event(7, 0, 1, RUNNING), event(8, 1, 1, RUNNING)])[2] == [8]
         hosts = call("GetTasksByHosts", f1="host-1")[2]
         assert len(fields(fields(hosts[0])[2][0])[1]) == 2
-    with server(log) as call:
+    with server(url) as call:
         assert not call("EnqueueGangs", f1=pool, f2=message(f1=[task(0, 2)]))
         assert len(call("GetOrphanTasks")[1]) == 1
         assert not call("KillTasks", f1=identifier(f"{JOB}-0"))
@@ -205,8 +209,9 @@ def test_a_job_from_the_first_gang_to_the_last_event(log: list[bytes]) -> None:
         assert not call("DeleteResourcePool", RESPOOL, f1=message(f1="/pool"))
 
 
-def test_tasks_above_the_entitlement_are_preempted_and_enqueued_again(log: list[bytes]) -> None:
-    with server(log) as call:
+def test_tasks_above_the_entitlement_are_preempted_and_enqueued_again(url: str) -> None:
+    with server(url) as call:
+        set_capacity(call, 10.0)
         pool = create_pool(call)
         assert not call("EnqueueGangs", f1=pool, f2=[message(f1=task(0, 1)), message(f1=task(1, 1))])
         gangs: list[bytes] = []
@@ -214,28 +219,28 @@ def test_tasks_above_the_entitlement_are_preempted_and_enqueued_again(log: list[
             gangs += call("DequeueGangs", f1=10, f2=5_000).get(2, [])
         place(call, gangs)
         call("NotifyTaskUpdates", f1=[event(1, 0, 1, RUNNING), event(2, 1, 1, RUNNING)])
-    core = Core()
-    for payload in log:
-        commit = decode(payload)
-        core.replay(commit.facts, commit.now_ms)
-    facts, _ = core.handle(commands.SetCapacity((2.0, 0.0, 10_000.0, 10_000.0), 0.0), core.state.now_ms)
-    log.append(encode(Commit(core.state.now_ms, tuple(facts))))  # the cluster has shrunk
-    with server(log) as call:
+    with server(url) as call:
+        set_capacity(call, 2.0)  # the cluster has shrunk
         (candidate,) = call("GetPreemptibleTasks", f1=10, f2=5_000)[3]
         task_id = fields(fields(candidate)[1][0])[1][0].decode()
         assert fields(candidate)[2] == [1]
         call("KillTasks", f1=identifier(task_id))
         instance = int(task_id.rpartition("-")[2])
         assert not call("EnqueueGangs", f1=pool, f2=message(f1=task(instance, 2)))
-    pending = Core()
-    for payload in log:
-        commit = decode(payload)
-        pending.replay(commit.facts, commit.now_ms)
-    assert pending.state.runs[task_id].state == PENDING
+    with server(url) as call:
+        active = {name: entry for one in call("GetActiveTasks")[4] for name, entry in [pair(one)]}
+        assert [fields(entry)[1] for entry in fields(active[b"PENDING"])[1]] == [[f"{task_id}-2".encode()]]
+        assert len(fields(active[b"RUNNING"])[1]) == 1
 
 
-def test_errors_name_what_was_expected(log: list[bytes]) -> None:
-    with server(log) as call:
+def pair(entry: bytes) -> tuple[bytes, bytes]:
+    """An entry of a map."""
+    found = fields(entry)
+    return found[1][0], found[2][0]
+
+
+def test_errors_name_what_was_expected(url: str) -> None:
+    with server(url) as call:
         for request, code in (({}, "INVALID_ARGUMENT"), ({"f1": identifier("nowhere")}, "NOT_FOUND")):
             with pytest.raises(grpc.RpcError) as refused:
                 call("GetPendingTasks", **request)
@@ -247,17 +252,3 @@ def test_errors_name_what_was_expected(log: list[bytes]) -> None:
         with pytest.raises(grpc.RpcError) as refused:
             call("NotifyTaskUpdates", f1=message(f1=1, f2=1, f3=unknown_state))
         assert refused.value.code().name == "INVALID_ARGUMENT"
-
-
-async def test_after_a_failed_append_nothing_is_answered() -> None:
-    async def append(commit: bytes) -> None:
-        raise OSError("the disk is full")
-
-    host = Host(Core(), append, lambda: 1)
-    running = asyncio.create_task(host.run())
-    with pytest.raises(Stopped):
-        await host.do(commands.SetCapacity((1.0, 1.0, 1.0, 1.0)))
-    with pytest.raises(OSError):
-        await running
-    with pytest.raises(Stopped):
-        await host.ask(lambda state: state.capacity)

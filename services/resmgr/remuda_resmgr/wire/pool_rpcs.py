@@ -1,9 +1,10 @@
-"""The 6 RPCs of the respool service. IDs of new pools are an argument, because they are random."""
+"""The 6 RPCs of the respool service. The ID of a new pool is random, so it is chosen before the inbox (`with_id`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
+
+import msgspec
 
 from remuda_proto.peloton.api.v0.respool import respool_pb2 as pb
 
@@ -12,17 +13,6 @@ from ..rules.pools import ROOT, InvalidPool, check_path, find_by_path
 from ..state import State
 from .pools import config_of, info_message
 from .rpcs import Rpc
-
-NewId = Callable[[], str]
-
-
-def pool_rpcs(new_id: NewId) -> dict[str, Rpc[Any, Any]]:
-    """`new_id`: makes the ID of a pool."""
-
-    def create(request: pb.CreateRequest) -> commands.Command:
-        return commands.CreatePool(config_of(new_id(), request.config))
-
-    return {**RPCS, "CreateResourcePool": Rpc(pb.CreateRequest, create, _created)}
 
 
 def _created(request: pb.CreateRequest, answer: str | InvalidPool) -> pb.CreateResponse:
@@ -94,7 +84,17 @@ def _query(state: State, request: pb.QueryRequest) -> pb.QueryResponse:
     return pb.QueryResponse(resourcePools=[info_message(info) for info in infos])
 
 
+def with_id(command: commands.Command, new_id: str) -> commands.Command:
+    """The command, with the ID of the pool that it creates."""
+    if not isinstance(command, commands.CreatePool):
+        return command
+    return commands.CreatePool(msgspec.structs.replace(command.pool, id=new_id))
+
+
 RPCS: Final[dict[str, Rpc[Any, Any]]] = {
+    "CreateResourcePool": Rpc(
+        pb.CreateRequest, lambda request: commands.CreatePool(config_of("", request.config)), _created
+    ),
     "GetResourcePool": Rpc(pb.GetRequest, question=_get),
     "UpdateResourcePool": Rpc(
         pb.UpdateRequest,

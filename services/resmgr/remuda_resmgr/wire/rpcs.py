@@ -1,6 +1,7 @@
 """The 13 RPCs of ResourceManagerService: each a command with its answer, or a question about the state.
 
-`Rpc.waits`: an answer without results is asked for again until the time of the request is over.
+`Rpc.waits`: of an RPC that takes what there is, up to a limit: whether there is something. Its caller waits until
+the time of the request is over.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Rpc(Generic[Request, Response]):
         command: Callable[[Request], commands.Command] | None = None,
         answer: Callable[[Request, Any], Response] | None = None,
         question: Callable[[State, Request], Response] | None = None,
-        waits: bool = False,
+        waits: Callable[[State, Request], bool] | None = None,
     ) -> None:
         self.request, self.command, self.answer, self.question, self.waits = request, command, answer, question, waits
 
@@ -186,14 +187,14 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
         pb.DequeueGangsRequest,
         lambda request: commands.DequeueGangs(request.limit, request.type),
         _dequeued,
-        waits=True,
+        waits=lambda state, request: bool(state.ready.get(request.type) if request.type else state.ready),
     ),
     "SetPlacements": Rpc(pb.SetPlacementsRequest, _set_placements, _placements_set),
     "GetPlacements": Rpc(
         pb.GetPlacementsRequest,
         lambda request: commands.GetPlacements(request.limit),
         lambda _, answer: pb.GetPlacementsResponse(placements=[placement_message(one) for one in answer]),
-        waits=True,
+        waits=lambda state, _: bool(state.placements),
     ),
     "NotifyTaskUpdates": Rpc(
         pb.NotifyTaskUpdatesRequest,
@@ -208,7 +209,7 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
         pb.GetPreemptibleTasksRequest,
         lambda request: commands.GetPreemptibleTasks(request.limit),
         _candidates,
-        waits=True,
+        waits=lambda state, _: bool(state.candidates),
     ),
     "UpdateTasksState": Rpc(pb.UpdateTasksStateRequest, _update, lambda _, __: pb.UpdateTasksStateResponse()),
     "GetOrphanTasks": Rpc(pb.GetOrphanTasksRequest, question=_orphans),

@@ -1,0 +1,79 @@
+"""The process of Peloton's resource manager: leads or follows the log of its cluster, and answers RPCs either way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import grpc
+import msgspec
+import structlog
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, Message
+from remuda_bus.replication.leader import Leader
+from remuda_bus.replication.members import Members
+from remuda_bus.replication.standby import Standby
+from remuda_bus.replication.work import Work
+from remuda_bus.rms.halts import Halts
+
+from ..core import Core
+from .desk import Desk
+from .machine import ResmgrMachine
+from .server import Server
+from .settings import ResmgrSettings
+
+log = structlog.get_logger()
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
+    """Runs until an error, after which the process is started again. Raises OSError when the port is taken."""
+    log_id = subjects.peloton_log(settings.cluster)
+    members = Members(bus, settings.instance, settings.standbys, subjects.PELOTON_MEMBER)
+    halts = Halts(bus, members.name, clock_ms)
+    core = Core(settings.rules())
+    desk = Desk(bus, log_id, core, lambda: any(one.hot for one in work.standbys.values()))
+
+    def make(log_id: str) -> Standby:
+        standby = Standby(bus, ResmgrMachine(log_id, core, settings.periods()), members, clock_ms, settings)
+        standby.applied = desk.applied
+
+        def led_by(leader: Leader | None) -> None:
+            desk.leader = leader
+
+        standby.leads_by = led_by
+        return standby
+
+    work = Work(bus, members, halts, clock_ms, make)
+    server = Server(desk, settings.address, credentials(settings))
+
+    async def about(_: Message) -> bytes:
+        leads = any(one.leads for one in work.standbys.values())
+        return msgspec.json.encode({"host": settings.host, "port": server.port, "scheme": "grpc", "leads": leads})
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(halts.watch())
+            members.start(tasks)
+            await server.start()
+            await bus.serve(subjects.front_end(settings.instance, "resmgr"), about, "front-end")
+            log.info("listens for gRPC", host=settings.host, port=server.port)
+            tasks.create_task(work.stand_by(log_id))
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        await server.stop()
+
+
+def credentials(settings: ResmgrSettings) -> grpc.ServerCredentials | None:
+    """Raises OSError when a file cannot be read."""
+    if settings.certificate is None or settings.key is None:
+        return None
+    pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
+    roots = settings.client_ca.read_bytes() if settings.client_ca is not None else None
+    return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)

@@ -1,0 +1,151 @@
+"""Settings of the process of Peloton's resource manager, beyond those of every service."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, model_validator
+
+from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
+from remuda_bus.log_names import peloton_log
+from remuda_bus.process import Settings
+from remuda_bus.settings import ReadableFile, Seconds, is_loopback, setting
+
+from .. import settings as rules
+from .periods import Periods
+
+_RULES: Final = rules.DEFAULT
+_PERIODS: Final = Periods()
+PORT: Final = 5394
+
+
+def _cluster(name: str) -> str:
+    peloton_log(name)
+    return name
+
+
+class ResmgrSettings(Settings):
+    """Times as Peloton's, in seconds. Any process that reaches the port may act for any job manager, unless client
+    certificates are required."""
+
+    host: str = setting("resmgr.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
+    port: int = setting("resmgr.port", PORT, "gRPC port; 0: any free one, shown by `remuda status`", ge=0, le=65535)
+    certificate: ReadableFile = setting("resmgr.certificate", None, "file: certificate chain of the server")
+    key: ReadableFile = setting("resmgr.key", None, "file: private key of the certificate")
+    client_ca: ReadableFile = setting(
+        "resmgr.client_ca", None, "file: CA certificates that sign those of clients; with it, clients need one"
+    )
+    open: bool = setting("resmgr.open", False, "listen on an address other than loopback without client certificates")
+    cluster: Annotated[str, AfterValidator(_cluster)] = setting(
+        "resmgr.cluster", "default", "name of the cluster: each has pools, tasks and a log of its own"
+    )
+    standbys: int = setting(
+        "resmgr.standbys", STANDBYS, "processes that follow the log beside its leader, ready to take over", ge=0
+    )
+
+    admission_s: Seconds = setting(
+        "resmgr.admission.period", _PERIODS.admission_s, "between two admission passes without news", gt=0
+    )
+    entitlement_s: Seconds = setting(
+        "resmgr.entitlement.period", _PERIODS.entitlement_s, "between two calculations of entitlements", gt=0
+    )
+    preemption_s: Seconds = setting(
+        "resmgr.preemption.period", _PERIODS.preemption_s, "between two preemption cycles", gt=0
+    )
+    preemption_enabled: bool = setting(
+        "resmgr.preemption.enabled", True, "preempt tasks above the entitlement of a pool"
+    )
+    sustained_over_allocation_count: int = setting(
+        "resmgr.preemption.cycles", _RULES.sustained_over_allocation_count,
+        "cycles above its entitlement, one after the other, before a pool gives tasks back", ge=1,
+    )  # fmt: skip
+    placing_timeout_s: Seconds = setting(
+        "resmgr.timeouts.placing", _RULES.placing_timeout_s, "an engine has so long for a placement; 0: no limit", ge=0
+    )
+    placed_timeout_s: Seconds = setting(
+        "resmgr.timeouts.placed",
+        _RULES.placed_timeout_s,
+        "a placement waits so long for a job manager; 0: no limit",
+        ge=0,
+    )
+    launching_timeout_s: Seconds = setting(
+        "resmgr.timeouts.launching", _RULES.launching_timeout_s, "a task may be launching so long; 0: no limit", ge=0
+    )
+    reserving_timeout_s: Seconds = setting(
+        "resmgr.timeouts.reserving",
+        _RULES.reserving_timeout_s,
+        "an engine may reserve a host so long; 0: no limit",
+        ge=0,
+    )
+    preempting_timeout_s: Seconds = setting(
+        "resmgr.timeouts.preempting", _RULES.preempting_timeout_s,
+        "a job manager has so long to preempt a task; 0: no limit", ge=0,
+    )  # fmt: skip
+    enable_placement_backoff: bool = setting(
+        "resmgr.backoff.enabled", True, "each placing attempt of a cycle has more time than the one before"
+    )
+    retry_backoff_s: Seconds = setting("resmgr.backoff.step", _RULES.retry_backoff_s, "how much more", ge=0)
+    retry_cycles: int = setting(
+        "resmgr.backoff.cycles", _RULES.retry_cycles, "placing cycles before a host is reserved", ge=0
+    )
+    attempts_per_cycle: int = setting(
+        "resmgr.backoff.attempts", _RULES.attempts_per_cycle, "placing attempts of a cycle", ge=0
+    )
+    enable_host_reservation: bool = setting(
+        "resmgr.host_reservation", False, "reserve a host for a task that no attempt of all cycles has placed"
+    )
+    scale_reservations: bool = setting(
+        "resmgr.corrections.scale_reservations", False, "scale reservations down where their parent has less"
+    )
+    spread_leftovers: bool = setting(
+        "resmgr.corrections.spread_leftovers", False, "give what limits cut off to the other children"
+    )
+    fewest_victims: bool = setting(
+        "resmgr.corrections.fewest_victims", False, "pass over victims that free only what is free by now"
+    )
+    survivors_keep_their_place: bool = setting(
+        "resmgr.corrections.survivors_keep_their_place", False, "a gang that lost a member keeps its place"
+    )
+    count_admitted_only: bool = setting(
+        "resmgr.corrections.count_admitted_only", False, "a pass admits 1,000 gangs of a leaf, and looks at more"
+    )
+
+    snapshot_facts: int = setting(
+        "resmgr.snapshots.facts", SNAPSHOT_FACTS, "facts after which a snapshot is written", ge=1
+    )
+    snapshot_s: Seconds = setting(
+        "resmgr.snapshots.interval", SNAPSHOT_S, "time after which a snapshot is written, if there are new facts", ge=0
+    )
+    snapshot_apart_s: Seconds = setting(
+        "resmgr.snapshots.apart", SNAPSHOT_APART_S, "least time between two snapshots", ge=0
+    )
+    snapshot_in_child: bool = setting(
+        "resmgr.snapshots.in_child", True, "`false`: the process writes the snapshot itself and pauses meanwhile"
+    )
+    replay_horizon_s: Seconds = setting(
+        "resmgr.replay_horizon", REPLAY_HORIZON_S, "log and inbox keep messages that are younger than this", ge=0
+    )
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("resmgr.certificate and resmgr.key: expected both or neither")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("resmgr.client_ca: expected resmgr.certificate and resmgr.key, too")
+        if self.client_ca is None and not self.open and not is_loopback(self.host):
+            raise ValueError(
+                f"resmgr.host={self.host!r}: expected a loopback address, or client certificates (resmgr.client_ca), "
+                "or resmgr.open=true where something else protects the port"
+            )
+        return self
+
+    def rules(self) -> rules.Settings:
+        return rules.Settings(**{name: getattr(self, name) for name in rules.Settings.__struct_fields__})
+
+    def periods(self) -> Periods:
+        return Periods(self.admission_s, self.entitlement_s, self.preemption_s)
+
+    @property
+    def address(self) -> str:
+        host = self.host.strip("[]")
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
