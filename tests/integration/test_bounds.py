@@ -63,6 +63,7 @@ NUMBERS = {
     "resmgr/check/__init__.py": {"CLOSE"},
     "resmgr/rules/host_scores.py": {"BATCH"},
     "resmgr/rules/resources.py": {"ZERO"},
+    "resmgr/wire/snapshots.py": {"FORMAT"},
     "config/file_writer.py": {"DEFAULT_MODE"},
     "config/rules/quantity.py": {"INT64_MAX"},
     "config/shell/access.py": {"FORBIDDEN"},

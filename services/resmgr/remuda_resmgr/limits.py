@@ -68,3 +68,6 @@ ADMISSIONS_APART_MS: Final = 5
 ADMISSION_SHARE: Final = 0.25
 # Timers within this time are handled together.
 TIMERS_MS: Final = 100
+
+# Peloton's gRPC port, for which its clients are configured.
+PORT: Final = 5394

@@ -11,12 +11,12 @@ from remuda_bus.log_names import peloton_log
 from remuda_bus.process import Settings
 from remuda_bus.settings import ReadableFile, Seconds, is_loopback, setting
 
+from .. import limits
 from .. import settings as rules
 from .periods import Periods
 
 _RULES: Final = rules.DEFAULT
 _PERIODS: Final = Periods()
-PORT: Final = 5394
 
 
 def _cluster(name: str) -> str:
@@ -29,7 +29,9 @@ class ResmgrSettings(Settings):
     certificates are required."""
 
     host: str = setting("resmgr.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
-    port: int = setting("resmgr.port", PORT, "gRPC port; 0: any free one, shown by `remuda status`", ge=0, le=65535)
+    port: int = setting(
+        "resmgr.port", limits.PORT, "gRPC port; 0: any free one, shown by `remuda status`", ge=0, le=65535
+    )
     certificate: ReadableFile = setting("resmgr.certificate", None, "file: certificate chain of the server")
     key: ReadableFile = setting("resmgr.key", None, "file: private key of the certificate")
     client_ca: ReadableFile = setting(
