@@ -28,6 +28,7 @@ from remuda_core.check import digest
 from remuda_core.shell.machine import CoreMachine
 from services.core.tests.test_snapshots import RM, SETTINGS, Lead, restored, tell
 from tests.integration.guarded import EXPIRED, GuardedServer, make_certificates
+from tests.integration.peloton_permissions import PELOTON
 from tests.integration.running import until
 
 REFUSED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
@@ -36,7 +37,7 @@ ALICE = "alice@example.com"  # an operator with a key of her own, in the group o
 
 # Subjects, and the roles that may publish to them. Services that answer requests of other services and of RMs are not
 # listed for the answers.
-MAY_PUBLISH = {
+MAY_PUBLISH = PELOTON | {
     "si.v1.rm.rm-1.register": {"rm-1", "grpc"},
     "si.v1.rm.rm-1.allocation": {"rm-1", "grpc"},
     "si.v1.rm.rm-1.application": {"rm-1", "grpc"},
@@ -59,8 +60,6 @@ MAY_PUBLISH = {
     "remuda.inbox.rm-1": {"rmproxy", "config"},
     "remuda.inbox.rm-2": {"rmproxy", "config"},
     "remuda.log.rm-1": {"core"},
-    "remuda.log.peloton.default": {"resmgr"},
-    "remuda.inbox.peloton.default": {"resmgr"},
     "remuda.dead.rm-1": {"rmproxy"},
     "remuda.api.config.resolve": {"rmproxy", "operator"},
     "remuda.api.config.history": {"operator", ALICE, "grpc", "web"},
@@ -78,7 +77,6 @@ MAY_PUBLISH = {
     "remuda.configuration.bob.-.update": {"grpc", "web"},
     "remuda.api.lease.member.core-1": {"core", "operator"},
     "remuda.api.lease.rmproxy": {"rmproxy", "operator"},
-    "remuda.api.lease.peloton.resmgr-1": {"resmgr", "operator"},
     "remuda.api.lease.events": {"events", "operator"},
     "remuda.administer.rm-1.kill_application": {ALICE},
     "remuda.administer.rm-2.drain_node": {ALICE},
@@ -89,10 +87,6 @@ MAY_PUBLISH = {
     "$KV.remuda_leaders.rm-1": {"core", "rmproxy"},
     "$KV.remuda_leases.member.a": {"core"},
     "$KV.remuda_leases.rmproxy": {"rmproxy"},
-    "$KV.remuda_leases.peloton.a": {"resmgr"},
-    "$KV.remuda_leaders.peloton.default": {"resmgr"},
-    "$KV.remuda_halts.peloton.default": {"resmgr"},
-    "$KV.remuda_faults.peloton.default.PELOTON_INBOX": {"resmgr"},
     "$KV.remuda_leases.events": {"events"},
     "$KV.remuda_configurations.file": {"config"},
     "$KV.remuda_configurations.rm.rm-1": {"config", "rmproxy"},
@@ -111,9 +105,6 @@ MAY_PUBLISH = {
     "$JS.API.STREAM.PURGE.LOG": {"core", "rmproxy"},
     "$JS.API.STREAM.PURGE.INBOX": {"core", "rmproxy"},
     "$JS.API.STREAM.PURGE.REQUESTS": {"rmproxy"},
-    "$JS.API.STREAM.PURGE.PELOTON_LOG": {"resmgr"},
-    "$JS.API.STREAM.PURGE.PELOTON_INBOX": {"resmgr"},
-    "$JS.API.CONSUMER.CREATE.PELOTON_LOG": {"resmgr"},
     "$JS.API.STREAM.PURGE.CALLBACKS": {"rmproxy"},
     "$JS.API.STREAM.PURGE.EVENTS": {"rmproxy"},
     "$JS.API.STREAM.PURGE.KV_remuda_leases": set(),

@@ -1,0 +1,16 @@
+"""Subjects of Peloton's resource manager, and the roles that may publish to them (`test_access`)."""
+
+from __future__ import annotations
+
+PELOTON = {
+    "remuda.log.peloton.default": {"resmgr"},
+    "remuda.inbox.peloton.default": {"resmgr"},
+    "remuda.api.lease.peloton.resmgr-1": {"resmgr", "operator"},
+    "$KV.remuda_leases.peloton.a": {"resmgr"},
+    "$KV.remuda_leaders.peloton.default": {"resmgr"},
+    "$KV.remuda_halts.peloton.default": {"resmgr"},
+    "$KV.remuda_faults.peloton.default.PELOTON_INBOX": {"resmgr"},
+    "$JS.API.STREAM.PURGE.PELOTON_LOG": {"resmgr"},
+    "$JS.API.STREAM.PURGE.PELOTON_INBOX": {"resmgr"},
+    "$JS.API.CONSUMER.CREATE.PELOTON_LOG": {"resmgr"},
+}
