@@ -22,6 +22,7 @@ from remuda_grpc.identity import Clients
 from remuda_grpc.resource_manager import ResourceManager
 from remuda_grpc.scheduler import Scheduler
 from remuda_grpc.sessions import Sessions
+from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk.api import ResourceManagerCallback, connect
 from remuda_sdk.api.grpc_scheduler import GrpcScheduler, GrpcSession
@@ -121,7 +122,8 @@ class RmOverGrpc(Rm):
     async def main(self, bus: Bus) -> None:
         async with connect(f"grpc://{','.join(ADDRESSES)}", register_within_s=20.0) as scheduler:
             assert isinstance(scheduler, GrpcScheduler)
-            rm = OverGrpc(scheduler, self.cluster, self.CONFIGURATION)
+            made = AnsweringInBatches if self.cluster.rm_id == "rm-2" else OverGrpc
+            rm = made(scheduler, self)
             try:
                 await self._register(rm, self._resync())  # type: ignore[arg-type]
                 async with asyncio.TaskGroup() as group:
@@ -137,12 +139,12 @@ class RmOverGrpc(Rm):
 class OverGrpc(RequestsOfRm, ResourceManagerCallback):
     """The verbs of the SDK's ResourceManager, by the interface of the specification."""
 
-    def __init__(self, scheduler: GrpcScheduler, cluster: Cluster, config: str) -> None:
+    def __init__(self, scheduler: GrpcScheduler, rm: Rm) -> None:
         self._scheduler = scheduler
-        self._rm_id = cluster.rm_id
-        self._config = config
-        self._encoder = RequestEncoder(cluster.rm_id)
-        self._session = Session(cluster.rm_id)
+        self._rm = rm
+        self._rm_id = rm_id = rm.cluster.rm_id
+        self._encoder = RequestEncoder(rm_id)
+        self._session = Session(rm_id)
         self._heard: asyncio.Queue[Callback] = asyncio.Queue()
         self._registered = asyncio.Event()
 
@@ -159,7 +161,7 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
 
     async def register(self, resync: Resync) -> None:
         request = si.RegisterResourceManagerRequest(
-            rmID=self._rm_id, config=self._config, extraConfig={"resync": resync}
+            rmID=self._rm_id, config=self._rm.CONFIGURATION, extraConfig={"resync": resync}
         )
         while resync == "report" and not self._heard.empty():
             self._heard.get_nowait()
@@ -186,6 +188,15 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
 
     def update_refused(self, letter: DeadLetter) -> None:
         self._heard.put_nowait(letter)
+
+
+class AnsweringInBatches(OverGrpc):
+    """Its predicates are asked over its conversation."""
+
+    async def batch_predicates(
+        self, request: predicates_pb2.BatchPredicatesRequest
+    ) -> list[predicates_pb2.NodeVerdict]:
+        return await self._rm.verdicts(request)
 
 
 @dataclass

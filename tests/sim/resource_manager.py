@@ -9,6 +9,7 @@ from random import Random
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.resource_manager.client import Resync
 from remuda_bus.resource_manager.errors import Superseded
+from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_sdk import ResourceManager, application, ask, node
 
@@ -64,7 +65,9 @@ class Rm(Liar):
             heartbeat_s=self._heartbeat_s,
             retry_for_s=20.0,
         )
-        if self._asks_predicates:
+        if self._asks_predicates and self._pace_s != 0.5:  # not drawn: seeds mean what they meant
+            rm.on_batch_predicates(self.verdicts)
+        elif self._asks_predicates:
             rm.on_predicates(self._may)
         try:
             async with rm:
@@ -110,6 +113,20 @@ class Rm(Liar):
     async def _may(self, args: si.PredicatesArgs) -> str | None:
         await asyncio.sleep(self._random.uniform(0, 0.5))
         return "not today" if self._random.random() < 0.2 else None
+
+    async def verdicts(self, request: predicates_pb2.BatchPredicatesRequest) -> list[predicates_pb2.NodeVerdict]:
+        """Some until the node changes, some for a time, and none about some nodes."""
+        await asyncio.sleep(self._random.uniform(0, 0.5))
+        return [
+            predicates_pb2.NodeVerdict(
+                node_id=node_id,
+                accepted=self._random.random() < 0.8,
+                reason="not today",
+                holds_ms=self._random.choice((0, 0, 2_000)),
+            )
+            for node_id in request.node_ids
+            if self._random.random() < 0.95
+        ]
 
     async def _hear(self, rm: ResourceManager) -> None:
         this_life: set[str] = set()

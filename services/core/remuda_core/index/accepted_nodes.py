@@ -11,15 +11,15 @@ search, a ranking takes in those that are new to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import takewhile
+from itertools import chain, takewhile
 from math import inf
 
 from ..limits import LEFTOVERS, RANKED_NODES_KEPT
 from ..state import PredicateClass
 from .fit_list import Vector, covers
-from .node_groups import Demand, NodeEntry
+from .node_groups import NodeEntry
 
 
 class ChangedNodes:
@@ -67,9 +67,6 @@ class AcceptedNodes:
         self._listed = {node: node.group.score for node in there if node.group is not None}
         self._heap = [(score, node.id, node) for node, score in self._listed.items()]
         heapify(self._heap)
-
-    def __len__(self) -> int:
-        return len(self._listed)
 
     @property
     def behind(self) -> int:
@@ -120,32 +117,37 @@ class AcceptedNodes:
 
 
 class Rankings:
-    """The rankings of a partition's demands."""
+    """The rankings of a partition: for each predicate class by what demands need. They outlive demands, whose asks may
+    come and be placed one by one."""
 
-    __slots__ = ("_changed", "_entries", "_of")
+    __slots__ = ("_changed", "_entries", "_of", "_ranked")
 
     def __init__(self, entries: Mapping[str, NodeEntry]) -> None:
         """`entries`: of all nodes, by ID."""
         self._entries = entries
         self._changed = ChangedNodes()
-        self._of: dict[Demand, AcceptedNodes] = {}
+        self._of: dict[PredicateClass, dict[Vector, AcceptedNodes]] = {}
+        self._ranked = 0  # at least as many nodes as rankings have
 
-    def find(self, demand: Demand) -> AcceptedNodes | None:
-        return self._of.get(demand)
+    def find(self, need: Vector, found: PredicateClass) -> AcceptedNodes | None:
+        of_class = self._of.get(found)
+        return of_class.get(need) if of_class is not None else None
 
-    def of(self, demand: Demand, found: PredicateClass) -> AcceptedNodes:
-        """The ranking of the demand. If it has none: made in O(accepted nodes)."""
-        ranking = self._of.get(demand)
-        if ranking is None:
-            ranking = self._of[demand] = AcceptedNodes(demand.need, found, self._entries, self._changed)
-            if sum(map(len, self._of.values())) > RANKED_NODES_KEPT:
-                self._of.clear()
+    def make(self, need: Vector, found: PredicateClass) -> AcceptedNodes:
+        """O(accepted nodes). All others are dropped where there are too many."""
+        ranking = AcceptedNodes(need, found, self._entries, self._changed)
+        self._ranked += LEFTOVERS + len(found.accepted)
+        if self._ranked > RANKED_NODES_KEPT:
+            self._of.clear()
+            self._ranked = LEFTOVERS + len(found.accepted)
+        self._of.setdefault(found, {})[need] = ranking
         return ranking
 
-    def answered(self, demand: Demand, node_ids: Iterable[str]) -> None:
-        """The RM has answered about these nodes for the demand's class."""
-        ranking = self._of.get(demand)
-        if ranking is not None:
+    def answered(self, found: PredicateClass, node_ids: Sequence[str]) -> None:
+        """The RM has answered about these nodes for the class."""
+        rankings = self._of.get(found, {})
+        self._ranked += len(rankings) * len(node_ids)
+        for ranking in rankings.values():
             ranking.add(entry for entry in map(self._entries.get, node_ids) if entry is not None)
 
     def changed(self, node: NodeEntry) -> None:
@@ -158,8 +160,7 @@ class Rankings:
 
     def lost(self) -> list[str]:
         """Nodes that a ranking would not find. For `check`."""
-        return [node.id for node in self._entries.values() for one in self._of.values() if not one.finds(node)]
+        return [node.id for node in self._entries.values() for one in self._all() if not one.finds(node)]
 
-    def forget(self, demand: Demand) -> None:
-        """No ask has the demand any more."""
-        self._of.pop(demand, None)
+    def _all(self) -> Iterator[AcceptedNodes]:
+        return chain.from_iterable(of_class.values() for of_class in self._of.values())

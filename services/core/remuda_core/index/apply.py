@@ -336,8 +336,8 @@ def predicates_answered(
     index: PartitionIndex, fact: facts.PredicatesAnswered, classes: tuple[PredicateClass, ...]
 ) -> None:
     for one in classes:
+        index.nodes.rankings.answered(one, fact.node_ids)
         for demand in index.demands.by_class.get(one, ()):
-            index.nodes.rankings.answered(demand, fact.node_ids)
             if demand.possible and not demand.open:
                 index.open(demand)
     unblock(index)

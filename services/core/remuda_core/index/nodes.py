@@ -248,7 +248,9 @@ class NodeIndex:
 
     def _best_accepted(self, demand: Demand, found: PredicateClass) -> Node | None:
         """As `best`, of the nodes that are accepted for the demand's class."""
-        ranking = self.rankings.find(demand)
+        if not found.accepted:
+            return None
+        ranking = self.rankings.find(demand.need, found)
         most = (len(found.accepted) if ranking is None else ranking.behind) - demand.looked_at
         if most > LOOKS_PER_GROUP:
             accepted = found.accepted
@@ -257,7 +259,7 @@ class NodeIndex:
             if looked_at <= most:
                 return node
         demand.looked_at = 0
-        entry = self.rankings.of(demand, found).best()
+        entry = (ranking if ranking is not None else self.rankings.make(demand.need, found)).best()
         return entry.node if entry is not None else None
 
     def _required(self, demand: Demand) -> Node | None:
@@ -341,7 +343,6 @@ class NodeIndex:
 
     def forget(self, demand: Demand) -> None:
         """Forget a demand that no ask has any more."""
-        self.rankings.forget(demand)
         for group in demand.remembering_groups:
             group.next_groups.pop(demand, None)
         self._remembered -= len(demand.remembering_groups)
