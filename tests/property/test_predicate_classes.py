@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remuda_core import commands
+from remuda_core.cycle import schedule
 from remuda_core.evolve import predicate_classes
 from remuda_core.facts import Allocated, Ask, Fact, PredicatesAsked
 from remuda_core.index import accepted_nodes, nodes
@@ -36,7 +37,7 @@ def bounds(**values: int) -> Iterator[None]:
     """Other values for bounds: of nodes per question, open questions, classes and verdicts kept, nodes ranked."""
     with ExitStack() as stack:
         for name, value in values.items():
-            for module in (predicate_classes, nodes, accepted_nodes):
+            for module in (predicate_classes, nodes, accepted_nodes, schedule):
                 if hasattr(module, name):
                     stack.enter_context(patch.object(module, name, value))
         yield
@@ -203,6 +204,16 @@ def test_accepted_node_that_becomes_the_best_again_is_chosen() -> None:
             record.do(commands.ReleaseAllocation(PARTITION, "app", uuid))
         placed = [fact.node_id for fact in record.do(commands.Schedule(1)) if isinstance(fact, Allocated)]
     assert placed == ["n0"]
+
+
+def test_placements_on_accepted_nodes_are_no_open_questions() -> None:
+    """One pass makes more of them than questions may be open."""
+    with bounds(NODES_PER_QUESTION=PER_QUESTION, CLASS_QUESTIONS_OPEN=OPEN_MOST, QUESTIONS_OPEN=2):
+        record = Record(1, 9)
+        record.ask(0, 1, 7)
+        record.do(commands.Schedule(100))
+        record.answer(0, set(), 0)
+        assert sum(isinstance(fact, Allocated) for fact in record.do(commands.Schedule(100))) == 7
 
 
 def test_verdict_ends_with_its_time_before_a_tick_notices() -> None:

@@ -66,7 +66,7 @@ def schedule(state: State, index: Index, command: Schedule, now_ms: int) -> Iter
                 continue
             if placed < limit:
                 unused[partition.name] = limit - placed
-            elif limit == share:
+            elif limit == share or questions_left(state, partition):  # accepted nodes take no question
                 still_busy.append(partition)
         busy = still_busy[: max(0, budget)]
     index.unfinished = any(index.of(state, partition).work.left <= 0 for partition in scheduled)
