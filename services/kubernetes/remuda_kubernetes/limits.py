@@ -164,5 +164,10 @@ CA_DAYS = 365
 CLOCK_SKEW_MINUTES = 5
 CERTIFICATE_CHECK_S = 3_600.0
 
+# Volumes
+
+# Sweeps until the claims of a pod that was placed count as not bound: a provisioner may take minutes to make a volume.
+VOLUME_SWEEPS = 600
+
 # The heartbeat: after three intervals without one, nothing is allocated for the cluster.
 HEARTBEAT_S = 5.0

@@ -87,7 +87,7 @@ class ControlPlane:
         *,
         scheduler: bool = False,
         extender_port: int = 0,
-        controllers: str = "job,namespace,garbagecollector,replicaset",
+        controllers: str = "job,namespace,garbagecollector,replicaset,persistentvolume-binder",
     ) -> None:
         found = programs()
         if found is None:

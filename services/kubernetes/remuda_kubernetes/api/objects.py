@@ -136,8 +136,16 @@ class ClaimSource(Api):
     claim_name: str = ""
 
 
-class Volume(Api):
+class EphemeralSource(Api):
+    pass
+
+
+class PodVolume(Api):
+    """A volume of a pod, if it is a claim. `ephemeral`: the claim has the names of pod and volume."""
+
+    name: str = ""
     persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
 
 
 class Named(Api):
@@ -159,7 +167,7 @@ class PodSpec(Api):
     tolerations: list[Toleration] = []
     topology_spread_constraints: list[SpreadConstraint] = []
     scheduling_gates: list[Named] = []
-    volumes: list[Volume] = []
+    volumes: list[PodVolume] = []
     image_pull_secrets: list[Named] = []
 
 
@@ -232,6 +240,63 @@ class Node(Object):
     def is_ready(self) -> bool:
         """A node without the condition Ready counts as ready: its taints say otherwise where that matters."""
         return not any(one.type == "Ready" and one.status != "True" for one in self.status.conditions)
+
+
+# Volumes
+
+
+class ClaimSpec(Api):
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] = []
+    volume_mode: str | None = None
+    resources: Resources | None = None
+
+
+class Claim(Object):
+    """A PersistentVolumeClaim."""
+
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ClaimReference(Api):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeNodeAffinity(Api):
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(Api):
+    capacity: Quantities | None = None
+    storage_class_name: str = ""
+    access_modes: list[str] = []
+    volume_mode: str | None = None
+    claim_ref: ClaimReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+
+
+class VolumeStatus(Api):
+    phase: str = ""
+
+
+class Volume(Object):
+    """A PersistentVolume."""
+
+    spec: VolumeSpec = VolumeSpec()
+    status: VolumeStatus = VolumeStatus()
+
+
+class TopologyTerm(Api):
+    match_label_expressions: list[Requirement] = []
+
+
+class StorageClass(Object):
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: list[TopologyTerm] = []
 
 
 # Others

@@ -166,6 +166,10 @@ class PluginShim(Shim):
         """Whether the default scheduler may preempt for the pod. For a pod with an application the scheduler does."""
         return not self._plugin.holds(pod)
 
+    def binds_volumes(self, entry: PodEntry) -> bool:
+        """The default scheduler does, for the pods that it places."""
+        return not self._plugin.holds(entry.pod) and super().binds_volumes(entry)
+
     # Time
 
     def sweep(self) -> None:

@@ -17,6 +17,7 @@ from remuda_kubernetes.predicates import among_pods, on_node
 from remuda_kubernetes.predicates.among_pods import AntiAffinityOfOthers, Eligible, OwnAffinity, Spread
 from remuda_kubernetes.predicates.pod_groups import anti_affinity_of
 from remuda_kubernetes.predicates.selectors import NOTHING, Labels
+from remuda_kubernetes.predicates.volumes import claim_names
 from remuda_kubernetes.shim.books import Books, NodeEntry
 
 Shape = bytes
@@ -91,12 +92,17 @@ class Predicates:
             checks.append(OwnAffinity(pod, books.groups, self._labels_of, books.namespaces, gone).refusal)
         if among_pods.hard_constraints(pod):
             checks.append(Spread(pod, books.groups, self._eligible(pod), gone).refusal)
+        has_claims = any(True for _ in claim_names(pod))
         has_ports = bool(among_pods.host_ports(pod))
 
         def check(on: NodeEntry) -> str:
             if has_ports:
                 there = [one.pod for one in books.on_node(on.node.metadata.name) if one.pod.uid not in gone]
                 refusal = among_pods.ports_refusal(pod, there)
+                if refusal:
+                    return refusal
+            if has_claims:
+                refusal = books.storage.refusal(pod, on.node)
                 if refusal:
                     return refusal
             labels = on.node.metadata.labels or NOTHING
@@ -125,12 +131,13 @@ class Predicates:
 
 
 def depends_on_pods(pod: Pod) -> bool:
-    """Whether a pod that is placed changes where the next one like it may start."""
+    """Whether a pod that is placed changes where the next one like it may start, or the pod is not like others."""
     return bool(
         among_pods.host_ports(pod)
         or among_pods.affinity_of(pod)
         or anti_affinity_of(pod)
         or among_pods.hard_constraints(pod)
+        or any(True for _ in claim_names(pod))
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from remuda_kubernetes.api.objects import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+from remuda_kubernetes.api.objects import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, TopologyTerm
 
 Labels = Mapping[str, str]
 NOTHING: Labels = {}
@@ -21,6 +21,11 @@ def selects(selector: LabelSelector | None, labels: Labels) -> bool:
 def node_selected(selector: NodeSelector, name: str, labels: Labels) -> bool:
     """Whether one of the terms selects the node."""
     return any(_term(term, name, labels) for term in selector.node_selector_terms)
+
+
+def topology_selected(terms: Iterable[TopologyTerm], labels: Labels) -> bool:
+    """Whether one of the terms has the values of these labels."""
+    return any(all(labels.get(one.key) in one.values for one in term.match_label_expressions) for term in terms)
 
 
 def _term(term: NodeSelectorTerm, name: str, labels: Labels) -> bool:

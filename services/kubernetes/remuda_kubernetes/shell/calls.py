@@ -16,7 +16,7 @@ import structlog
 from remuda_bus import tracing
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.client import MERGE_PATCH, Client
 from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
@@ -24,6 +24,7 @@ from remuda_kubernetes.shell.approvals import open_gate, set_condition
 from remuda_kubernetes.shell.events import event_body, event_path
 from remuda_kubernetes.shim.effects import (
     Bind,
+    BindVolumes,
     CreatePlaceholder,
     DeletePod,
     Effect,
@@ -37,8 +38,10 @@ from remuda_kubernetes.shim.task_groups import is_placeholder_of
 
 log = structlog.get_logger()
 
+SELECTED_NODE = "volume.kubernetes.io/selected-node"  # of a claim: a provisioner makes its volume for this node
+
 OnShim = Callable[[Callable[[Shim], None]], None]
-Change = DeletePod | FailPod | CreatePlaceholder
+Change = BindVolumes | DeletePod | FailPod | CreatePlaceholder
 Note = SetCondition | RecordEvent | Withhold
 Placement = Bind | OpenGate | Approve
 
@@ -61,7 +64,7 @@ class Calls:
             match effect:
                 case Bind() | OpenGate() | Approve():
                     self._bindings.put_nowait(effect)
-                case DeletePod() | FailPod() | CreatePlaceholder():
+                case BindVolumes() | DeletePod() | FailPod() | CreatePlaceholder():
                     self._changes.put_nowait(effect)
                 case SetCondition() | RecordEvent() | Withhold():
                     self._notes.append(effect)
@@ -129,13 +132,18 @@ class Calls:
             try:
                 await self._retry(lambda change=change: self._change(change), limits.DELETION_RETRY)  # type: ignore[misc]
             except (NotFound, Conflict) as error:
-                if isinstance(change, CreatePlaceholder):
-                    self._placeholder_failed(change, error.reason)
+                self._failed(change, error.reason)
                 # Otherwise it is done, or the name has another pod.
             except ApiError as error:
                 log.error("the Kubernetes API has refused a change", change=type(change).__name__, error=str(error))
-                if isinstance(change, CreatePlaceholder):
-                    self._placeholder_failed(change, error.reason)
+                self._failed(change, error.reason)
+
+    def _failed(self, change: Change, reason: str) -> None:
+        match change:
+            case CreatePlaceholder():
+                self._placeholder_failed(change, reason)
+            case BindVolumes(pod):
+                self._on_shim(lambda shim: shim.volumes_failed(pod.uid, reason))
 
     def _placeholder_failed(self, change: CreatePlaceholder, reason: str) -> None:
         self._on_shim(lambda shim: shim.placeholder_failed(change.application, reason))
@@ -149,6 +157,23 @@ class Calls:
                 await self._patch_status(pod, status)
             case CreatePlaceholder(_, manifest):
                 await self._create_placeholder(manifest)
+            case BindVolumes():
+                await self._bind_volumes(change)
+
+    async def _bind_volumes(self, change: BindVolumes) -> None:
+        """The controller of volumes does the rest. Raises Conflict when a volume has changed since."""
+        for volume, claim in change.reserved:
+            of = claim.metadata
+            reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": of.namespace,
+                         "name": of.name, "uid": of.uid}  # fmt: skip
+            version = {"resourceVersion": volume.metadata.resource_version}
+            path = f"/api/v1/persistentvolumes/{volume.metadata.name}"
+            await self._client.patch(path, {"metadata": version, "spec": {"claimRef": reference}}, MERGE_PATCH)
+        for claim in change.selected:
+            of = claim.metadata
+            path = f"/api/v1/namespaces/{of.namespace}/persistentvolumeclaims/{of.name}"
+            selected = {"uid": of.uid, "annotations": {SELECTED_NODE: change.node}}
+            await self._client.patch(path, {"metadata": selected}, MERGE_PATCH)
 
     async def _create_placeholder(self, manifest: dict[str, Any]) -> None:
         """Create it, unless an earlier attempt has. Raises Conflict when another pod has its name."""

@@ -23,7 +23,16 @@ from remuda_bus.resource_manager.status_codes import WRONG_CONFIGURATION
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client, Resource
 from remuda_kubernetes.api.reflector import Reflector
-from remuda_kubernetes.api.resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, config_maps
+from remuda_kubernetes.api.resources import (
+    CLAIMS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUMES,
+    config_maps,
+)
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.calls import Calls
@@ -154,10 +163,21 @@ class Front:
         def of(resource: Resource[Any], changed: Callable[[Any], None], gone: Callable[[Any], None]) -> Reflector[Any]:
             return Reflector(self._client, resource, self._waking(changed), self._waking(gone))
 
+        claims, found = shim.volumes, self._settings.predicates
+        volumes: list[Any] = (
+            [
+                (STORAGE_CLASSES, claims.class_changed, claims.class_gone),
+                (VOLUMES, claims.volume_changed, claims.volume_gone),
+                (CLAIMS, claims.claim_changed, claims.claim_gone),
+            ]
+            if found
+            else []
+        )
         return [
             of(PRIORITY_CLASSES, shim.priority_class_changed, shim.priority_class_gone),
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
             of(NODES, shim.node_changed, shim.node_gone),
+            *(of(*one) for one in volumes),
             of(PODS, shim.pod_changed, shim.pod_gone),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]

@@ -5,18 +5,20 @@ from __future__ import annotations
 from remuda_kubernetes import limits
 from remuda_kubernetes.shim import messages
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, PodEntry
-from remuda_kubernetes.shim.effects import CreatePlaceholder, DeletePod, FailPod, RecordEvent, Submit
+from remuda_kubernetes.shim.effects import CreatePlaceholder, DeletePod, FailPod, RecordEvent, SetCondition, Submit
 from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder, task_group_of
 from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.task_groups import placeholder_pod, placeholder_suffix, policy_of, task_groups_of
+from remuda_kubernetes.shim.volumes import Volumes
 from remuda_proto.si.v1 import si_pb2 as si
 
 ENDED = frozenset({"Failing", "Failed", "Rejected", "Killed", "Completed", "Expired"})
 
 
 class Applications:
-    def __init__(self, books: Books, questions: Questions) -> None:
+    def __init__(self, books: Books, questions: Questions, volumes: Volumes) -> None:
         self._books = books
+        self._volumes = volumes
         self._questions = questions
 
     # Pods
@@ -113,11 +115,19 @@ class Applications:
 
     def ask(self, entry: PodEntry) -> None:
         is_due = entry.is_waiting and not entry.is_asked and entry.release is None
-        if is_due and not self._books.policy.gates_of(entry.pod):
+        if is_due and not self._books.policy.gates_of(entry.pod) and not self._waits_for_claims(entry):
             entry.is_asked = True
             self._books.emit(self._questions.ask(entry))
             note = f"{entry.pod.key} is queued and waiting for allocation"
             self._books.record(entry, "Scheduling", note)
+
+    def _waits_for_claims(self, entry: PodEntry) -> bool:
+        reason = self._volumes.hold(entry) if self._books.policy.predicates else ""
+        if reason and entry.condition[1] != reason:
+            entry.condition = "Unschedulable", reason
+            self._books.emit(SetCondition(entry.name, *entry.condition))
+            self._books.record(entry, "FailedScheduling", reason, warn=True)
+        return bool(reason)
 
     def _reserve(self, application: ApplicationEntry, pods: list[PodEntry]) -> None:
         bound: dict[str, int] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.pod_groups import PodGroups
+from remuda_kubernetes.predicates.volumes import Storage
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
 from remuda_kubernetes.shim.quantities import Amounts, total
@@ -40,6 +41,7 @@ class PodEntry:
     """A pod that has not ended. `application`: empty for pods of other schedulers. `node`: where it is, or where the
     scheduler has put it. `uuid`: of its allocation; empty: none. `is_bound`: the API server has said so. `release`: the
     scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it.
+    `volumes_since`: its claims are being bound, in sweeps.
     `unfit`: nodes that another scheduler has refused for it, and until when, in sweeps."""
 
     pod: Pod
@@ -52,6 +54,7 @@ class PodEntry:
     release: si.AllocationRelease | None = None
     resubmissions: int = 0
     attempts: int = 0
+    volumes_since: int | None = None
     unfit: dict[str, int] = field(default_factory=dict)
     condition: tuple[str, str] = ("", "")
 
@@ -123,6 +126,7 @@ class Books:
         self.dirty_nodes: dict[str, None] = {}  # an ordered set
         self.is_live = False
         self.groups = PodGroups()
+        self.storage = Storage()
         self.nodes_version = 0  # changes with what predicates depend on, of any node
         self.refused: dict[str, None] = {}  # asks that predicates have refused on some node; an ordered set
         self.is_room_changed = False  # pods have come or gone, or nodes have changed, since those were refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from remuda_kubernetes.api.objects import Metadata
+from remuda_kubernetes.api.objects import Claim, Metadata, Volume
 from remuda_proto.si.v1 import si_pb2 as si
 
 # To the scheduler
@@ -60,6 +60,17 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class BindVolumes:
+    """Have the claims of a pod bound for a node. `reserved`: free volume -> the claim that gets it. `selected`: claims
+    whose volume a provisioner makes, or that have one already."""
+
+    pod: PodName
+    node: str
+    reserved: tuple[tuple[Volume, Claim], ...]
+    selected: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     pod: PodName
 
@@ -100,7 +111,7 @@ class RecordEvent:
     is_warning: bool = False
 
 
-Call = Bind | DeletePod | FailPod | CreatePlaceholder | SetCondition | RecordEvent
+Call = Bind | BindVolumes | DeletePod | FailPod | CreatePlaceholder | SetCondition | RecordEvent
 Effect = Message | Call
 
 

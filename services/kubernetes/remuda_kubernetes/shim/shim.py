@@ -32,6 +32,7 @@ from remuda_kubernetes.shim.nodes import Nodes
 from remuda_kubernetes.shim.quantities import PODS, request_of
 from remuda_kubernetes.shim.questions import Questions
 from remuda_kubernetes.shim.resume import KeptState, Resumption
+from remuda_kubernetes.shim.volumes import Volumes
 from remuda_proto.si.v1 import si_pb2 as si
 
 STATES = si.UpdateContainerSchedulingStateRequest
@@ -45,7 +46,8 @@ class Shim:
         self.nodes = Nodes(self.books)
         self.predicates = Predicates(self.books)
         self.questions = Questions(self.books, self.predicates)
-        self.applications = Applications(self.books, self.questions)
+        self.volumes = Volumes(self.books, self._claims_changed, self._volumes_failed)
+        self.applications = Applications(self.books, self.questions, self.volumes)
 
     def take(self) -> list[Effect]:
         """The effects since the last call."""
@@ -257,7 +259,8 @@ class Shim:
             self.books.emit(Release(messages.release(entry, f"node {new.nodeID} does not suit it any more: {refusal}")))
             self._lost(entry)
             return
-        self.books.emit(Bind(entry.name, new.nodeID))
+        if not self.binds_volumes(entry) or not self.volumes.bind(entry, new.nodeID):
+            self.books.emit(Bind(entry.name, new.nodeID))
         self.books.record(entry, "Scheduled", f"{entry.pod.key} is assigned to node {new.nodeID}")
 
     def _released(self, release: si.AllocationRelease) -> None:
@@ -277,6 +280,7 @@ class Shim:
         """The scheduler has dropped an allocation of its own accord, with its node. A pod that was not bound yet is
         asked for again."""
         entry.uuid = ""
+        entry.volumes_since = None
         if not entry.is_bound:
             self.books.put_on(entry, "")
             entry.is_asked = False
@@ -301,6 +305,32 @@ class Shim:
     def sweep(self) -> None:
         """At intervals of a second."""
         self.questions.sweep()
+        self.volumes.sweep()
+
+    # Volumes
+
+    def binds_volumes(self, entry: PodEntry) -> bool:
+        """Whether this front end has late claims of the pod bound."""
+        return self.books.policy.predicates
+
+    def _claims_changed(self, entry: PodEntry) -> None:
+        if entry.is_bound or not self.books.is_live:
+            return
+        if entry.uuid and entry.volumes_since is not None:
+            if entry.release is None and not self.volumes.bind(entry, entry.node):
+                self.books.emit(Bind(entry.name, entry.node))
+        elif entry.is_waiting and not entry.is_asked:
+            self.applications.pod_waits(entry)
+
+    def _volumes_failed(self, entry: PodEntry, reason: str) -> None:
+        self.books.record(entry, "PodVolumesBindFailure", reason, action="Binding", warn=True)
+        self._send_back(entry, f"volumes: {reason}")
+
+    def volumes_failed(self, uid: str, reason: str) -> None:
+        """A volume could not be reserved, or a claim not be changed."""
+        entry = self.books.pods.get(uid)
+        if entry is not None and entry.uuid and not entry.is_bound and entry.volumes_since is not None:
+            self._volumes_failed(entry, reason)
 
     # Outcomes of calls of the API
 

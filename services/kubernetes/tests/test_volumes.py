@@ -1,0 +1,164 @@
+"""Volumes of pods: predicates, waiting for claims, and claims that bind late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.objects import Claim, StorageClass, Volume
+from remuda_kubernetes.shim.effects import Ask, Bind, BindVolumes, Effect, RecordEvent, Release
+from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.si.v1 import si_pb2 as si
+from services.kubernetes.tests.reporting_shim import shim
+from tests.kubernetes.objects import node, pod
+
+WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+ZONE = "topology.kubernetes.io/zone"
+ON_N2 = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}  # fmt: skip
+
+
+def claim(volume: str = "", of: str = "fast", size: str = "1Gi") -> Claim:
+    spec = {"volumeName": volume, "storageClassName": of, "resources": {"requests": {"storage": size}}}
+    return msgspec.convert({"metadata": {"name": "c", "namespace": "default", "uid": "uid-c"}, "spec": spec}, Claim)
+
+
+def volume(name: str, size: str = "1Gi", labels: dict[str, str] | None = None, **spec: Any) -> Volume:
+    made = {"capacity": {"storage": size}, "storageClassName": "fast", **spec}
+    return msgspec.convert({"metadata": {"name": name, "uid": name, "labels": labels}, "spec": made}, Volume)
+
+
+def storage_class(mode: str, provisioner: str = "csi", **of: Any) -> StorageClass:
+    named = {"metadata": {"name": "fast", "uid": "fast"}, "provisioner": provisioner, "volumeBindingMode": mode}
+    return msgspec.convert({**named, **of}, StorageClass)
+
+
+def kept(of: Shim, *kinds: type[Any]) -> list[Any]:
+    return [effect for effect in of.take() if isinstance(effect, kinds)]
+
+
+def feasible(of: Shim) -> set[str]:
+    return {name for name in ("n1", "n2") if not of.predicates.refusal("uid-p", name)}
+
+
+def allocated(of: Shim, on: str) -> list[Effect]:
+    new = si.Allocation(allocationKey="uid-p", UUID="u", nodeID=on, applicationID="default.app")
+    of.allocation(si.AllocationResponse(new=[new]))
+    return kept(of, Bind, BindVolumes, Release)
+
+
+def with_pod() -> Shim:
+    it = shim()
+    it.node_changed(node("n1", **{ZONE: "a"}))
+    it.node_changed(node("n2", **{ZONE: "b"}))
+    it.pod_changed(pod("p", app="app", **WITH_CLAIM))
+    return it
+
+
+def test_pod_waits_for_its_claim() -> None:
+    it = with_pod()
+    (event,) = [one for one in kept(it, RecordEvent) if one.reason == "FailedScheduling"]
+    assert event.note == "claim c does not exist"
+    it.volumes.claim_changed(claim())
+    assert not kept(it, Ask)
+    it.volumes.volume_changed(volume("v1"))
+    it.volumes.claim_changed(claim("v1"))
+    assert len(kept(it, Ask)) == 1
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        (volume("v1"), {"n1", "n2"}),
+        (volume("v1", nodeAffinity=ON_N2), {"n2"}),
+        (volume("v1", labels={ZONE: "a"}), {"n1"}),
+        (volume("v1", labels={ZONE: "a__b"}), {"n1", "n2"}),
+        (volume("v1", labels={ZONE: "c"}), set()),
+        (volume("another"), set()),
+    ],
+    ids=["anywhere", "affinity", "zone", "zones", "other zone", "no volume"],
+)
+def test_bound_claim_keeps_the_pod_where_its_volume_is(bound: Volume, expected: set[str]) -> None:
+    it = with_pod()
+    it.volumes.volume_changed(bound)
+    it.volumes.claim_changed(claim("v1"))
+    assert feasible(it) == expected
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (storage_class("WaitForFirstConsumer"), {"n1", "n2"}),
+        (storage_class("WaitForFirstConsumer", allowedTopologies=[
+            {"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]), {"n2"}),
+        (storage_class("WaitForFirstConsumer", "kubernetes.io/no-provisioner"), set()),
+        (storage_class("Immediate"), set()),
+    ],
+    ids=["made anywhere", "made in a zone", "none is made", "immediate"],
+)  # fmt: skip
+def test_late_claim_needs_a_volume_that_can_be_made(of: StorageClass, expected: set[str]) -> None:
+    it = with_pod()
+    it.volumes.class_changed(of)
+    it.volumes.claim_changed(claim())
+    assert feasible(it) == expected
+
+
+def test_late_claim_takes_the_smallest_free_volume_of_the_node() -> None:
+    it = with_pod()
+    it.volumes.class_changed(storage_class("WaitForFirstConsumer", "kubernetes.io/no-provisioner"))
+    it.volumes.claim_changed(claim())
+    for one in (
+        volume("small", "1Mi", nodeAffinity=ON_N2),
+        volume("large", "9Gi", nodeAffinity=ON_N2),
+        volume("right", "2Gi", nodeAffinity=ON_N2),
+        volume("taken", claimRef={"namespace": "default", "name": "another"}),
+    ):
+        it.volumes.volume_changed(one)
+    assert feasible(it) == {"n2"}
+    (call,) = allocated(it, "n2")
+    assert isinstance(call, BindVolumes)
+    assert [one.metadata.name for one, _ in call.reserved] == ["right"]
+
+
+def late() -> Shim:
+    it = with_pod()
+    it.volumes.class_changed(storage_class("WaitForFirstConsumer"))
+    it.volumes.claim_changed(claim())
+    it.take()
+    return it
+
+
+def test_pod_is_bound_when_its_late_claim_is() -> None:
+    it = late()
+    (call,) = allocated(it, "n1")
+    assert isinstance(call, BindVolumes)
+    assert (call.node, [one.metadata.name for one in call.selected]) == ("n1", ["c"])
+    it.volumes.claim_changed(claim())
+    assert not kept(it, Bind, BindVolumes)
+    it.volumes.volume_changed(volume("v1"))
+    it.volumes.claim_changed(claim("v1"))
+    assert [effect.node for effect in kept(it, Bind)] == ["n1"]
+
+
+def test_late_claim_that_is_not_bound_in_time_is_given_up() -> None:
+    it = late()
+    allocated(it, "n1")
+    for _ in range(limits.VOLUME_SWEEPS + 2):
+        it.sweep()
+    assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
+    (call,) = allocated(it, "n2")
+    assert isinstance(call, BindVolumes)
+    it.volumes_failed("uid-p", "the volume has changed")
+    assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
+
+
+def test_pods_with_claims_are_classes_of_their_own() -> None:
+    it = shim("n1")
+    it.volumes.volume_changed(volume("v1"))
+    it.volumes.claim_changed(claim("v1"))
+    for name in "pq":
+        it.pod_changed(pod(name, app="app", **WITH_CLAIM))
+    assert len({effect.ask.tags["remuda/predicateClass"] for effect in kept(it, Ask)}) == 2

@@ -1,0 +1,46 @@
+"""Claims of pods, with the controller of volumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from remuda.embedded import NatsServer
+from tests.kubernetes.cluster import Cluster, cluster
+from tests.kubernetes.control_plane.processes import ControlPlane
+from tests.kubernetes.manifests import pod
+
+ON_N2 = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}  # fmt: skip
+
+
+async def local_volume(of: Cluster, name: str) -> None:
+    spec: dict[str, Any] = {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local",
+        "local": {"path": "/data"}, "nodeAffinity": ON_N2,
+    }  # fmt: skip
+    await of.client.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
+
+
+async def test_local_volume_is_bound_when_its_pod_was_placed(plane: ControlPlane, server: NatsServer) -> None:
+    """persistent_volume 1, late."""
+    async with cluster(plane, server.url) as it:
+        await it.client.create(
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {
+                "metadata": {"name": "local"},
+                "provisioner": "kubernetes.io/no-provisioner",
+                "volumeBindingMode": "WaitForFirstConsumer",
+            },
+        )
+        await it.add_nodes("n1", "n2")
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+        await it.create(pod("p", cpu="1", volumes=volumes))
+        assert await it.waits("p", "Unschedulable") == "claim data does not exist"
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local",
+            "resources": {"requests": {"storage": "1Gi"}},
+        }
+        await it.create({"metadata": {"name": "data"}, "spec": spec}, kind="persistentvolumeclaims")
+        await local_volume(it, "here")
+        assert await it.bound("p") == {"p": "n2"}
