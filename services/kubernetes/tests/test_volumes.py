@@ -15,7 +15,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from services.kubernetes.tests.reporting_shim import shim
 from tests.kubernetes.objects import node, pod
 
-WITH_CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
+WITH_CLAIM: dict[str, Any] = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}
 ZONE = "topology.kubernetes.io/zone"
 ON_N2 = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
     {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}  # fmt: skip
@@ -50,10 +50,14 @@ def allocated(of: Shim, on: str) -> list[Effect]:
     return kept(of, Bind, BindVolumes, Release)
 
 
+def in_zone(zone: str) -> dict[str, Any]:
+    return {ZONE: zone}
+
+
 def with_pod() -> Shim:
     it = shim()
-    it.node_changed(node("n1", **{ZONE: "a"}))
-    it.node_changed(node("n2", **{ZONE: "b"}))
+    it.node_changed(node("n1", **in_zone("a")))
+    it.node_changed(node("n2", **in_zone("b")))
     it.pod_changed(pod("p", app="app", **WITH_CLAIM))
     return it
 
