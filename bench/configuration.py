@@ -35,7 +35,6 @@ from remuda_sdk import ResourceManager
 sys.path.append(str(Path(__file__).parents[1]))
 from bench.queries import APPLICATIONS, ASKS_PER_S, RM, Run, p99_ms
 
-WARM_S = 5.0
 APART_S = 2.0  # between two changes
 
 
@@ -60,18 +59,18 @@ def save(file: Path, content: str) -> None:
     os.replace(new, file)
 
 
-async def changes(url: str, file: Path, options: argparse.Namespace) -> list[float]:
-    """Seconds from each save to its commit."""
+async def changes(url: str, file: Path, texts: list[str]) -> list[float]:
+    """Seconds from each save to its commit. The texts are made before, and saved in a thread: the RM whose waits are
+    measured is in this process."""
     bus = await connect(url, "bench")
     log = await LogReader.open(bus, RM, None)
     async for _ in log.read_to_end():
         pass
     took_s = []
-    for number in range(options.changes):
+    for content in texts:
         await asyncio.sleep(APART_S)
-        content = text(options.queues, 200 + number)
         saved = time.monotonic()
-        save(file, content)
+        await asyncio.to_thread(save, file, content)
         while not any(
             fact.HasField("configuration_applied")
             for entry in await log.batch(timeout_s=60)
@@ -89,14 +88,16 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="remuda-bench-") as data:
         file = Path(data) / "queues.yaml"
         save(file, text(options.queues, 100))
+        texts = [text(options.queues, 200 + number) for number in range(options.changes)]
         async with System(Layout(Path(data), cores=2, config=file, log_level="warning")) as system:
             await system.ready()
             async with ResourceManager.connect(system.url, RM) as rm:
                 run, names = Run(rm), (f"s{number}" for number in count())
                 await run.prepare(APPLICATIONS, 1)
-                without = await run.singles(WARM_S, names)
-                changing = asyncio.create_task(changes(system.url, file, options))
-                beside = await run.singles(options.changes * (APART_S + 1.0), names)
+                as_long_s = options.changes * (APART_S + 1.0)  # the longest waits of both can be compared
+                without = await run.singles(as_long_s, names)
+                changing = asyncio.create_task(changes(system.url, file, texts))
+                beside = await run.singles(as_long_s, names)
                 took_s = await changing
     return {
         "queues": options.queues,
