@@ -18,7 +18,7 @@ async def first_parent(bus: Bus, rm_id: str) -> int:
     """The parent of the oldest commit that the log holds; 0: the log was never trimmed."""
     first = await bus.first_message(subjects.log_stream(rm_id), subjects.log(rm_id))
     try:
-        return 0 if first is None else log_pb2.Commit.FromString(first.payload).parent
+        return 0 if first is None else log_pb2.Envelope.FromString(first.payload).parent
     except DecodeError:
         return 0
 
@@ -29,11 +29,11 @@ async def check_commit(bus: Bus, rm_id: str, position: Position) -> None:
     stream, subject = subjects.log_stream(rm_id), subjects.log(rm_id)
     if position.seq and not await check_message(bus, stream, subject, position.seq, position.hash):
         first = await bus.first_message(stream, subject)
-        if first is not None and not _may_follow(log_pb2.Commit.FromString(first.payload), position):
+        if first is not None and not _may_follow(log_pb2.Envelope.FromString(first.payload), position):
             raise HistoryChanged(f"{subject} begins at {first.seq}, but had been read up to {position.seq}")
 
 
-def _may_follow(first: log_pb2.Commit, position: Position) -> bool:
+def _may_follow(first: log_pb2.Envelope, position: Position) -> bool:
     if first.parent != position.seq:
         return first.parent > position.seq
     return not position.hash or first.parent_hash == position.hash
@@ -48,14 +48,14 @@ async def check_retained(bus: Bus, rm_id: str, position: Position) -> None:
         )
 
 
-async def first_part(bus: Bus, rm_id: str, seq: int) -> tuple[int, log_pb2.Commit]:
+async def first_part(bus: Bus, rm_id: str, seq: int) -> tuple[int, log_pb2.Envelope]:
     """The stream sequence of the first part of the commit that has a part at `seq`, and that part. Raises LogTrimmed
     when the log no longer holds one of the parts up to `seq`."""
     while True:
         message = await bus.message_at(subjects.log_stream(rm_id), seq)
         if message is None:
             raise LogTrimmed(f"{subjects.log(rm_id)} has been trimmed beyond {seq}, which is part of a commit it holds")
-        part = log_pb2.Commit.FromString(message.payload)
+        part = log_pb2.Envelope.FromString(message.payload)
         if part.part == 0:
             return seq, part
         seq = part.parent

@@ -77,6 +77,47 @@ class Commit(_message.Message):
 Global___Commit: _TypeAlias = Commit  # noqa: Y015
 
 @_typing.final
+class Envelope(_message.Message):
+    """A commit without its decisions, whose facts are of another kind in the log of a Peloton resource manager: the same field
+    numbers, so that any commit is read as this.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARENT_FIELD_NUMBER: _builtins.int
+    PARENT_HASH_FIELD_NUMBER: _builtins.int
+    INBOX_SEQ_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    parent: _builtins.int
+    parent_hash: _builtins.bytes
+    inbox_seq: _builtins.int
+    now_ms: _builtins.int
+    epoch: _builtins.int
+    part: _builtins.int
+    more: _builtins.bool
+    def __init__(
+        self,
+        *,
+        parent: _builtins.int = ...,
+        parent_hash: _builtins.bytes = ...,
+        inbox_seq: _builtins.int = ...,
+        now_ms: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        part: _builtins.int = ...,
+        more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "inbox_seq", b"inbox_seq", "more", b"more", "now_ms", b"now_ms", "parent", b"parent", "parent_hash", b"parent_hash", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Envelope: _TypeAlias = Envelope  # noqa: Y015
+
+@_typing.final
 class Decision(_message.Message):
     """The facts of one command."""
 
