@@ -235,6 +235,12 @@ METRIC_RMS = 200
 METRIC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 # Facts of a commit: of one request, of a full pass, of a request with 100,000 items.
 METRIC_FACTS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 100_000.0, 300_000.0)
+# A changed log level is reset after a day at most. Loggers of libraries that are changed at once, and their names.
+LOG_LEVEL_MOST_S = 86_400.0
+LOGGERS_CHANGED = 20
+LOGGER_CHARACTERS = 100
+# Answers of processes to a change of their log level are awaited so long.
+LOG_LEVEL_ANSWERS_S = 1.0
 # How often the lag of the event loop is measured.
 LOOP_LAG_EVERY_S = 1.0
 

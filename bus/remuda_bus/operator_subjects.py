@@ -35,3 +35,8 @@ def own_administration(rm_id: str, action: str) -> str:
     """The same requests in the account of an operator. The NATS server maps the subject to `administration` with the
     operator's name and groups."""
     return f"remuda.administer.{rm_id}.{action}"
+
+
+def log_level(service: str) -> str:
+    """Changes of the log level: all processes of the service answer. JSON. For administrators of the system."""
+    return f"remuda.process.{service}.log_level"

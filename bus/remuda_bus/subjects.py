@@ -17,6 +17,7 @@ from remuda_bus.log_names import log_stream as log_stream
 from remuda_bus.log_names import peloton_log as peloton_log
 from remuda_bus.operator_subjects import administration as administration
 from remuda_bus.operator_subjects import configuration_change as configuration_change
+from remuda_bus.operator_subjects import log_level as log_level
 from remuda_bus.operator_subjects import operator_change as operator_change
 from remuda_bus.operator_subjects import operator_method as operator_method
 from remuda_bus.operator_subjects import own_administration as own_administration
@@ -133,8 +134,7 @@ CORE_QUERIES = (
     "digest",
 )  # fmt: skip
 # For operators alone: they take seconds of a processor, and one at a time is answered.
-PREVIEW = "preview"
-WHAT_IF = "whatif"
+PREVIEW, WHAT_IF = "preview", "whatif"
 PLAYED_QUERIES = (PREVIEW, WHAT_IF)
 
 

@@ -101,6 +101,18 @@ def test_spans_are_exported_to_the_configured_endpoint(monkeypatch: pytest.Monke
     assert b"test-1" in body
 
 
+def test_a_part_of_the_traces_is_exported() -> None:
+    tracing.setup("test", endpoint="http://127.0.0.1:9", part=0.0)
+    try:
+        with tracing.span("x") as span:
+            assert not int(span.headers()["traceparent"][-2:], 16) & 1, "those behind do not sample it either"
+        sampled = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+        with tracing.span("x", sampled) as span:
+            assert int(span.headers()["traceparent"][-2:], 16) & 1, "it was sampled where it began"
+    finally:
+        tracing.shutdown()
+
+
 def test_off_it_does_nothing_and_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(tracing.ENDPOINT, raising=False)
     tracing.setup("test")

@@ -162,3 +162,5 @@ IN_PROCESS_READY_S = 30.0
 IN_PROCESS_CHECK_S = 0.01
 # How long `remuda dump` waits for the RM, which may have to collect its state.
 DUMP_WITHIN_S = 10.0
+# How long a changed log level lasts: as long as one looks at it.
+LOG_LEVEL_FOR_S = 600.0

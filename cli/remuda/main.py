@@ -26,7 +26,8 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     ),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
-        administer.rebuild, administer.resume, administer.backup, administer.restore, administer.declare, keys.keys,
+        administer.rebuild, administer.resume, administer.log, administer.backup, administer.restore,
+        administer.declare, keys.keys,
     ),
 }  # fmt: skip
 # These are shown again and again with `--watch`.

@@ -58,7 +58,7 @@ ASKS_A_SYSTEM = (
     ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"], ["kill", "rm", "app"],
     ["move", "rm", "app", "root.a"], ["hold", "rm", "root.a"], ["unhold", "rm", "root.a"], ["drain", "rm", "n"],
     ["undrain", "rm", "n"], ["priority", "rm", "app", "k", "1"], ["release", "rm", "u"],
-    ["action", "rm"], ["action", "rm", "id"],
+    ["action", "rm"], ["action", "rm", "id"], ["log", "core", "debug"],
 )  # fmt: skip
 
 

@@ -54,6 +54,11 @@ async def test_tens_of_thousands_of_asks_that_wait(tmp_path: Path) -> None:
         code, text = await finished("explain", "rm-1", placed[2], placed[1], "--nats", url)
         assert code == 0 and "nothing is pending" in text and "last: 20" in text, text
 
+        code, text = await finished("log", "core", "debug", "--for", "5s", "--nats", url)
+        assert code == 0 and "logs debug for 5 s" in text, text
+        code, text = await finished("log", "resmgr", "debug", "--nats", url)
+        assert code == 1 and "no process of the service resmgr answers" in text, text
+
         code, text = await finished("status", "--nats", f"{url}, {url}")  # of a cluster, several are named
         assert code == 0 and "rm-1" in text, text
         code, text = await finished("applications", "rm-1", "--nats", url)

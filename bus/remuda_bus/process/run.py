@@ -16,6 +16,7 @@ from remuda_bus import limits, metrics, tracing
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import health_pages
+from remuda_bus.process.log_levels import LogLevels
 from remuda_bus.process.logs import configure_logging
 from remuda_bus.settings import Settings
 
@@ -32,7 +33,7 @@ def run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) ->
     """Run `main(bus, settings)` until it returns, or until SIGTERM or SIGINT cancels it. Raises SystemExit(1), after
     one log line with the reason, when `main` fails or the server closes the connection for good."""
     configure_logging(service, settings)
-    tracing.setup(service, settings.instance, settings.traces_endpoint)
+    tracing.setup(service, settings.instance, settings.traces_endpoint, settings.traces_part)
     try:
         failed = uvloop.run(_run(service, main, settings))
     finally:
@@ -77,6 +78,8 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         metrics.PROCESS.info({"service": service, "instance": settings.instance})
+        if not settings.is_rm:
+            await LogLevels(settings.instance, settings.log_level).serve(bus, service)
         probed = None if settings.is_rm else bus
         async with health_pages.served(probed, settings.health_port, host=settings.health_host):
             watching = asyncio.ensure_future(_measure_lag())

@@ -62,6 +62,10 @@ class Settings(BaseSettings):
         "traces.endpoint", "", "URL to which traces are sent (OTLP over HTTP); empty: nothing is traced",
         variables=("OTEL_EXPORTER_OTLP_ENDPOINT",),
     )  # fmt: skip
+    traces_part: float = setting(
+        "traces.part", 1.0, "part of the traces that begin in this process; others are sampled where they begin",
+        ge=0, le=1,
+    )  # fmt: skip
 
     def connection_name(self, service: str) -> str:
         """The name of this process's connection to the bus."""

@@ -7,28 +7,50 @@ import os
 import re
 import threading
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
-from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
 
 from remuda_bus import limits
 from remuda_bus.subjects import TRACEPARENT
 
+# Spans about messages of a stream, by OpenTelemetry's conventions for messaging: what is done, and to which stream.
+MESSAGING: Final = {
+    "rm.publish": ("send", "REQUESTS"),
+    "rmproxy.forward": ("process", "REQUESTS"),
+    "core.decide": ("process", "INBOX"),
+    "core.commit": ("send", "LOG"),
+    "rmproxy.callback": ("send", "CALLBACKS"),
+    "events.publish": ("send", "EVENTS"),
+}
+KINDS: Final = {"send": SpanKind.PRODUCER, "process": SpanKind.CONSUMER}
 ENDPOINT_OF_SPANS = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
-def exporting(service: str, instance: str, endpoint: str) -> Tracer:
+def exporting(service: str, instance: str, endpoint: str, part: float = 1.0) -> Tracer:
+    """`part`: of the traces that begin here and are exported."""
     # The exporter reads headers and timeouts from OTEL_* itself, and an endpoint for spans alone, which counts first.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     # One line for a batch that could not be exported; the exporter would log one for each attempt.
     logging.getLogger(OTLPSpanExporter.__module__).setLevel(logging.ERROR)
-    provider = TracerProvider(resource=_resource(service, instance))
+    sampler = ParentBased(TraceIdRatioBased(part))
+    provider = TracerProvider(sampler=sampler, resource=_resource(service, instance))
     own = None if os.environ.get(ENDPOINT_OF_SPANS) else f"{endpoint.rstrip('/')}/v1/traces"
     exporter = OTLPSpanExporter(endpoint=own)
     provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -59,7 +81,14 @@ class Tracer:
             set_span_in_context(NonRecordingSpan(above)) if above else trace.set_span_in_context(trace.INVALID_SPAN)
         )
         linked = [Link(found) for link in links if (found := context_of(link))]
-        return OtelSpan(self._tracer.start_span(name, context, links=linked, attributes=attributes))
+        kind = SpanKind.INTERNAL
+        if name in MESSAGING:
+            operation, stream = MESSAGING[name]
+            kind = KINDS[operation]
+            attributes |= {
+                "messaging.system": "nats", "messaging.operation.type": operation, "messaging.destination.name": stream,
+            }  # fmt: skip
+        return OtelSpan(self._tracer.start_span(name, context, kind, attributes, linked))
 
     def shutdown(self) -> None:
         """Export the remaining spans within limits.TRACE_EXPORT_TIMEOUT_S. Without that limit an absent collector would

@@ -69,14 +69,14 @@ class _Tracer(Protocol):
 _tracer: _Tracer | None = None
 
 
-def setup(service: str, instance: str = "", endpoint: str | None = None) -> None:
+def setup(service: str, instance: str = "", endpoint: str | None = None, part: float = 1.0) -> None:
     """Export spans to `endpoint` by OTLP over HTTP; None: to that of OTEL_EXPORTER_OTLP_ENDPOINT. Without one, nothing
-    is traced."""
+    is traced. `part`: of the traces that begin in this process; the others keep the decision of where they began."""
     url = os.environ.get(ENDPOINT, "") if endpoint is None else endpoint
     if url:
         from remuda_bus.tracing import otel
 
-        _install(otel.exporting(service, instance, url))
+        _install(otel.exporting(service, instance, url, part))
 
 
 def setup_for_test(exporter: SpanExporter, service: str) -> None:

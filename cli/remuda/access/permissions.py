@@ -44,7 +44,9 @@ def of_role(role: str) -> Permissions:
     name = "remuda-cli" if role in ("operator", "admin") else f"remuda-{role}"
     own = (f"_INBOX.{name}.>",)
     if role in SERVICES:
-        return Permissions((*publish, *_EVERY_SERVICE, *_ANSWERS_TO), (*subscribe, *own, *_micro(name)))
+        return Permissions(
+            (*publish, *_EVERY_SERVICE, *_ANSWERS_TO), (*subscribe, *own, *_micro(name), subjects.log_level(role))
+        )
     return Permissions(publish, (*subscribe, *own))
 
 

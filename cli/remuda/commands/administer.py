@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from ..limits import LOG_LEVEL_FOR_S
 from ..terminal import arguments
 from .options import DEFAULT_URL, AsJson, Nats, Rm, SettingsFile, Yes
 
@@ -36,6 +37,26 @@ def resume(
     from ..admin.resume import resume as start
 
     start(nats, rm, yes, json)
+
+
+def log(
+    service: Annotated[
+        Literal["core", "rmproxy", "config", "events", "grpc", "web", "resmgr"],
+        typer.Argument(help="All its processes."),
+    ],
+    level: Annotated[Literal["debug", "info", "warning", "error"], typer.Argument(help="Least level that is logged.")],
+    for_: Annotated[
+        float | None,
+        typer.Option("--for", help="Then as before. Default: 10m.", parser=arguments.duration_s, metavar="DURATION"),
+    ] = None,
+    logger: Annotated[str, typer.Option(help="That of a library, such as nats. Default: the service's own.")] = "",
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Change the log level of running processes for a while. Needs the role admin."""
+    from ..admin.log_level import log_level as start
+
+    start(nats, service, level, logger, for_ if for_ is not None else LOG_LEVEL_FOR_S, json)
 
 
 def backup(

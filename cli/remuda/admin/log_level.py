@@ -1,0 +1,35 @@
+"""`remuda log SERVICE LEVEL`: change what processes log, for a while."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from remuda_bus import limits, subjects
+
+from ..client.connections import bus_at
+from ..errors import UserError
+from ..terminal import event_loop
+from ..terminal.output import console
+
+
+def log_level(url: str, service: str, level: str, logger: str, for_s: float, as_json: bool) -> None:
+    found = event_loop.run(lambda: _change(url, service, level, logger, for_s))
+    if as_json:
+        print(json.dumps(found))
+        return
+    what = f"logger {logger} logs" if logger else "logs"
+    for one in found:
+        console.print(f"{service} {one['instance']}: {what} {level} for {for_s:g} s", markup=False, soft_wrap=True)
+
+
+async def _change(url: str, service: str, level: str, logger: str, for_s: float) -> list[dict[str, Any]]:
+    request = json.dumps({"logger": logger, "level": level, "for_s": for_s}).encode()
+    async with bus_at(url) as bus:
+        answers = await bus.request_all(subjects.log_level(service), request, within_s=limits.LOG_LEVEL_ANSWERS_S)
+    refused = [answer.headers[subjects.SERVICE_ERROR] for answer in answers if subjects.SERVICE_ERROR in answer.headers]
+    if refused:
+        raise UserError(f"{service}: {refused[0]}")
+    if not answers:
+        raise UserError(f"no process of the service {service} answers")
+    return sorted((json.loads(answer.payload) for answer in answers), key=lambda one: str(one["instance"]))
