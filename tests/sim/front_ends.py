@@ -153,8 +153,8 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
         return 1024 * 1024
 
     async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
-        await self._registered.wait()  # the interface knows no RM while it registers again
         for payload in payloads:
+            await self._registered.wait()  # the interface knows no RM while it registers again
             request = _KINDS[kind].FromString(payload)
             await getattr(self._scheduler, f"update_{kind}")(request)
         return 0
