@@ -21,7 +21,7 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Set the condition `remuda.io/QuotaApproved`: the write makes the default scheduler try the pod at once. `node`:
+    """Set the condition `remuda.io/QuotaApproved`, and make the default scheduler try the pod at once. `node`:
     empty for a pod that is not held."""
 
     pod: PodName

@@ -20,7 +20,7 @@ from remuda_kubernetes.api.client import MERGE_PATCH, Client
 from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
-from remuda_kubernetes.shell.approvals import open_gate, set_condition
+from remuda_kubernetes.shell.approvals import approve, open_gate, set_condition
 from remuda_kubernetes.shell.events import event_body, event_path
 from remuda_kubernetes.shim.effects import (
     Bind,
@@ -119,7 +119,7 @@ class Calls:
             case OpenGate():
                 await open_gate(self._client, bind)
             case Approve():
-                await set_condition(self._client, bind)
+                await approve(self._client, bind)
 
     async def _retry(self, call: Callable[[], object], policy: RetryPolicy) -> None:
         await retry(call, policy, on=Away)  # type: ignore[arg-type]

@@ -49,4 +49,5 @@ ATTRIBUTE_PREDICATES: Final = "remuda/predicates"
 MANAGED: Final = "remuda.io/managed"  # a label of a namespace: its pods depend on the admission webhook
 GATE: Final = "remuda.io/quota"  # a scheduling gate
 PIN: Final = "remuda.io/pin"  # an annotation of a namespace
+APPROVED_AT: Final = "remuda.io/approved-at"  # an annotation of a pod
 APPROVED: Final = "remuda.io/QuotaApproved"  # a condition of a pod
