@@ -54,6 +54,19 @@ def operator_with(name: str, groups: Iterable[str]) -> Operator:
     return Operator(name, tuple(dict.fromkeys(groups)))
 
 
+def usable_groups(names: Iterable[str]) -> tuple[str, ...]:
+    """Those that a group can have, once each, and as many as fit into a subject."""
+    found: list[str] = []
+    size = 0
+    for name in dict.fromkeys(names):
+        if not GROUP.matches(name) or len(name) > OPERATOR_NAME_CHARACTERS:
+            continue
+        size += len(encode(name)) + 1
+        if len(found) < OPERATOR_GROUPS and size <= OPERATOR_GROUPS_CHARACTERS:
+            found.append(name)
+    return tuple(found)
+
+
 def operator_in(text: str) -> Operator:
     """The operator that settings write as `OPERATOR` or `OPERATOR+GROUP+GROUP`. Raises ValueError."""
     name, *groups = text.split(_SEPARATOR)

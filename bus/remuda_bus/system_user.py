@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
+from collections.abc import Iterable, Iterator
 
 import structlog
 
-from remuda_bus import limits
-from remuda_bus.operators import Operator, encode
+from remuda_bus.operators import Operator, usable_groups
 from remuda_bus.settings import is_loopback
-from remuda_proto.names import GROUP
 
 log = structlog.get_logger()
 
@@ -37,14 +37,10 @@ def user_of_the_system() -> Operator:
         raise ValueError(
             f"the user with the number {os.geteuid()} has no name, by which access lists know it"
         ) from None
-    groups: list[str] = []
-    size = 0
-    for number in os.getgrouplist(user.pw_name, user.pw_gid):
-        try:
-            name = grp.getgrgid(number).gr_name
-        except KeyError:
-            continue
-        size += len(encode(name)) + 1
-        if len(groups) < limits.OPERATOR_GROUPS and size <= limits.OPERATOR_GROUPS_CHARACTERS:
-            groups += [name] if GROUP.matches(name) and name not in groups else []
-    return Operator(user.pw_name, tuple(groups))
+    return Operator(user.pw_name, usable_groups(_names(os.getgrouplist(user.pw_name, user.pw_gid))))
+
+
+def _names(numbers: Iterable[int]) -> Iterator[str]:
+    for number in numbers:
+        with contextlib.suppress(KeyError):
+            yield grp.getgrgid(number).gr_name

@@ -43,3 +43,17 @@ WATCH_EVERY_S: Final = 1.0
 CHECK_EVERY_S: Final = 30.0
 # Of a refused header, in the answer.
 SHOWN_CHARACTERS: Final = 100
+# A JWT as a bearer token; servers refuse longer headers.
+JWT_CHARACTERS: Final = 16_000
+# Clocks of the provider and of this machine may differ.
+CLOCK_SKEW_S: Final = 30
+# Keys of the provider are read again after this time, so that one which it takes back does not count for long.
+PROVIDER_KEYS_KEPT_S: Final = 600.0
+# A token with an unknown key lets them be read sooner, but no oftener: anyone can make such tokens.
+PROVIDER_KEYS_EVERY_S: Final = 30.0
+# Requests for data wait for the keys.
+PROVIDER_WITHIN_S: Final = 10.0
+# Characters of the key of sessions: shorter ones can be guessed.
+SESSION_KEY_CHARACTERS: Final = 32
+# The longest session, in seconds: a month. The provider is not asked again while it lasts.
+SESSION_S: Final = 30 * 24 * 3_600

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from remuda_web import limits
+from remuda_web.access.certificates import NAMES, names_in
 from remuda_web.settings import WebSettings
 
 
@@ -24,7 +27,9 @@ class Server:
                 app, loop="none", log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
                 limit_concurrency=limits.REQUESTS_AT_ONCE, timeout_keep_alive=limits.KEEPALIVE_S,
                 timeout_graceful_shutdown=limits.STOP_WITHIN_S,
-                ssl_certfile=settings.certificate, ssl_keyfile=settings.key,
+                ssl_certfile=settings.certificate, ssl_keyfile=settings.key, ssl_ca_certs=settings.client_ca,
+                ssl_cert_reqs=ssl.CERT_NONE if settings.client_ca is None else ssl.CERT_OPTIONAL,
+                http=_WithCertificates,
             )
         )  # fmt: skip
         self._serving: asyncio.Task[None] | None = None
@@ -50,6 +55,14 @@ class Server:
         self._server.should_exit = True
         if self._serving is not None:
             await self._serving
+
+
+class _WithCertificates(H11Protocol):
+    """Puts the names in a client's certificate into the state of its requests."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, NAMES: names_in(transport.get_extra_info("peercert"))}
 
 
 class _Uvicorn(uvicorn.Server):

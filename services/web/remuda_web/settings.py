@@ -2,38 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
+from urllib.parse import urlsplit
 
-from pydantic import model_validator
+from pydantic import AfterValidator, model_validator
 
+from remuda_bus.operators import certified_in
 from remuda_bus.process import Settings
-from remuda_bus.settings import ReadableFile, is_loopback, setting
+from remuda_bus.settings import ReadableFile, Texts, is_loopback, setting
 from remuda_web import limits
 
 
+def _operators(entries: tuple[str, ...]) -> tuple[str, ...]:
+    for entry in entries:
+        certified_in(entry)
+    return entries
+
+
+def _secure(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.hostname is None or not (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+    ):
+        raise ValueError(f"expected a URL with https, found {url!r}")
+    return url
+
+
+Url = Annotated[str | None, AfterValidator(_secure)]
+
+
 class WebSettings(Settings):
-    """Any client that reaches the port reads everything, unless it needs a token. So it does, on every address but
-    loopback, unless `open` says that something else protects the port."""
+    """Any client that reaches the port reads everything, unless it has to say who it is. So it has, on every address
+    but loopback, unless `open` says that something else protects the port."""
 
     host: str = setting("web.host", "127.0.0.1", "address to listen on; `0.0.0.0` or `::`: all addresses")
     port: int = setting("web.port", limits.PORT, "port; 0: any free one, shown by `remuda status`", ge=0, le=65535)
     certificate: ReadableFile = setting("web.certificate", None, "file: certificate chain; with it, HTTPS")
     key: ReadableFile = setting("web.key", None, "file: private key of the certificate")
     tokens: ReadableFile = setting(
-        "web.tokens", None, "file: bearer tokens, a line `TOKEN NAME` each; with it, every request needs one"
+        "web.tokens", None, "file: bearer tokens, a line `TOKEN OPERATOR` or `TOKEN OPERATOR+GROUP+GROUP` each"
     )
-    open: bool = setting("web.open", False, "listen on an address other than loopback without tokens")
+    client_ca: ReadableFile = setting(
+        "web.client_ca", None,
+        "file: CA certificates that sign those of people and their programs, whose names are those of operators",
+    )  # fmt: skip
+    operators: Annotated[Texts, AfterValidator(_operators)] = setting(
+        "web.operators", (),
+        "which operator the owner of a client certificate is, as `NAME=OPERATOR` or `NAME=OPERATOR+GROUP+GROUP` each. "
+        "A certificate that is not listed is the operator of its common name, without groups",
+    )  # fmt: skip
+    openid_issuer: Url = setting(
+        "web.openid_issuer", None, "URL of an OpenID provider; with it, its tokens count, and people log in there"
+    )
+    openid_client: str = setting("web.openid_client", "remuda", "client ID at the provider")
+    openid_secret: ReadableFile = setting(
+        "web.openid_secret", None, "file: client secret at the provider; without one, the client is a public one"
+    )
+    openid_audience: str = setting(
+        "web.openid_audience", "", "audience of bearer tokens of the provider. Empty: the client ID"
+    )
+    openid_scope: str = setting("web.openid_scope", "openid profile", "scopes that a login asks for")
+    openid_name: str = setting("web.openid_name", "sub", "claim with the name of the operator")
+    openid_groups: str = setting("web.openid_groups", "groups", "claim with the groups of the operator")
+    session_key: ReadableFile = setting(
+        "web.session_key", None,
+        "file: key that signs the cookies of logins, the same for all web services. Without it, a login counts at one "
+        "web service until it ends",
+    )  # fmt: skip
+    session_s: int = setting(
+        "web.session_s", 8 * 3_600, "seconds after which people log in again", ge=60, le=limits.SESSION_S
+    )
+    url: Url = setting("web.url", None, "URL by which browsers reach the service, if a proxy gives it another one")
+    restricted: bool = setting(
+        "web.restricted", False, "operators read only about queues that they may submit to or administer"
+    )
+    open: bool = setting("web.open", False, "listen on an address other than loopback for clients without a name")
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if (self.certificate is None) != (self.key is None):
             raise ValueError("web.certificate and web.key: expected both or neither")
-        if self.tokens is None and not self.open and not is_loopback(self.host):
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("web.client_ca: expected web.certificate and web.key, too")
+        if self.session_key is not None and len(self.session_key.read_text().strip()) < limits.SESSION_KEY_CHARACTERS:
+            raise ValueError(f"web.session_key: expected at least {limits.SESSION_KEY_CHARACTERS} characters")
+        if self.restricted and not self.knows_clients:
+            raise ValueError("web.restricted: expected web.tokens, web.client_ca or web.openid_issuer, too")
+        if not self.knows_clients and not self.open and not is_loopback(self.host):
             raise ValueError(
-                f"web.host={self.host!r}: expected a loopback address, or bearer tokens (web.tokens), or "
-                "web.open=true where something else protects the port"
+                f"web.host={self.host!r}: expected a loopback address, or clients with a name (web.tokens, "
+                "web.client_ca, web.openid_issuer), or web.open=true where something else protects the port"
             )
         return self
+
+    @property
+    def knows_clients(self) -> bool:
+        """Whether every client has to say who it is."""
+        return any(one is not None for one in (self.tokens, self.client_ca, self.openid_issuer))
 
     @property
     def scheme(self) -> str:

@@ -15,7 +15,11 @@ from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
 from remuda_bus.system_user import local_operator
 from remuda_web import limits
-from remuda_web.access import LocalOnly, TokenRequired, Unguarded, read_tokens
+from remuda_web.access.certificates import Certificates
+from remuda_web.access.guard import ByConnection, ByToken, Guard, LocalOnly, Unguarded, Ways
+from remuda_web.access.login import Logins
+from remuda_web.access.openid import Provider
+from remuda_web.access.tokens import Tokens
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.server import Server
@@ -52,12 +56,27 @@ async def main(bus: Bus, settings: WebSettings) -> None:
         await server.stop()
 
 
-def _guarded(app: ASGIApp, settings: WebSettings) -> ASGIApp:
+def _guarded(app: Application, settings: WebSettings) -> ASGIApp:
+    """Raises ValueError."""
+    if not settings.knows_clients:
+        if settings.open:
+            return Unguarded(app)
+        return LocalOnly(app, local_operator(settings.host, settings.nats_seed is not None))
+    by_token: list[ByToken] = []
+    by_connection: list[ByConnection] = []
+    logins = None
     if settings.tokens is not None:
-        return TokenRequired(app, read_tokens(settings.tokens))
-    if settings.open:
-        return Unguarded(app)
-    return LocalOnly(app, local_operator(settings.host, settings.nats_seed is not None))
+        by_token.append(Tokens(settings.tokens).operator)
+    if settings.openid_issuer is not None:
+        provider = Provider(settings)
+        logins = Logins(provider, settings)
+        logins.add_to(app)
+        by_token.append(provider.operator)
+        by_connection.append(logins.operator)
+    if settings.client_ca is not None:
+        by_connection.append(Certificates(settings.operators).operator)
+    guarded = Guard(app, Ways(by_token, by_connection, login=logins is not None), reads_all=not settings.restricted)
+    return guarded if logins is None else logins.around(guarded)
 
 
 async def _sample(answers: Answers) -> None:

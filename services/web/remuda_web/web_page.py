@@ -11,6 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 FOLDER: Final = Path(__file__).parent / "page"
 ASSETS: Final = "/page"
+PUBLIC: Final = ("/", "/login", "/login/callback", "/logout")
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -22,7 +23,7 @@ _HEADERS: Final = {
 
 def is_public(path: str) -> bool:
     """Whether the path shows no data, so that a browser without a token may load it."""
-    return path == "/" or path.startswith(f"{ASSETS}/")
+    return path in PUBLIC or path.startswith(f"{ASSETS}/")
 
 
 def add_page(app: FastAPI) -> None:

@@ -12,7 +12,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from remuda_bus.operators import Operator
-from remuda_web.access import LocalOnly, TokenRequired, read_tokens
+from remuda_web.access.guard import Guard, LocalOnly, Ways
+from remuda_web.access.tokens import Tokens
 from remuda_web.callers import caller_of
 from remuda_web.settings import WebSettings
 
@@ -33,7 +34,7 @@ def tokens(tmp_path: Path) -> Path:
 
 
 async def test_only_a_known_token_gets_through(tokens: Path) -> None:
-    app = TokenRequired(greet, read_tokens(tokens))
+    app = Guard(greet, Ways((Tokens(tokens).operator,)))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://web") as client:
         for header in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"}):
             refused = await client.get("/ws/v1/partitions", headers=header)
@@ -46,7 +47,7 @@ async def test_only_a_known_token_gets_through(tokens: Path) -> None:
 def test_a_wrong_file_is_refused(tokens: Path, text: str) -> None:
     tokens.write_text(text)
     with pytest.raises(ValueError, match=str(tokens)):
-        read_tokens(tokens)
+        Tokens(tokens)
 
 
 def test_other_addresses_than_loopback_need_tokens(tokens: Path) -> None:
