@@ -16,14 +16,12 @@ from remuda_bus.queries.core import ask_core
 from remuda_bus.queries.status_codes import NOT_FOUND
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
-from remuda_web.source import Events, Row, Unreadable
+from remuda_web.source import LISTS, Event, Events, Row, Unreadable
 
 log = structlog.get_logger()
 ALL_EVENTS: Final = subjects.callback("*", "event")
 # States of the record of an RM that a core serves.
 SERVED: Final = ("registered", "report_wanted")
-# The list of rows in the answer, where it is not named as the query.
-LISTS: Final = {"explain": "asks"}
 
 
 class BusSource:
@@ -63,7 +61,7 @@ class BusSource:
                 if error.code == NOT_FOUND:
                     return []
                 raise
-            found += page[LISTS.get(kind, kind)]
+            found += page[LISTS[kind]]
             if page.get("next") is None:
                 return found
             after = {"after": page["next"]}
@@ -126,7 +124,7 @@ class BusSource:
             await reader.close()
         return found
 
-    async def new_events(self, count: int) -> AsyncIterator[si.EventRecord]:
+    async def new_events(self, count: int) -> AsyncIterator[Event]:
         last = await self._bus.last_sequence(subjects.EVENTS.name)
         reader = await self._bus.read(subjects.EVENTS.name, ALL_EVENTS, max(0, last - count))
         try:
@@ -141,5 +139,5 @@ def _unreadable(error: Exception) -> Unreadable:
     return Unreadable(error.reason, error.code) if isinstance(error, Refused) else Unreadable(str(error))
 
 
-def _record(message: Message) -> si.EventRecord:
-    return si.EventRecord.FromString(message.payload)
+def _record(message: Message) -> Event:
+    return Event(subjects.rm_of(message.subject), si.EventRecord.FromString(message.payload))

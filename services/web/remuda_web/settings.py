@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, model_validator
 
 from remuda_bus.operators import certified_in
-from remuda_bus.process import Settings
-from remuda_bus.settings import ReadableFile, Texts, is_loopback, setting
+from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Texts, is_loopback, setting
 from remuda_web import limits
 
 
@@ -33,7 +32,7 @@ def _secure(url: str | None) -> str | None:
 Url = Annotated[str | None, AfterValidator(_secure)]
 
 
-class WebSettings(Settings):
+class WebSettings(SchedulerAclSettings):
     """Any client that reaches the port reads everything, unless it has to say who it is. So it has, on every address
     but loopback, unless `open` says that something else protects the port."""
 
@@ -76,7 +75,9 @@ class WebSettings(Settings):
     )
     url: Url = setting("web.url", None, "URL by which browsers reach the service, if a proxy gives it another one")
     restricted: bool = setting(
-        "web.restricted", False, "operators read only about queues that they may submit to or administer"
+        "web.restricted",
+        False,
+        "operators, but those of scheduler.acl, read only about queues that they may submit to or administer",
     )
     open: bool = setting("web.open", False, "listen on an address other than loopback for clients without a name")
 

@@ -14,9 +14,10 @@ from starlette.types import ASGIApp
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
 from remuda_bus.system_user import local_operator
+from remuda_proto.access_list import AccessList
 from remuda_web import limits
 from remuda_web.access.certificates import Certificates
-from remuda_web.access.guard import ByConnection, ByToken, Guard, LocalOnly, Unguarded, Ways
+from remuda_web.access.guard import EVERYBODY, ByConnection, ByToken, Guard, LocalOnly, Unguarded, Ways
 from remuda_web.access.login import Logins
 from remuda_web.access.openid import Provider
 from remuda_web.access.tokens import Tokens
@@ -75,7 +76,8 @@ def _guarded(app: Application, settings: WebSettings) -> ASGIApp:
         by_connection.append(logins.operator)
     if settings.client_ca is not None:
         by_connection.append(Certificates(settings.operators).operator)
-    guarded = Guard(app, Ways(by_token, by_connection, login=logins is not None), reads_all=not settings.restricted)
+    read_all = AccessList.read(settings.scheduler_acl) if settings.restricted else EVERYBODY
+    guarded = Guard(app, Ways(by_token, by_connection, login=logins is not None), read_all)
     return guarded if logins is None else logins.around(guarded)
 
 

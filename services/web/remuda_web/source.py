@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from remuda_proto.si.v1 import si_pb2 as si
 
 Row = dict[str, Any]
+# Queries whose answer is a page of rows -> the field with them.
+LISTS: Final = {
+    "queues": "queues", "nodes": "nodes", "applications": "applications", "rejections": "rejections",
+    "allocations": "allocations", "asks": "asks", "usage": "usage", "explain": "asks", "actions": "actions",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A record of the event history."""
+
+    rm: str
+    record: si.EventRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +31,7 @@ class Events:
 
     lowest: int
     highest: int
-    records: Sequence[si.EventRecord]
+    records: Sequence[Event]
 
 
 class Unreadable(Exception):
@@ -66,6 +79,6 @@ class Source(Protocol):
         """At most `count` records from the position `start` on."""
         ...
 
-    def new_events(self, count: int) -> AsyncIterator[si.EventRecord]:
+    def new_events(self, count: int) -> AsyncIterator[Event]:
         """The last `count` records, and then each new one."""
         ...

@@ -18,7 +18,7 @@ from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web.app import Application
-from remuda_web.source import Events, Row
+from remuda_web.source import Event, Events, Row
 
 from ..in_process import COMPATIBILITY, InProcess
 from ..recording import Scenario, Step
@@ -33,7 +33,7 @@ class CoreSource:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.text = ""
-        self.records: list[si.EventRecord] = []
+        self.records: list[Event] = []
 
     def rms(self) -> list[str]:
         return [self._core.state.rm_id] if self._core.state.registered is not None else []
@@ -77,7 +77,7 @@ class CoreSource:
     async def events(self, start: int, count: int) -> Events:
         return Events(0, max(0, len(self.records) - 1), self.records[start : start + count])
 
-    async def new_events(self, count: int) -> AsyncIterator[si.EventRecord]:
+    async def new_events(self, count: int) -> AsyncIterator[Event]:
         for record in self.records[-count:]:
             yield record
 
@@ -124,4 +124,5 @@ class WithPages(InProcess):
 
     def _receive(self, commit: log_pb2.Commit) -> None:
         super()._receive(commit)
-        self._source.records += map(si.EventRecord.FromString, event_records_of(commit))
+        rm = self.core.state.rm_id
+        self._source.records += [Event(rm, si.EventRecord.FromString(one)) for one in event_records_of(commit)]

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from remuda_bus.operator_api.callers import Caller
 from remuda_bus.operators import Operator
 from remuda_bus.settings import is_loopback
+from remuda_proto.access_list import AccessList
 from remuda_web import limits, problems
 from remuda_web.callers import set_caller
 from remuda_web.problems import Problem
@@ -24,6 +25,7 @@ from remuda_web.web_page import is_public
 
 CHALLENGE: Final = 'Bearer realm="remuda"'
 LOGIN: Final = "/login"
+EVERYBODY: Final = AccessList(everyone=True)
 _SAFE: Final = ("GET", "HEAD", "OPTIONS")
 # Paths below which nothing changes anything.
 _READING: Final = "/ws/v1/"
@@ -43,17 +45,19 @@ class Ways:
 
 
 class Guard:
-    """Answers 401 to every request for data whose sender is not known. `reads_all`: as of Caller."""
+    """Answers 401 to every request for data whose sender is not known. `read_all`: the operators who read everything;
+    the others read about queues that they may submit to."""
 
-    def __init__(self, app: ASGIApp, ways: Ways, reads_all: bool = True) -> None:
+    def __init__(self, app: ASGIApp, ways: Ways, read_all: AccessList = EVERYBODY) -> None:
         self._app = app
         self._ways = ways
-        self._reads_all = reads_all
+        self._read_all = read_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not is_public(scope["path"]):
             try:
-                set_caller(scope, Caller(await self._operator(scope, Headers(scope=scope)), self._reads_all))
+                operator = await self._operator(scope, Headers(scope=scope))
+                set_caller(scope, Caller(operator, self._read_all.allows(operator.name, operator.groups)))
             except Problem as problem:
                 refusal = problems.answer(problem.status, problem.detail, problem.more)
                 if problem.status == 401:

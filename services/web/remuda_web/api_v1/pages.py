@@ -6,14 +6,10 @@ import base64
 import binascii
 import hashlib
 import json
-from typing import Any, Final
+from typing import Any
 
 from remuda_web.problems import Problem
-
-LISTS: Final = {
-    "queues": "queues", "nodes": "nodes", "applications": "applications", "rejections": "rejections",
-    "allocations": "allocations", "asks": "asks", "usage": "usage", "explain": "asks", "actions": "actions",
-}  # fmt: skip
+from remuda_web.source import LISTS
 
 
 def token_of(after: object) -> str:

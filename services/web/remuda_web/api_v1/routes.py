@@ -18,7 +18,8 @@ from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.methods import add_methods
 from remuda_web.callers import caller_of
 from remuda_web.problems import Problem
-from remuda_web.source import Row, Source, Unreadable
+from remuda_web.seen import source_for
+from remuda_web.source import LISTS, Row, Source, Unreadable
 from remuda_web.streams import Streams, event
 from remuda_web.ws_v1.events import record
 
@@ -37,7 +38,7 @@ class Api:
 
     def add_to(self, app: FastAPI) -> None:
         router = APIRouter(prefix=PREFIX, tags=["api/v1"])
-        kinds = list(pages.LISTS)
+        kinds = list(LISTS)
         routes: tuple[tuple[str, Rows, str, schemas.Schema], ...] = (
             ("/rms", self.rms, "The registered RMs", schemas.answers(schemas.RMS)),
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME)),
@@ -69,7 +70,7 @@ class Api:
         return tagged(request, {"rms": list(self._source.rms())})
 
     async def stats(self, request: Request, rm: str) -> Response:
-        return tagged(request, await self._asked(rm, "stats"))
+        return tagged(request, await self._asked(request, rm, "stats"))
 
     async def me(self, request: Request) -> Response:
         caller = caller_of(request)
@@ -100,33 +101,33 @@ class Api:
         return rows
 
     async def _page(self, request: Request, rm: str, kind: str, asked: Row) -> Response:
-        answer = tagged(request, page := pages.page(kind, await self._asked(rm, kind, **asked)))
+        answer = tagged(request, page := pages.page(kind, await self._asked(request, rm, kind, **asked)))
         if page["next"] is not None:
             following = request.url.include_query_params(after=page["next"])
             answer.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
         return answer
 
-    async def _asked(self, rm: str, kind: str, **arguments: Any) -> Row:
+    async def _asked(self, request: Request, rm: str, kind: str, **arguments: Any) -> Row:
         if rm not in self._source.rms():
             raise Problem(404, f"rm={rm[:64]!r}: no such resource manager is registered")
         try:
-            return await self._source.page(rm, kind, **arguments)
+            return await source_for(request, self._source).page(rm, kind, **arguments)
         except Unreadable as error:
             raise Problem(error.code, str(error)) from None
 
     def _watch_of(self, kind: str) -> Rows:
-        async def watch(rm: str) -> Response:
-            await self._asked(rm, "stats")
-            return self._streams.answer(self._changes(rm, kind))
+        async def watch(request: Request, rm: str) -> Response:
+            await self._asked(request, rm, "stats")
+            return self._streams.answer(self._changes(request, rm, kind))
 
         return watch
 
-    async def _changes(self, rm: str, kind: str) -> AsyncGenerator[bytes]:
+    async def _changes(self, request: Request, rm: str, kind: str) -> AsyncGenerator[bytes]:
         """The first page whenever the state has changed."""
         shown = ""
         while True:
             try:
-                page = pages.page(kind, await self._source.page(rm, kind))
+                page = pages.page(kind, await source_for(request, self._source).page(rm, kind))
             except Unreadable as error:
                 yield event("problem", {"detail": str(error)})
             else:
@@ -136,12 +137,12 @@ class Api:
                     yield event(kind, page)
             await asyncio.sleep(limits.WATCH_EVERY_S)
 
-    async def events(self, count: Annotated[int, Query(ge=0, le=1_000)] = 0) -> Response:
-        return self._streams.answer(self._records(count))
+    async def events(self, request: Request, count: Annotated[int, Query(ge=0, le=1_000)] = 0) -> Response:
+        return self._streams.answer(self._records(source_for(request, self._source), count))
 
-    async def _records(self, count: int) -> AsyncGenerator[bytes]:
-        async for one in self._source.new_events(count):
-            yield event("event", record(one))
+    async def _records(self, source: Source, count: int) -> AsyncGenerator[bytes]:
+        async for one in source.new_events(count):
+            yield event("event", record(one.record))
 
 
 async def _problem(_: Request, error: Exception) -> Response:

@@ -31,6 +31,10 @@ class Answers:
         self._started_ms = started_ms
         self._checked: Json | None = None
 
+    def from_source(self, source: Source) -> Answers:
+        """The same answers from another source. The health check is that of the whole system, which it has not."""
+        return Answers(source, self._history, self._started_ms)
+
     async def _places(self) -> list[Place]:
         """The partitions of all RMs that answer."""
         turn = asyncio.Semaphore(limits.RMS_ASKED_AT_ONCE)

@@ -45,7 +45,7 @@ def page(found: Events) -> Json:
         "InstanceUUID": INSTANCE,
         "LowestID": found.lowest,
         "HighestID": found.highest,
-        "EventRecords": [record(one) for one in found.records] or None,
+        "EventRecords": [record(one.record) for one in found.records] or None,
     }
 
 

@@ -14,8 +14,10 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from remuda_bus.queries.status_codes import FORBIDDEN
 from remuda_web import limits, problems
 from remuda_web.bodies import TooLarge, body_of
+from remuda_web.seen import source_for
 from remuda_web.source import Source, Unreadable
 from remuda_web.ws_v1 import configuration, events, metrics
 from remuda_web.ws_v1.answers import Answers, Failure
@@ -46,12 +48,15 @@ def failure(status: int, message: str) -> Response:
 def add_routes(app: FastAPI, answers: Answers, history: History, source: Source, log_level: str) -> None:
     router = APIRouter(prefix=PREFIX, tags=["ws/v1"])
 
-    def get(path: str, summary: str, found: Callable[[Request], Awaitable[object]]) -> None:
+    def get(path: str, summary: str, found: Callable[[Answers, Request], Awaitable[object]]) -> None:
         async def handler(request: Request) -> Response:
-            return answer(encode(await found(request)))
+            return answer(encode(await found(_for(request), request)))
 
         handler.__name__ = re.sub(r"\W+", "_", path).strip("_")
         router.add_api_route(path, handler, methods=["GET"], summary=summary, response_class=Response)
+
+    def _for(request: Request) -> Answers:
+        return answers.from_source(source_for(request, source))
 
     def of(request: Request, name: str) -> str:
         return str(request.path_params[name])
@@ -59,57 +64,57 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
     async def kept(value: object) -> object:
         return value
 
-    get("/clusters", "Clusters, one for each partition", lambda _: answers.clusters())
-    get("/partitions", "Partitions of all RMs", lambda _: answers.partitions())
-    get(f"{PARTITION}/queues", "The tree of queues", lambda r: answers.queues(of(r, "partition")))
-    get(f"{PARTITION}/queue/{{queue}}", "One queue", lambda r: answers.queue(of(r, "partition"), of(r, "queue")))
-    get(f"{PARTITION}/nodes", "Nodes", lambda r: answers.nodes(of(r, "partition")))
-    get(f"{PARTITION}/node/{{node}}", "One node", lambda r: answers.node(of(r, "partition"), of(r, "node")))
+    get("/clusters", "Clusters, one for each partition", lambda a, _: a.clusters())
+    get("/partitions", "Partitions of all RMs", lambda a, _: a.partitions())
+    get(f"{PARTITION}/queues", "The tree of queues", lambda a, r: a.queues(of(r, "partition")))
+    get(f"{PARTITION}/queue/{{queue}}", "One queue", lambda a, r: a.queue(of(r, "partition"), of(r, "queue")))
+    get(f"{PARTITION}/nodes", "Nodes", lambda a, r: a.nodes(of(r, "partition")))
+    get(f"{PARTITION}/node/{{node}}", "One node", lambda a, r: a.node(of(r, "partition"), of(r, "node")))
     get(
         f"{PARTITION}/queue/{{queue}}/applications", "Applications of a queue",
-        lambda r: answers.applications(of(r, "partition"), of(r, "queue")),
+        lambda a, r: a.applications(of(r, "partition"), of(r, "queue")),
     )  # fmt: skip
     get(
         f"{PARTITION}/queue/{{queue}}/application/{{application}}", "One application of a queue",
-        lambda r: answers.application(of(r, "partition"), of(r, "application"), of(r, "queue")),
+        lambda a, r: a.application(of(r, "partition"), of(r, "application"), of(r, "queue")),
     )  # fmt: skip
     get(
         f"{PARTITION}/applications/{{state}}", "Applications that are active, completed or rejected",
-        lambda r: answers.applications_by_state(of(r, "partition"), of(r, "state"), r.query_params.get("status")),
+        lambda a, r: a.applications_by_state(of(r, "partition"), of(r, "state"), r.query_params.get("status")),
     )  # fmt: skip
     get(
         f"{PARTITION}/application/{{application}}", "One application, also an ended one",
-        lambda r: answers.application(of(r, "partition"), of(r, "application")),
+        lambda a, r: a.application(of(r, "partition"), of(r, "application")),
     )  # fmt: skip
-    get(f"{PARTITION}/placementrules", "Placement rules", lambda r: answers.placement_rules(of(r, "partition")))
+    get(f"{PARTITION}/placementrules", "Placement rules", lambda a, r: a.placement_rules(of(r, "partition")))
     for kind in (USER, GROUP):
-        every, one = partial(_usage, answers, kind), partial(_usage_of, answers, kind)
+        every, one = partial(_usage, kind), partial(_usage_of, kind)
         get(f"{PARTITION}/usage/{kind}s", f"Usage of every {kind}", every)
         get(f"{PARTITION}/usage/{kind}/{{name}}", f"Usage of one {kind}", one)
-    get("/history/apps", "Running applications in the last day", lambda _: kept(history.applications()))
-    get("/history/containers", "Allocations in the last day", lambda _: kept(history.containers()))
-    get("/scheduler/healthcheck", "Checks of the data", lambda _: answers.health())
-    get("/scheduler/node-utilization", "Nodes by use of the dominant resource", lambda _: answers.utilization())
-    get("/scheduler/node-utilizations", "Nodes by use of each resource", lambda _: answers.utilizations())
+    get("/history/apps", "Running applications in the last day", lambda _, __: kept(history.applications()))
+    get("/history/containers", "Allocations in the last day", lambda _, __: kept(history.containers()))
+    get("/scheduler/healthcheck", "Checks of the data", lambda _, __: answers.health())
+    get("/scheduler/node-utilization", "Nodes by use of the dominant resource", lambda a, _: a.utilization())
+    get("/scheduler/node-utilizations", "Nodes by use of each resource", lambda a, _: a.utilizations())
     get(
         "/events/batch", "Event records",
-        lambda r: answers.events(r.query_params.get("count"), r.query_params.get("start")),
+        lambda a, r: a.events(r.query_params.get("count"), r.query_params.get("start")),
     )  # fmt: skip
 
     @router.get("/fullstatedump", summary="Everything there is")
-    async def full_state() -> Response:
-        return answer(encode(await answers.full_state(time.time_ns(), log_level), indent=2))
+    async def full_state(request: Request) -> Response:
+        return answer(encode(await _for(request).full_state(time.time_ns(), log_level), indent=2))
 
     @router.get("/config", summary="The configuration, as YAML, or as JSON for `Accept: application/json`")
     async def configured(request: Request) -> Response:
-        text = await answers.configuration_text()
+        text = await _for(request).configuration_text()
         if request.headers.get("accept") == "application/json":
             return answer(encode(configuration.as_json(text)).rstrip(b"\n"))
         return answer(configuration.as_yaml(text), content_type=YAML_TYPE)
 
     @router.get("/metrics", summary="Metrics for Prometheus")
-    async def measured() -> Response:
-        return Response(await answers.metrics(), headers={"Content-Type": metrics.CONTENT_TYPE})
+    async def measured(request: Request) -> Response:
+        return Response(await _for(request).metrics(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     @router.post("/validate-conf", summary="Check a queues.yaml")
     async def validate(request: Request) -> Response:
@@ -136,11 +141,11 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
     )
 
 
-async def _usage(answers: Answers, kind: str, request: Request) -> object:
+async def _usage(kind: str, answers: Answers, request: Request) -> object:
     return await answers.usage(request.path_params["partition"], kind)
 
 
-async def _usage_of(answers: Answers, kind: str, request: Request) -> object:
+async def _usage_of(kind: str, answers: Answers, request: Request) -> object:
     return await answers.usage_of(request.path_params["partition"], kind, request.path_params["name"])
 
 
@@ -161,13 +166,13 @@ class _Streams:
             raise Failure(400, str(error)) from None
         # A named encoding keeps the compression away: it would hold lines back.
         headers = {**CORS, "Content-Type": JSON_TYPE, "Content-Encoding": "identity"}
-        return StreamingResponse(self._lines(most if count else 0), headers=headers)
+        return StreamingResponse(self._lines(source_for(request, self._source), most if count else 0), headers=headers)
 
-    async def _lines(self, count: int) -> AsyncIterator[bytes]:
+    async def _lines(self, source: Source, count: int) -> AsyncIterator[bytes]:
         self._open += 1
         try:
-            async for event in self._source.new_events(count):
-                yield encode(events.record(event))
+            async for event in source.new_events(count):
+                yield encode(events.record(event.record))
         finally:
             self._open -= 1
 
@@ -178,7 +183,8 @@ async def _failed(_: Request, error: Exception) -> Response:
 
 
 async def _unreadable(_: Request, error: Exception) -> Response:
-    return failure(503, str(error))
+    assert isinstance(error, Unreadable)
+    return failure(error.code if error.code == FORBIDDEN else 503, str(error))
 
 
 class _Unrouted:

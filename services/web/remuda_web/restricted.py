@@ -1,0 +1,197 @@
+"""What an operator may read where reading is restricted: about queues that the operator may submit to or administer.
+
+Nodes, totals of partitions and the names of RMs stay visible, and so do the names and quotas of queues above. The
+configuration names every queue and everybody in access lists, so it does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from remuda_bus.operators import Operator
+from remuda_bus.queries.status_codes import FORBIDDEN
+from remuda_proto.access_list import AccessList
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_web import limits
+from remuda_web.source import LISTS, Event, Events, Row, Source, Unreadable
+
+Place = tuple[str, str]  # a partition and the path of a queue or an application in it
+# Of a queue above those that are visible: its place and quotas, not what others use in it.
+_AMOUNTS: Final = ("allocated", "pending", "preempting")
+_COUNTS: Final = ("applications", "running_applications")
+_OF_OTHERS: Final[Mapping[str, Any]] = {
+    **{name: {} for name in _AMOUNTS}, **dict.fromkeys(_COUNTS, 0), "allocating_accepted_applications": [],
+    "limited": [], "limits": [], "draining": None, "held": None, "submit_acl": "", "admin_acl": "",
+    "asks_pending": False,
+}  # fmt: skip
+# Of an explanation: the ask itself and its place in its queue. More might name what others hold.
+_EXPLAINED: Final = frozenset(
+    [
+        "partition",
+        "application",
+        "queue",
+        "key",
+        "resource",
+        "priority",
+        "pending",
+        "reserved_nodes",
+        "since_ms",
+        "constraints",
+        "reason",
+        "position",
+    ]
+)
+_STATS: Final = frozenset(
+    ["rm", "state", "log_seq", "at_ms", "nodes", "applications", "allocations", "allocations_ever", "build_info"]
+)
+
+
+class VisibleQueues:
+    """The queues of an RM that an operator sees. `rows`: of all its queues, those above first."""
+
+    def __init__(self, rows: Sequence[Row], operator: Operator) -> None:
+        self._seen: dict[Place, bool] = {}
+        self._above: set[Place] = set()
+        for row in rows:
+            partition, path = row["partition"], row["path"]
+            lists = (AccessList.read(row["submit_acl"]), AccessList.read(row["admin_acl"]))
+            allowed = any(one.allows(operator.name, operator.groups) for one in lists)
+            self._seen[partition, path] = allowed or self.sees(partition, path.rpartition(".")[0])
+            if self._seen[partition, path]:
+                self._above.update((partition, above) for above in _above(path))
+
+    def sees(self, partition: str, path: str) -> bool:
+        """Of a queue that is no more, the one above it counts."""
+        for one in (path, *_above(path)):
+            if (partition, one) in self._seen:
+                return self._seen[partition, one]
+        return False
+
+    def sees_in_any_partition(self, path: str) -> bool:
+        return any(self.sees(partition, path) for partition in {partition for partition, _ in self._seen})
+
+    def shown(self, row: Row) -> Row | None:
+        """The row of a queue as the operator sees it; None: not at all."""
+        place = row["partition"], row["path"]
+        if self._seen.get(place):
+            return row
+        return {**row, **_OF_OTHERS} if place in self._above else None
+
+
+def _above(path: str) -> list[str]:
+    names = path.split(".")
+    return [".".join(names[:count]) for count in range(len(names) - 1, 0, -1)]
+
+
+class RestrictedSource:
+    """A source as one operator sees it, for one request."""
+
+    def __init__(self, source: Source, operator: Operator) -> None:
+        self._source = source
+        self._operator = operator
+        self._queues: dict[str, VisibleQueues] = {}
+        self._applications: dict[str, frozenset[Place]] = {}
+
+    def rms(self) -> Sequence[str]:
+        return self._source.rms()
+
+    async def partitions(self, rm: str) -> list[Row]:
+        return await self._source.partitions(rm)
+
+    async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
+        answer = await self._source.page(rm, kind, **arguments)
+        if kind not in LISTS:
+            return {name: value for name, value in answer.items() if name in _STATS}
+        rows = LISTS[kind]
+        return {**answer, rows: await self._shown(rm, kind, answer[rows])}
+
+    async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
+        return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters))
+
+    async def stats(self, rm: str) -> Row:
+        return await self.page(rm, "stats")
+
+    async def configurations(self, kind: str, request: Row) -> Row:
+        if kind != "check":
+            raise self._forbidden()
+        return await self._source.configurations(kind, request)
+
+    async def configuration(self, rm: str) -> str:
+        raise self._forbidden()
+
+    async def problem(self, text: str) -> str:
+        return await self._source.problem(text)
+
+    async def events(self, start: int, count: int) -> Events:
+        found = await self._source.events(start, count)
+        return replace(found, records=[one for one in found.records if await self._shows(one)])
+
+    async def new_events(self, count: int) -> AsyncIterator[Event]:
+        """What the operator sees is read again when something unknown comes, at most once in WATCH_EVERY_S."""
+        read_at = asyncio.get_running_loop().time()
+        async for one in self._source.new_events(count):
+            if not await self._shows(one):
+                now = asyncio.get_running_loop().time()
+                if now - read_at < limits.WATCH_EVERY_S:
+                    continue
+                read_at = now
+                self._queues.clear()
+                self._applications.clear()
+                if not await self._shows(one):
+                    continue
+            yield one
+
+    async def _shows(self, event: Event) -> bool:
+        record = event.record
+        try:
+            if record.type == si.EventRecord.QUEUE:
+                return (await self._visible(event.rm)).sees_in_any_partition(record.objectID)
+            if record.type in (si.EventRecord.APP, si.EventRecord.REQUEST):
+                name = record.objectID if record.type == si.EventRecord.APP else record.referenceID
+                return any(name == application for _, application in await self._visible_applications(event.rm))
+        except Unreadable:  # of an RM that is gone
+            return False
+        return record.type == si.EventRecord.NODE and not record.referenceID
+
+    async def _shown(self, rm: str, kind: str, rows: list[Row]) -> list[Row]:
+        if kind == "nodes":
+            known = await self._visible_applications(rm) if any(row["reserved_for"] for row in rows) else frozenset()
+            return [_node(row, known) for row in rows]
+        if kind == "actions":
+            return [row for row in rows if row["operator"] == self._operator.name]
+        if kind == "allocations":
+            known = await self._visible_applications(rm) if rows else frozenset()
+            return [row for row in rows if (row["partition"], row["application"]) in known]
+        visible = await self._visible(rm)
+        if kind == "queues":
+            return [one for one in map(visible.shown, rows) if one is not None]
+        own = self._operator.name
+        found = [row for row in rows if row.get("user") == own or visible.sees(row["partition"], row["queue"])]
+        if kind == "explain":
+            return [{name: value for name, value in row.items() if name in _EXPLAINED} for row in found]
+        return found
+
+    async def _visible(self, rm: str) -> VisibleQueues:
+        if rm not in self._queues:
+            self._queues[rm] = VisibleQueues(await self._source.rows(rm, "queues"), self._operator)
+        return self._queues[rm]
+
+    async def _visible_applications(self, rm: str) -> frozenset[Place]:
+        if rm not in self._applications:
+            rows = await self.rows(rm, "applications")
+            self._applications[rm] = frozenset((row["partition"], row["id"]) for row in rows)
+        return self._applications[rm]
+
+    def _forbidden(self) -> Unreadable:
+        reason = f"{self._operator.name} may read about some queues only, and not the configuration (web.restricted)"
+        return Unreadable(reason, FORBIDDEN)
+
+
+def _node(row: Row, known: frozenset[Place]) -> Row:
+    reserved = row["reserved_for"]
+    if reserved and (row["partition"], reserved["application"]) not in known:
+        return {**row, "reserved_for": None}
+    return row
