@@ -3,6 +3,7 @@ with keys."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -29,18 +30,22 @@ from remuda_core.shell.main import main as core
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as events
 from remuda_rmproxy.shell import main as rmproxy
-from remuda_sdk import ResourceManager, node
+from remuda_sdk import ResourceManager, application, ask, node
 from remuda_web.settings import WebSettings
 from remuda_web.shell import main as web_main
+from remuda_web.source import LISTS
 from tests.integration.guarded import GuardedServer
 from tests.integration.openid_provider import SECRET, log_in, openid_provider, token_for_program
-from tests.integration.running import running, until
+from tests.integration.running import placed, running, until
 from tests.integration.test_grpc_certificates import make_certificates
 from tests.integration.web_client import address_of
 
 RM = "rm-1"
 QUEUES = """
-partitions: [{name: default, queues: [{name: root, submitacl: '*', adminacl: ' admins', queues: [{name: a}]}]}]
+partitions:
+  - name: default
+    queues:
+      - {name: root, adminacl: ' admins', queues: [{name: a, submitacl: eve}, {name: b, submitacl: zoe}]}
 """
 TOKENS = {"eve": "eve-has-a-token-of-her-own", "pat": "the-token-of-pat-the-admin"}
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -52,12 +57,14 @@ class System:
     url: str
     issuer: str
     files: Path
+    restricted: str  # the URL of a web service that restricts reading
 
-    def client(self, certificate: str = "", **options: Any) -> httpx.AsyncClient:
+    def client(self, certificate: str = "", restricted: bool = False, **options: Any) -> httpx.AsyncClient:
         context = ssl.create_default_context(cafile=self.files / "ca.pem")
         if certificate:
             context.load_cert_chain(self.files / f"{certificate}.pem", self.files / f"{certificate}.key")
-        return httpx.AsyncClient(base_url=self.url, verify=context, timeout=20, **options)
+        base = self.restricted if restricted else self.url
+        return httpx.AsyncClient(base_url=base, verify=context, timeout=20, **options)
 
 
 def free_port() -> int:
@@ -91,24 +98,38 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
                 openid_secret=directory / "secret", openid_name="name", **given,
             )  # fmt: skip
 
+        def restricted(**given: Any) -> WebSettings:
+            given["instance"] = "web-restricted"
+            return WebSettings(port=0, restricted=True, tokens=directory / "tokens", **given)
+
         for name, main, settings in (
             ("config", lambda bus, own: config(bus, own, directory / "queues.yaml"), ConfigSettings),
             ("core", core, CoreSettings),
             ("rmproxy", rmproxy, Settings),
             ("events", lambda bus, _: events(bus, "events"), Settings),
             ("web", web_main, web),
+            ("web", web_main, restricted),
         ):
             chosen: Any = settings
             await stack.enter_async_context(running(server.url, name, main, chosen, server.access(name)))
         assert (await address_of(admin))["port"] == port
+        other = f"http://127.0.0.1:{(await address_of(admin, 'web-restricted'))['port']}"
         bus = await connect(server.url, "rm-rm-1", access=server.access(RM), timeout_s=5)
         rm = await stack.enter_async_context(ResourceManager.connect(bus, RM))
-        await rm.report_nodes([node("n1", vcore=1_000)])
-        found = System(url, issuer, directory)
+        await rm.report_nodes([node("n1", vcore=2_000)])
+        for user, queue in (("eve", "a"), ("zoe", "b")):
+            await rm.submit(application(f"of-{user}", user=user, queue=f"root.{queue}"))
+            await rm.ask(
+                [ask(f"of-{user}", f"{user}-runs", vcore=1_000), ask(f"of-{user}", f"{user}-waits", vcore=9_000)]
+            )
+            await placed(rm, f"{user}-runs")
+        found = System(url, issuer, directory, other)
         async with found.client(headers=bearer(TOKENS["pat"])) as client:
 
             async def is_known() -> bool:
-                return (await client.get(f"/api/v1/rms/{RM}/nodes")).status_code == 200
+                asks = await client.get(f"/api/v1/rms/{RM}/explain")
+                told = (await client.get("/ws/v1/events/batch")).text
+                return asks.status_code == 200 and len(asks.json()["rows"]) == 2 and "zoe-waits" in told
 
             await until(is_known)
         yield found
@@ -237,3 +258,63 @@ async def test_a_session_cannot_be_made_or_changed(system: System) -> None:
             assert (await browser.get("/api/v1/me")).status_code == 401
     async with system.client() as browser:
         assert (await browser.get("/login/callback?code=x&state=y")).status_code == 401
+
+
+async def test_restricted_reading_shows_the_own_queues(system: System) -> None:
+    """On every path that shows something of a queue, for an operator of one queue and for an administrator."""
+    partition = "/ws/v1/partition/default"
+    rms = f"/api/v1/rms/{RM}"
+    paths = (
+        "/ws/v1/partitions", f"{partition}/queues", f"{partition}/queue/root.a", f"{partition}/nodes",
+        f"{partition}/node/n1", f"{partition}/applications/active", f"{partition}/queue/root.a/applications",
+        f"{partition}/usage/users", "/ws/v1/events/batch", "/ws/v1/metrics", "/ws/v1/clusters",
+        *(f"{rms}/{kind}" for kind in LISTS),
+    )  # fmt: skip
+    eve, pat = (system.client(restricted=True, headers=bearer(TOKENS[who])) for who in ("eve", "pat"))
+    async with eve, pat:
+        seen = {path: await eve.get(path) for path in paths}
+        assert {path: answer.status_code for path, answer in seen.items()} == dict.fromkeys(paths, 200)
+        for path, answer in seen.items():
+            for word in ("zoe", "root.b", '"b"', "admins"):
+                assert word not in answer.text, (path, word, answer.text)
+        of_eve = "\n".join(answer.text for answer in seen.values())
+        assert all(word in of_eve for word in ("of-eve", "eve-runs", "eve-waits", "root.a"))
+        everything = "\n".join([(await pat.get(path)).text for path in paths])
+        assert all(word in everything for word in ("of-zoe", "zoe-runs", "zoe-waits", "root.b"))
+
+
+async def test_restricted_reading_refuses_what_shows_every_queue(system: System) -> None:
+    async with system.client(restricted=True, headers=bearer(TOKENS["eve"])) as eve:
+        for path, status in (
+            ("/ws/v1/config", 403), ("/ws/v1/fullstatedump", 403), ("/ws/v1/partition/default/queue/root.b", 400),
+            ("/ws/v1/partition/default/application/of-zoe", 400), ("/api/v1/configuration", 403),
+            (f"/api/v1/rms/{RM}/story?id=of-zoe", 403), ("/api/v1/changes?from_oldest=true", 403),
+            ("/api/v1/changes/stream", 403), (f"/api/v1/rms/{RM}/metrics/queues", 403),
+        ):  # fmt: skip
+            assert (await eve.get(path)).status_code == status, path
+        assert (await eve.get("/ws/v1/scheduler/healthcheck")).json()["Healthy"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "end"), [("/ws/v1/events/stream?count=1000", ""), ("/api/v1/events?count=1000", "data: ")]
+)
+async def test_restricted_streams_show_the_own_queues(system: System, path: str, end: str) -> None:
+    async with (
+        system.client(restricted=True, headers=bearer(TOKENS["eve"])) as eve,
+        asyncio.timeout(20), eve.stream("GET", path) as stream,
+    ):  # fmt: skip
+        async for line in stream.aiter_lines():
+            assert "zoe" not in line and "root.b" not in line
+            if line.startswith(end) and "eve-waits" in line:
+                break
+
+
+async def test_restricted_live_views_show_the_own_queues(system: System) -> None:
+    async with (
+        system.client(restricted=True, headers=bearer(TOKENS["eve"])) as eve,
+        asyncio.timeout(20), eve.stream("GET", f"/api/v1/rms/{RM}/watch/applications") as stream,
+    ):  # fmt: skip
+        async for line in stream.aiter_lines():
+            if line.startswith("data: "):
+                assert [one["id"] for one in json.loads(line[6:])["rows"]] == ["of-eve"]
+                break

@@ -20,13 +20,13 @@ class FreePort(WebSettings):
     port: int = 0
 
 
-async def address_of(bus: Bus) -> dict[str, Any]:
+async def address_of(bus: Bus, instance: str = "web") -> dict[str, Any]:
     """The address of the web service, when it listens."""
     found: dict[str, Any] = {}
 
     async def listens() -> bool:
         try:
-            found.update(json.loads((await bus.request(subjects.front_end("web", "web"))).payload))
+            found.update(json.loads((await bus.request(subjects.front_end(instance, "web"))).payload))
         except BusError:
             return False
         return True

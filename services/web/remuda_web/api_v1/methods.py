@@ -12,8 +12,10 @@ from fastapi import APIRouter, Request
 from google.protobuf.message import Message
 from starlette.responses import Response
 
-from remuda_bus.bus import Bus, BusError, HistoryChanged
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, HistoryChanged, Unanswered
 from remuda_bus.operator_api.methods import Access, Method, methods
+from remuda_proto.bounds import shown
 from remuda_web.api_v1 import models, schemas
 from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.paths import PATHS
@@ -46,7 +48,7 @@ def _answer(bus: Bus, method: Method) -> Handler:
         try:
             response: Any = await method.call(bus, caller_of(request), message)
         except BusError as error:
-            raise refused(error) from None
+            raise await _problem(bus, message, error) from None
         answer = models.as_json(response)
         if method.access is Access.ACT:
             if answer.get("problems"):
@@ -55,6 +57,14 @@ def _answer(bus: Bus, method: Method) -> Handler:
         return tagged(request, answer)
 
     return handle
+
+
+async def _problem(bus: Bus, message: Any, error: BusError) -> Problem:
+    """No core answers for an RM that is not there."""
+    rm = getattr(message, "rm", "")
+    if isinstance(error, Unanswered) and rm and await bus.get(subjects.RMS.name, subjects.key_of(rm)) is None:
+        return Problem(404, f"rm is {shown(rm)}, expected a registered resource manager", {"field": "rm"})
+    return refused(error)
 
 
 def _stream(bus: Bus, method: Method, streams: Streams) -> Handler:
@@ -78,8 +88,8 @@ async def _events(responses: AsyncGenerator[Message]) -> AsyncGenerator[bytes]:
     async with aclosing(responses):
         try:
             async for response in responses:
-                shown = models.as_json(response)
-                yield event(type(response).__name__, shown, shown.get("position"))
+                told = models.as_json(response)
+                yield event(type(response).__name__, told, told.get("position"))
         except BusError as error:
             problem = refused(error)
             yield event("problem", {"status": problem.status, "detail": problem.detail, **problem.more})

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
@@ -37,12 +37,27 @@ CORS: Final = {
 PARTITION: Final = "/partition/{partition}"
 
 
+def _documented(*kinds: str, status: int = 200) -> dict[int | str, Any]:
+    """Answers of a path for the OpenAPI document. Errors are those of the reference, as JSON or text."""
+    content: dict[str, Any] = {kind.partition(";")[0]: {} for kind in (*kinds, "application/json", "text/plain")}
+    return {
+        status: {"description": "The answer", "content": content},
+        "default": {"description": "An error", "content": content},
+    }
+
+
 def answer(content: bytes, status: int = 200, content_type: str = JSON_TYPE) -> Response:
     return Response(content, status, {**CORS, "Content-Type": content_type})
 
 
 def failure(status: int, message: str) -> Response:
     return answer(encode({"status_code": status, "message": message, "description": message}), status)
+
+
+def parameters_of(path: str) -> dict[str, Any]:
+    names = re.findall(r"{(\w+)}", path)
+    found = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    return {"parameters": found} if found else {}
 
 
 def add_routes(app: FastAPI, answers: Answers, history: History, source: Source, log_level: str) -> None:
@@ -53,7 +68,15 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
             return answer(encode(await found(_for(request), request)))
 
         handler.__name__ = re.sub(r"\W+", "_", path).strip("_")
-        router.add_api_route(path, handler, methods=["GET"], summary=summary, response_class=Response)
+        router.add_api_route(
+            path,
+            handler,
+            methods=["GET"],
+            summary=summary,
+            response_class=Response,
+            openapi_extra=parameters_of(path),
+            responses=_documented(),
+        )
 
     def _for(request: Request) -> Answers:
         return answers.from_source(source_for(request, source))
@@ -101,22 +124,26 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
         lambda a, r: a.events(r.query_params.get("count"), r.query_params.get("start")),
     )  # fmt: skip
 
-    @router.get("/fullstatedump", summary="Everything there is")
+    @router.get("/fullstatedump", summary="Everything there is", responses=_documented())
     async def full_state(request: Request) -> Response:
         return answer(encode(await _for(request).full_state(time.time_ns(), log_level), indent=2))
 
-    @router.get("/config", summary="The configuration, as YAML, or as JSON for `Accept: application/json`")
+    @router.get(
+        "/config",
+        summary="The configuration, as YAML, or as JSON for `Accept: application/json`",
+        responses=_documented(YAML_TYPE),
+    )
     async def configured(request: Request) -> Response:
         text = await _for(request).configuration_text()
         if request.headers.get("accept") == "application/json":
             return answer(encode(configuration.as_json(text)).rstrip(b"\n"))
         return answer(configuration.as_yaml(text), content_type=YAML_TYPE)
 
-    @router.get("/metrics", summary="Metrics for Prometheus")
+    @router.get("/metrics", summary="Metrics for Prometheus", responses=_documented(metrics.CONTENT_TYPE))
     async def measured(request: Request) -> Response:
         return Response(await _for(request).metrics(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
-    @router.post("/validate-conf", summary="Check a queues.yaml")
+    @router.post("/validate-conf", summary="Check a queues.yaml", responses=_documented())
     async def validate(request: Request) -> Response:
         try:
             text = await body_of(request)
@@ -124,7 +151,8 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
             raise Failure(413, str(error)) from None
         return answer(encode(await answers.validate(text)))
 
-    @router.put("/periodicstatedump/{switch:path}", summary="Accepted without effect: the log holds every state")
+    # Accepted without effect: the log holds every state.
+    @router.put("/periodicstatedump/{switch:path}", include_in_schema=False)
     async def periodic_dump(switch: str) -> Response:
         return answer(b"")
 
