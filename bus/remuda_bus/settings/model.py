@@ -22,7 +22,7 @@ SERVICES_OF_SECTION: Final = {
     "preemption": ("config",),
     "resmgr": ("resmgr",),
     "rms": ("rmproxy",),
-    "scheduler": ("rmproxy", "config"),
+    "scheduler": ("rmproxy", "config", "web"),
     "timing": ("config",),
     "web": ("web",),
 }

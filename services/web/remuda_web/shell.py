@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import time
 from importlib.metadata import version
@@ -83,8 +82,12 @@ def _guarded(app: Application, settings: WebSettings) -> ASGIApp:
 
 async def _sample(answers: Answers) -> None:
     while True:
-        with contextlib.suppress(Unreadable):  # the next sample shows the state again
+        try:
             await answers.sample(time.time_ns())
+        except Unreadable:
+            pass  # the next sample shows the state again
+        except KeyError as error:
+            log.warning("no sample: an answer of a core lacks a field, is it older?", field=str(error))
         await asyncio.sleep(limits.SAMPLE_EVERY_S)
 
 
@@ -92,11 +95,16 @@ async def _check(answers: Answers) -> None:
     """Check the data again and again, and log what is wrong."""
     while True:
         await asyncio.sleep(limits.CHECK_EVERY_S)
-        with contextlib.suppress(Unreadable):
+        try:
             found = await answers.check_health()
-            if not found["Healthy"]:
-                wrong = [one["DiagnosisMessage"] for one in found["HealthChecks"] if not one["Succeeded"]]
-                log.error("the data of the scheduler is inconsistent", checks=wrong)
+        except Unreadable:
+            continue
+        except KeyError as error:
+            log.warning("no check: an answer of a core lacks a field, is it older?", field=str(error))
+            continue
+        if not found["Healthy"]:
+            wrong = [one["DiagnosisMessage"] for one in found["HealthChecks"] if not one["Succeeded"]]
+            log.error("the data of the scheduler is inconsistent", checks=wrong)
 
 
 def _about(server: Server, settings: WebSettings) -> Handler:

@@ -200,10 +200,12 @@ class Answers:
             metrics.add_allocations(families, stats["allocations_ever"], stats["allocations"])
         return families.text()
 
-    async def configuration_text(self) -> str:
-        """Of the first RM; the reference has one."""
+    async def configuration_text(self, rm: str | None = None) -> str:
+        """Of this RM, or of the first one by name: the reference has one."""
         rms = self._source.rms()
-        return await self._source.configuration(rms[0]) if rms else ""
+        if rm is not None and rm not in rms:
+            raise Failure(400, "RM not found")
+        return await self._source.configuration(rm or rms[0]) if rms else ""
 
     async def validate(self, text: str) -> Json:
         problem = await self._source.problem(text) if text.strip() else ""
@@ -249,7 +251,8 @@ class Answers:
             running += sum(row["state"] in applications.RUNNING for row in rows)
         self._history.add(at_ns, running, containers)
 
-    async def full_state(self, now_ns: int, log_level: str) -> Json:
+    async def full_state(self, now_ns: int, log_level: str, rm: str | None = None) -> Json:
+        """Of all RMs. `rm`: whose configuration it has, as `configuration_text`."""
         found = await self._places()
         shown: Json = {
             "timestamp": now_ns,
@@ -260,7 +263,7 @@ class Answers:
             "clusterInfo": await self.clusters(),
             "containerHistory": self._history.containers(),
             "queues": [await self._queues(place) for place in found],
-            "config": configuration.as_json(await self.configuration_text()),
+            "config": configuration.as_json(await self.configuration_text(rm)),
             "logLevel": log_level,
         }
         return {name: value for name, value in shown.items() if value}

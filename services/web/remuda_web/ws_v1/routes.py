@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
+import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -25,6 +26,7 @@ from remuda_web.ws_v1.go_json import encode
 from remuda_web.ws_v1.history import History
 from remuda_web.ws_v1.usage import GROUP, USER
 
+log = structlog.get_logger()
 PREFIX: Final = "/ws/v1"
 JSON_TYPE: Final = "application/json; charset=UTF-8"
 YAML_TYPE: Final = "application/x-yaml; charset=UTF-8"
@@ -126,7 +128,9 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
 
     @router.get("/fullstatedump", summary="Everything there is", responses=_documented())
     async def full_state(request: Request) -> Response:
-        return answer(encode(await _for(request).full_state(time.time_ns(), log_level), indent=2))
+        return answer(
+            encode(await _for(request).full_state(time.time_ns(), log_level, request.query_params.get("rm")), indent=2)
+        )
 
     @router.get(
         "/config",
@@ -134,7 +138,7 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
         responses=_documented(YAML_TYPE),
     )
     async def configured(request: Request) -> Response:
-        text = await _for(request).configuration_text()
+        text = await _for(request).configuration_text(request.query_params.get("rm"))
         if request.headers.get("accept") == "application/json":
             return answer(encode(configuration.as_json(text)).rstrip(b"\n"))
         return answer(configuration.as_yaml(text), content_type=YAML_TYPE)
@@ -164,6 +168,7 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
     app.include_router(router)
     app.add_exception_handler(Failure, _failed)
     app.add_exception_handler(Unreadable, _unreadable)
+    app.add_exception_handler(KeyError, _of_another_version)
     app.add_exception_handler(
         HTTPException, _Unrouted([route for route in router.routes if isinstance(route, APIRoute)])
     )
@@ -213,6 +218,15 @@ async def _failed(_: Request, error: Exception) -> Response:
 async def _unreadable(_: Request, error: Exception) -> Response:
     assert isinstance(error, Unreadable)
     return failure(error.code if error.code == FORBIDDEN else 503, str(error))
+
+
+async def _of_another_version(request: Request, error: Exception) -> Response:
+    """A row lacks a field: the core that answers is older than this web service, or has another fault."""
+    log.warning("an answer lacks a field", path=request.url.path, field=str(error))
+    reason = f"the answer of a core has no {error}: is it older than this web service?"
+    if request.url.path.startswith(PREFIX):
+        return failure(503, reason)
+    return problems.answer(503, reason)
 
 
 class _Unrouted:
