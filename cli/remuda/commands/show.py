@@ -66,7 +66,14 @@ def explain(
     json: AsJson = False,
 ) -> None:
     """Show why asks are pending: each constraint with what the ask needs and what is available, since when, and who
-    holds it; earlier constraints; and the ask's position in its queue."""
+    holds it; earlier constraints; and the ask's position in its queue.
+
+    `remuda explain pod NAMESPACE/NAME [RM]`: of a Kubernetes pod (RM: kubernetes)."""
+    if rm == "pod" and application is not None and "/" in application:
+        from ..show.pod import explain_pod
+
+        explain_pod(nats, key or "kubernetes", application, json, what_if)
+        return
     from ..show.explain import explain as show
 
     if what_if and key is None:
