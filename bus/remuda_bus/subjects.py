@@ -261,10 +261,8 @@ INBOX = Stream(
     allow_atomic_batch=True,  # for order: later messages must not overtake a refused one
 )
 LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)
-PELOTON_INBOX = Stream(
-    "PELOTON_INBOX", (f"remuda.inbox.{PELOTON}.*",), "RPCs of Peloton's clients; trimmed like PELOTON_LOG"
-)
-PELOTON_LOG = Stream("PELOTON_LOG", (f"remuda.log.{PELOTON}.*",), "commits of facts and answers", max_bytes=16 * GIB)
+PELOTON_INBOX = Stream("PELOTON_INBOX", (f"remuda.inbox.{PELOTON}.*",), "RPCs; trimmed like the log", max_bytes=4 * GIB)
+PELOTON_LOG = Stream("PELOTON_LOG", (f"remuda.log.{PELOTON}.*",), "commits of facts and answers", max_bytes=8 * GIB)
 CALLBACKS = Stream(
     "CALLBACKS",
     tuple(f"si.v1.rm.*.callback.{kind}" for kind in CALLBACK_KINDS),
