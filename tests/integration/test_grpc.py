@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -140,11 +141,16 @@ async def test_client_from_our_proto(system):
     assert (await run_as_process(ROOT / "proto/si/v1/si.proto", system))["allocated"] == 10_000
 
 
+async def _serves(check, service: str) -> bool:
+    answer = await check(health_pb2.HealthCheckRequest(service=service))
+    return answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
 async def test_health_and_reflection(system):
     async with grpc.aio.insecure_channel(f"localhost:{system.port}") as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
         for service in ("", "si.v1.Scheduler"):
-            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service))
-            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+            await until(partial(_serves, check, service))
         call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
         await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
         listed = await call.read()

@@ -25,7 +25,11 @@ from ..terminal.output import console
 from ..terminal.progress import progress
 
 # Backups of older versions lack these. Services create them empty.
-LATER = {f"KV_{bucket.name}" for bucket in (subjects.FAULTS, subjects.FORGOTTEN)}
+LATER = {
+    *(f"KV_{bucket.name}" for bucket in (subjects.FAULTS, subjects.FORGOTTEN)),
+    subjects.PELOTON_LOG.name,
+    subjects.PELOTON_INBOX.name,
+}
 # nats-server aborts a restore when one chunk takes more than 5 s. It syncs each message.
 SLOW = (
     "The server syncs each message, and its disk is too slow for that: set `sync_interval: 10s` during the "
@@ -42,6 +46,8 @@ STREAMS = (
     f"OBJ_{subjects.SNAPSHOTS.name}",
     subjects.LOG.name,
     subjects.INBOX.name,
+    subjects.PELOTON_LOG.name,
+    subjects.PELOTON_INBOX.name,
     subjects.REQUESTS.name,
     subjects.DEAD_LETTERS.name,
     f"KV_{subjects.FAULTS.name}",

@@ -72,6 +72,7 @@ class Server:
                 self.port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise OSError(f"cannot listen on {address}: {error}") from None
+        await self.set_serving(False)  # until the methods of operators are on the bus
         await self._server.start()
 
     async def set_serving(self, serving: bool) -> None:
