@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from asyncio.subprocess import DEVNULL
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import typer
 
-from cli.tests.running import finished
+from cli.tests.running import finished_each
 from cli.tests.test_mistakes import NOWHERE, command
 from remuda.embedded import NatsServer, free_port
 from remuda.embedded.nats_server import _binary
@@ -159,21 +159,24 @@ def test_settings(monkeypatch, capsys, tmp_path: Path) -> None:
                 one_line(code, err)
 
 
+async def _all_say_why(commands: Sequence[Sequence[str]], url: str) -> None:
+    for arguments, (code, said) in zip(
+        commands, await finished_each([*arguments, "--nats", url] for arguments in commands), strict=True
+    ):
+        assert code == 1 and "Traceback" not in said and "remuda: " in said, (arguments, said)
+
+
 async def test_a_server_without_streams(server: NatsServer) -> None:
-    for arguments in ASKS_A_SYSTEM:
-        if arguments[0] != "load":  # which waits for the services
-            code, said = await finished(*arguments, "--nats", server.url)
-            assert code == 1 and "Traceback" not in said and "remuda: " in said, (arguments, said)
+    # All but `load`, which waits for the services.
+    await _all_say_why([arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"], server.url)
 
 
 async def test_a_server_without_jetstream() -> None:
     port = free_port("127.0.0.1")
     plain = await asyncio.create_subprocess_exec(_binary(), "-a", "127.0.0.1", "-p", str(port), stderr=DEVNULL)
     try:
-        for arguments in (*ASKS_A_SYSTEM, ["restore", "x"], ["backup", "y"]):
-            if arguments[0] != "load":
-                code, said = await finished(*arguments, "--nats", f"nats://127.0.0.1:{port}")
-                assert code == 1 and "Traceback" not in said and "remuda: " in said, (arguments, said)
+        commands = [arguments for arguments in ASKS_A_SYSTEM if arguments[0] != "load"]
+        await _all_say_why([*commands, ["restore", "x"], ["backup", "y"]], f"nats://127.0.0.1:{port}")
     finally:
         plain.kill()
         await plain.wait()
