@@ -190,7 +190,7 @@ def test_user_of_a_pod_cannot_be_changed() -> None:
 
 KINDS = {
     "Deployment": ("spec", "template"), "StatefulSet": ("spec", "template"), "DaemonSet": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"), "Job": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"), "ReplicationController": ("spec", "template"), "Job": ("spec", "template"),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ from remuda_kubernetes.shell.certificates import certificates_of
 from remuda_kubernetes.webhook.certificates import Certificates, made
 from remuda_kubernetes.webhook.configuration_maps import queues_of
 from remuda_kubernetes.webhook.registration import MUTATING, Place, registrations
-from remuda_kubernetes.webhook.user_info import Denied
+from remuda_kubernetes.webhook.user_info import TEMPLATES, Denied
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTS = ("remuda-webhook.remuda.svc",)
@@ -84,6 +84,17 @@ def test_only_managed_namespaces_depend_on_the_webhook() -> None:
     for hook in (managed, others):
         excluded = [one for one in hook["namespaceSelector"]["matchExpressions"] if one["operator"] == "NotIn"]
         assert any("remuda" in one["values"] for one in excluded)
+
+
+def test_all_workloads_with_templates_are_reviewed() -> None:
+    """The controller of one that is not could name any user."""
+    resources = {
+        resource
+        for hook in registrations(Place("remuda", "remuda-webhook"), b"pem")[MUTATING]["webhooks"]
+        for rule in hook["rules"]
+        for resource in rule["resources"]
+    }
+    assert resources == {"pods", *(f"{kind.lower()}s" for kind in TEMPLATES)}
 
 
 # Config maps (admission_controller 7 to 9; configmap 1, 2)

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "Deployment": ("spec", "template"),
     "ReplicaSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
     "StatefulSet": ("spec", "template"),
     "DaemonSet": ("spec", "template"),
     "Job": ("spec", "template"),
