@@ -43,6 +43,8 @@ LINE_BYTES = 8 * 1024 * 1024
 # A reflector that fails tries again after 0.2 s, doubled up to 10 s, each time shortened by chance up to the half.
 REFLECTOR_FIRST_RETRY_S = 0.2
 REFLECTOR_LONGEST_RETRY_S = 10.0
+# Calls without which a process cannot start are repeated until they succeed.
+START_RETRY = RetryPolicy(0.5, longest_pause_s=10.0)
 
 # Bindings
 

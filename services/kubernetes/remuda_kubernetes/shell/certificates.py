@@ -57,7 +57,8 @@ class CertificateStore:
             log.info("serves a certificate", hosts=self._place.hosts)
 
     async def register(self) -> None:
-        """Tell the API server where the webhook is and which CAs to trust. Raises ApiError."""
+        """Tell the API server where the webhook is and which CAs to trust. Raises Conflict when another process has
+        been faster, ApiError."""
         if self._certificates is None:
             raise RuntimeError("no certificates: load first")
         for collection, wanted in registrations(self._place, self._certificates.bundle).items():

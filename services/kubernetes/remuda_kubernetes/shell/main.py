@@ -17,8 +17,8 @@ log = structlog.get_logger()
 
 
 async def main(bus: Bus, settings: KubernetesSettings) -> None:
-    """Runs until cancelled. Raises ValueError for wrong credentials; ApiError when the API server does
-    not answer; errors of the bus, RegistrationFailed, Superseded."""
+    """Runs until cancelled. Raises ValueError for wrong credentials; errors of the bus, RegistrationFailed,
+    Superseded. While the API server does not answer, it waits."""
     credentials = credentials_of(settings)
     log.info("uses a Kubernetes cluster", server=credentials.server, rm=settings.rm)
     async with Client(credentials) as client:

@@ -12,13 +12,14 @@ from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.plugin.policy import PluginPolicy, hold_of, pin_of
 from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.start import until_answered
 from remuda_kubernetes.shim.shim import Shim
 
 log = structlog.get_logger()
 
 
 async def shim_of(client: Client, settings: KubernetesSettings) -> Shim:
-    """Raises ApiError when the API server does not answer."""
+    """Waits for the API server in plugin mode."""
     if settings.mode == "shim":
         return Shim(settings.policy)
     policy = plugin_policy(settings, await version_of(client))
@@ -27,8 +28,9 @@ async def shim_of(client: Client, settings: KubernetesSettings) -> Shim:
 
 
 async def version_of(client: Client) -> dict[str, str]:
-    """The page `/version` of the API server. Raises ApiError."""
-    return msgspec.json.decode(await client.call("GET", "/version"), type=dict[str, str])
+    """The page `/version` of the API server, for which it waits."""
+    page = await until_answered(lambda: client.call("GET", "/version"), "reads the version of the Kubernetes API server")
+    return msgspec.json.decode(page, type=dict[str, str])
 
 
 def plugin_policy(settings: KubernetesSettings, version: Mapping[str, str]) -> PluginPolicy:

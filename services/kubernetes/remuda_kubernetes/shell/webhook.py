@@ -22,6 +22,7 @@ from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.certificates import CertificateStore
 from remuda_kubernetes.shell.plugin import version_of
 from remuda_kubernetes.shell.server import served
+from remuda_kubernetes.shell.start import until_answered
 from remuda_kubernetes.webhook.configuration_maps import MAPS, queues_of
 from remuda_kubernetes.webhook.pods import Surroundings
 from remuda_kubernetes.webhook.registration import MUTATE, VALIDATE, Place
@@ -59,11 +60,11 @@ class Webhook:
             for reflector in reflectors:
                 tasks.create_task(reflector.run())
                 await reflector.synced.wait()
-            await store.load()
+            await until_answered(store.load, "reads the certificates of the webhook")
             store.serve()
             routes = [web.post(MUTATE, self._mutate), web.post(VALIDATE, self._validate)]
             async with served(routes, settings.webhook_host, settings.webhook_port, limits.REVIEW_BYTES, context):
-                await store.register()
+                await until_answered(store.register, "registers the webhook")
                 log.info("answers the API server", host=settings.webhook_host, port=settings.webhook_port)
                 health.PROCESS_HEALTH.set_status("reviews pods")
                 await store.keep()

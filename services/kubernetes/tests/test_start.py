@@ -1,0 +1,68 @@
+"""The start of plugin mode and of the webhook, on a scripted API server that is away at first."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from typing import Any
+
+import pytest
+
+from remuda_bus.retry import RetryPolicy
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.errors import Away, Conflict, NotFound, Rejected
+from remuda_kubernetes.shell.certificates import CertificateStore
+from remuda_kubernetes.shell.plugin import version_of
+from remuda_kubernetes.shell.start import until_answered
+from remuda_kubernetes.webhook.registration import Place
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "START_RETRY", RetryPolicy(0.0))
+
+
+class Server:
+    """`failures`: of the next calls. `faster`: another process creates each object just before this one does."""
+
+    def __init__(self, *failures: Exception, faster: bool = False) -> None:
+        self.failures = list(failures)
+        self.faster = faster
+        self.objects: dict[str, Any] = {}
+
+    async def call(self, verb: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        if self.failures:
+            raise self.failures.pop(0)
+        if path == "/version":
+            return b'{"minor": "27"}'
+        if verb == "PUT":
+            self.objects[path] = body
+        if path not in self.objects:
+            raise NotFound(path, 404)
+        return json.dumps(self.objects[path]).encode()
+
+    async def create(self, path: str, body: dict[str, Any]) -> bytes:
+        path = f"{path}/{body['metadata']['name']}"
+        is_there = path in self.objects
+        if self.faster or not is_there:
+            self.objects[path] = {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
+        if self.faster or is_there:
+            raise Conflict("exists", 409)
+        return b""
+
+
+async def test_version_is_awaited() -> None:
+    server = Server(Away("connection refused", 0), Rejected("forbidden", 403))
+    assert await version_of(server) == {"minor": "27"}  # type: ignore[arg-type]
+    assert not server.failures
+
+
+async def test_two_webhooks_start_at_the_same_time() -> None:
+    """The slower one finds what the other one has made."""
+    server = Server(Away("connection refused", 0), faster=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    store = CertificateStore(server, Place("remuda", "remuda-webhook"), "secret", context)  # type: ignore[arg-type]
+    await until_answered(store.load, "reads")
+    store.serve()
+    await until_answered(store.register, "registers")
+    assert len(server.objects) == 3
