@@ -76,6 +76,10 @@ def test_secret_without_certificates_counts_as_none() -> None:
     assert certificates_of(encoded) == made_now
     assert certificates_of({}) is None
     assert certificates_of(encoded | {"tls.crt": "bm9uZQ=="}) is None
+    other = made(("another",), NOW)
+    for name, value in (("tls.key", other.key), ("ca.key", other.ca_key), ("ca.key", b"none"), ("tls.key", b"none"),
+                        ("tls.crt", other.bundle), ("ca.crt", other.bundle)):  # fmt: skip
+        assert certificates_of(encoded | {name: base64.b64encode(value).decode()}) is None, name
 
 
 def test_only_managed_namespaces_depend_on_the_webhook() -> None:

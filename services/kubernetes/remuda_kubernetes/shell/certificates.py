@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from cryptography import x509
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client
@@ -112,15 +111,16 @@ class CertificateStore:
 
 
 def certificates_of(data: Mapping[str, str]) -> Certificates | None:
-    """Those of a secret; None: there are none that are understood."""
+    """Those of a secret; None: there are none that can be used."""
     try:
         values = {name: base64.b64decode(data[name]) for name in (_TRUSTED, _CA_KEY, _CERTIFICATE, _KEY)}
-        trusted = x509.load_pem_x509_certificates(values[_TRUSTED])
-        x509.load_pem_x509_certificate(values[_CERTIFICATE])
-    except (KeyError, ValueError):
+        pems = tuple(f"{_BEGIN}{part}".encode() for part in values[_TRUSTED].decode().split(_BEGIN)[1:])
+        found = Certificates(pems, values[_CA_KEY], values[_CERTIFICATE], values[_KEY])
+        found.check()
+    except (KeyError, ValueError) as error:
+        log.warning("the secret has no certificates that can be used; makes new ones", reason=str(error))
         return None
-    pems = tuple(f"{_BEGIN}{part}".encode() for part in values[_TRUSTED].decode().split(_BEGIN)[1:])
-    return Certificates(pems, values[_CA_KEY], values[_CERTIFICATE], values[_KEY]) if trusted else None
+    return found
 
 
 _BEGIN = "-----BEGIN CERTIFICATE-----"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -30,6 +31,18 @@ class Certificates:
     @property
     def bundle(self) -> bytes:
         return b"".join(self.trusted)
+
+    def check(self) -> None:
+        """Raises ValueError when they do not belong together, as `made` makes them."""
+        try:
+            ca, served = map(x509.load_pem_x509_certificate, (self.trusted[0], self.certificate))
+            served.verify_directly_issued_by(ca)
+            served.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+            keys = (_key(self.ca_key).public_key(), _key(self.key).public_key())
+        except (IndexError, TypeError, InvalidSignature, x509.ExtensionNotFound) as error:
+            raise ValueError(f"certificates that do not belong together: {error!r}") from None
+        if keys != (ca.public_key(), served.public_key()):
+            raise ValueError("a key that is not that of its certificate")
 
     def is_due(self, now: datetime, hosts: Sequence[str]) -> bool:
         """Whether they have to be renewed: a third of their time is left, or they are for other hosts."""
