@@ -51,6 +51,8 @@ CLOCK_SKEW_S: Final = 30
 PROVIDER_KEYS_KEPT_S: Final = 600.0
 # A token with an unknown key lets them be read sooner, but no oftener: anyone can make such tokens.
 PROVIDER_KEYS_EVERY_S: Final = 30.0
+# After a failure, requests that need new keys are refused for this time without asking again.
+PROVIDER_RETRY_S: Final = 5.0
 # Requests for data wait for the keys.
 PROVIDER_WITHIN_S: Final = 10.0
 # Characters of the key of sessions: shorter ones can be guessed.

@@ -52,7 +52,8 @@ class Provider:
             },
         )  # fmt: skip
         self._keys: KeySet | None = None
-        self._read_at = -limits.PROVIDER_KEYS_KEPT_S
+        self._read_at = 0.0
+        self._failed: tuple[float, str] | None = None  # when the keys could not be read, and why
         self._reading = asyncio.Lock()
 
     async def operator(self, token: str) -> Operator | None:
@@ -82,22 +83,34 @@ class Provider:
             if str(found.header.get("typ", "")).lower() not in KINDS:
                 raise Problem(401, "the bearer token is a JWT for something else")
             self._claims.validate(found.claims)
-        except (JoseError, ValueError) as error:
+        except (JoseError, ValueError, TypeError) as error:  # TypeError: a member of the header has another type
             raise Problem(401, f"the bearer token is not valid: {error}") from None
         return found.claims
 
     async def _key_set(self, kept_s: float) -> KeySet:
         """The keys of the provider, at most that old. Raises Problem."""
-        async with self._reading:
-            now = asyncio.get_running_loop().time()
-            if self._keys is None or now - self._read_at >= kept_s:
-                try:
-                    self.check_metadata(await self.client.load_server_metadata())
-                    self._keys = KeySet.import_key_set(await self.client.fetch_jwk_set(force=True))
-                except (httpx2.HTTPError, RuntimeError, ValueError, JoseError) as error:
-                    raise unavailable(error) from None
-                self._read_at = now
-            return self._keys
+        found = self._kept(kept_s)
+        if found is None:
+            async with self._reading:  # one reads, the others wait for its answer
+                found = self._kept(kept_s) or await self._read()
+        return found
+
+    def _kept(self, kept_s: float) -> KeySet | None:
+        return self._keys if asyncio.get_running_loop().time() - self._read_at < kept_s else None
+
+    async def _read(self) -> KeySet:
+        """Does not ask again right after a failure: anyone can make tokens that need the keys. Raises Problem."""
+        now = asyncio.get_running_loop().time()
+        if self._failed is not None and now - self._failed[0] < limits.PROVIDER_RETRY_S:
+            raise unavailable(self._failed[1])
+        try:
+            self.check_metadata(await self.client.load_server_metadata())
+            self._keys = KeySet.import_key_set(await self.client.fetch_jwk_set(force=True))
+        except (httpx2.HTTPError, RuntimeError, ValueError, JoseError) as error:
+            self._failed = (asyncio.get_running_loop().time(), _said(error))
+            raise unavailable(self._failed[1]) from None
+        self._read_at = now
+        return self._keys
 
     def check_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Raises ValueError when they are of another issuer."""
@@ -105,7 +118,9 @@ class Provider:
             raise ValueError(f"its issuer is {metadata.get('issuer')!r}, expected {self._issuer!r}")
 
 
-def unavailable(error: Exception) -> Problem:
-    return Problem(
-        UNAVAILABLE, f"the OpenID provider does not answer as expected: {str(error) or type(error).__name__}"
-    )
+def unavailable(reason: str | Exception) -> Problem:
+    return Problem(UNAVAILABLE, f"the OpenID provider does not answer as expected: {_said(reason)}")
+
+
+def _said(reason: str | Exception) -> str:
+    return str(reason) or type(reason).__name__
