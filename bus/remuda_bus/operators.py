@@ -81,6 +81,16 @@ def certified_in(entry: str) -> tuple[str, Operator]:
     return name, operator_in(operator)
 
 
+def certified(entries: Iterable[str]) -> dict[str, Operator]:
+    """The operators in the entries of such a setting, by the names of certificates. Raises ValueError, also for a name
+    with two operators."""
+    found: dict[str, Operator] = {}
+    for name, operator in map(certified_in, entries):
+        if found.setdefault(name, operator) != operator:
+            raise ValueError(f"{name} is {found[name].name} and {operator.name}, expected one operator")
+    return found
+
+
 def encode(name: str) -> str:
     return _ENCODED.sub(lambda found: f"={ord(found[0]):02X}", name)
 

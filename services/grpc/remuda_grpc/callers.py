@@ -8,7 +8,7 @@ from functools import partial
 import grpc
 
 from remuda_bus.operator_api.callers import Caller
-from remuda_bus.operators import Operator, certified_in
+from remuda_bus.operators import Operator, certified
 from remuda_grpc.identity import Clients
 from remuda_grpc.status import Failure
 
@@ -19,7 +19,7 @@ class Callers:
 
     def __init__(self, clients: Clients, entries: Iterable[str], local: Operator | None) -> None:
         self._clients = clients
-        self._operators = dict(map(certified_in, entries))
+        self._operators = certified(entries)
         self._local = local
 
     def of(self, names: frozenset[str]) -> Caller:

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, model_validator
 
 from remuda_bus import name_patterns
-from remuda_bus.operators import certified_in
+from remuda_bus.operators import certified
 from remuda_bus.process import Settings
 from remuda_bus.settings import ReadableFile, Texts, is_loopback, setting
 from remuda_grpc import limits
@@ -23,8 +23,7 @@ def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _operators(entries: tuple[str, ...]) -> tuple[str, ...]:
-    for entry in entries:
-        certified_in(entry)
+    certified(entries)
     return entries
 
 

@@ -7,14 +7,13 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, model_validator
 
-from remuda_bus.operators import certified_in
+from remuda_bus.operators import certified
 from remuda_bus.settings import ReadableFile, SchedulerAclSettings, Texts, is_loopback, setting
 from remuda_web import limits
 
 
 def _operators(entries: tuple[str, ...]) -> tuple[str, ...]:
-    for entry in entries:
-        certified_in(entry)
+    certified(entries)
     return entries
 
 

@@ -43,11 +43,18 @@ async def test_only_a_known_token_gets_through(tokens: Path) -> None:
         assert (await client.get("/x", headers={"Authorization": f"Bearer {TOKEN[::-1]}"})).text == "bob+ops+dev"
 
 
-@pytest.mark.parametrize("text", ["short alice", f"{TOKEN}", f"{TOKEN} alice ops", f"{TOKEN} a\x7fb", "# nobody"])
+@pytest.mark.parametrize("text", ["short alice", f"{TOKEN}", f"{TOKEN} alice ops", f"{TOKEN} a\x7fb", "# nobody",
+                                  f"{TOKEN} alice\n{TOKEN} bob"])  # fmt: skip
 def test_a_wrong_file_is_refused(tokens: Path, text: str) -> None:
     tokens.write_text(text)
     with pytest.raises(ValueError, match=str(tokens)):
         Tokens(tokens)
+
+
+def test_certificate_names_one_operator(tokens: Path) -> None:
+    for entries in ("ci=alice,ci=bob", "ci"):
+        with pytest.raises(ValidationError, match="ci"):
+            WebSettings(host="::1", operators=entries)
 
 
 def test_other_addresses_than_loopback_need_tokens(tokens: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from starlette.types import Scope
 
-from remuda_bus.operators import Operator, certified_in
+from remuda_bus.operators import Operator, certified
 from remuda_web.problems import Problem
 
 # Where the server puts the names in the certificate of a connection, into the state of each of its requests.
@@ -27,7 +27,7 @@ class Certificates:
     """`entries`: the setting `web.operators`."""
 
     def __init__(self, entries: Iterable[str]) -> None:
-        self._listed = dict(map(certified_in, entries))
+        self._listed = certified(entries)
 
     def operator(self, scope: Scope) -> Operator | None:
         """Raises Problem for the names of several operators, and for a name that no operator can have."""

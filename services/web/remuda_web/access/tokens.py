@@ -30,7 +30,9 @@ class Tokens:
                 "expected `TOKEN OPERATOR` or `TOKEN OPERATOR+GROUP+GROUP`, a token of "
                 f"{limits.TOKEN_CHARACTERS} characters"
             )
-        self._by_digest[_digest(words[0])] = operator_in(words[1])
+        operator = operator_in(words[1])
+        if self._by_digest.setdefault(_digest(words[0]), operator) != operator:
+            raise ValueError("the token of another operator, too")
 
     async def operator(self, token: str) -> Operator | None:
         """Tokens are compared by digest, so the time of the comparison reveals none."""
