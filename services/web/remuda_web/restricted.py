@@ -1,7 +1,8 @@
 """What an operator may read where reading is restricted: about queues that the operator may submit to or administer.
 
 Nodes, totals of partitions and the names of RMs stay visible, and so do the names and quotas of queues above. The
-configuration names every queue and everybody in access lists, so it does not.
+configuration names every queue and everybody in access lists, so it does not, nor do the placement rules of a
+partition.
 """
 
 from __future__ import annotations
@@ -94,19 +95,33 @@ class RestrictedSource:
         self._operator = operator
         self._queues: dict[str, VisibleQueues] = {}
         self._applications: dict[str, frozenset[Place]] = {}
+        self._names: dict[str, frozenset[str]] = {}  # of those applications
 
     def rms(self) -> Sequence[str]:
         return self._source.rms()
 
     async def partitions(self, rm: str) -> list[Row]:
-        return await self._source.partitions(rm)
+        return [_partition(row) for row in await self._source.partitions(rm)]
 
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
-        answer = await self._source.page(rm, kind, **arguments)
+        """As many rows as can be shown without a `next` that names a row which the operator does not see."""
         if kind not in LISTS:
+            answer = await self._source.page(rm, kind, **arguments)
             return {name: value for name, value in answer.items() if name in _STATS}
-        rows = LISTS[kind]
-        return {**answer, rows: await self._shown(rm, kind, answer[rows])}
+        asked = arguments
+        while True:
+            answer = await self._source.page(rm, kind, **asked)
+            shown = [await self._shown(rm, kind, [row]) for row in answer[LISTS[kind]]]
+            if answer.get("next") is None or (shown and shown[-1]):
+                break
+            seen = [number for number, rows in enumerate(shown, 1) if rows]
+            if seen:
+                asked = {**asked, "limit": seen[-1]}  # the same page again, up to the last row that is seen
+            else:
+                asked = {**arguments, "after": answer["next"]}
+        if "partitions" in answer:
+            answer = {**answer, "partitions": [_partition(row) for row in answer["partitions"]]}
+        return {**answer, LISTS[kind]: [row for rows in shown for row in rows]}
 
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
         return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters))
@@ -140,6 +155,7 @@ class RestrictedSource:
                 read_at = now
                 self._queues.clear()
                 self._applications.clear()
+                self._names.clear()
                 if not await self._shows(one):
                     continue
             yield one
@@ -151,7 +167,7 @@ class RestrictedSource:
                 return (await self._visible(event.rm)).sees_in_any_partition(record.objectID)
             if record.type in (si.EventRecord.APP, si.EventRecord.REQUEST):
                 name = record.objectID if record.type == si.EventRecord.APP else record.referenceID
-                return any(name == application for _, application in await self._visible_applications(event.rm))
+                return name in await self._visible_names(event.rm)
         except Unreadable:  # of an RM that is gone
             return False
         return record.type == si.EventRecord.NODE and not record.referenceID
@@ -185,9 +201,19 @@ class RestrictedSource:
             self._applications[rm] = frozenset((row["partition"], row["id"]) for row in rows)
         return self._applications[rm]
 
+    async def _visible_names(self, rm: str) -> frozenset[str]:
+        if rm not in self._names:
+            self._names[rm] = frozenset(name for _, name in await self._visible_applications(rm))
+        return self._names[rm]
+
     def _forbidden(self) -> Unreadable:
         reason = f"{self._operator.name} may read about some queues only, and not the configuration (web.restricted)"
         return Unreadable(reason, FORBIDDEN)
+
+
+def _partition(row: Row) -> Row:
+    """Placement rules are part of the configuration: they name queues, users and groups."""
+    return {**row, "placement_rules": []}
 
 
 def _node(row: Row, known: frozenset[Place]) -> Row:

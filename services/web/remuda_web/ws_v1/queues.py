@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 def tree(place: Place, rows: Sequence[Row]) -> Json:
-    """`rows`: the queues of the partition, parents before children."""
+    """`rows`: the queues of the partition, parents before children. Without rows there is no tree."""
     shown: dict[str, Json] = {}
     allocating: dict[str, list[str]] = {}
     for row in reversed(rows):
@@ -28,7 +28,7 @@ def tree(place: Place, rows: Sequence[Row]) -> Json:
         one = shown[path] = queue(place, row, sorted(allocating[path]))
         if above:
             shown[above].setdefault("children", []).append(one)
-    return shown["root"]
+    return shown.get("root", {})
 
 
 def queue(place: Place, row: Row, allocating: list[str]) -> Json:

@@ -1,0 +1,79 @@
+"""What an operator of one queue reads from a source of many, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from remuda_bus.operators import Operator
+from remuda_web.restricted import RestrictedSource
+from remuda_web.source import LISTS, Row
+from remuda_web.ws_v1 import queues
+from remuda_web.ws_v1.partitions import Place
+
+PARTITION = {"name": "default", "placement_rules": [{"name": "fixed", "value": "root.secret"}]}
+
+
+def queue(path: str, acl: str = "") -> Row:
+    return {"partition": "default", "path": path, "submit_acl": acl, "admin_acl": ""}
+
+
+def application(name: str, path: str) -> Row:
+    return {"partition": "default", "id": name, "queue": path, "user": "zoe"}
+
+
+ROWS = {
+    "queues": [queue("root"), queue("root.own", "eve"), queue("root.secret")],
+    # In the order of pages: those of others are first, between and last.
+    "applications": [
+        application(name, f"root.{name.partition('-')[0]}")
+        for name in ("secret-1", "own-1", "secret-2", "own-2", "own-3", "secret-3", "secret-4", "own-4", "secret-5")
+    ],
+}
+
+
+class Source:
+    def rms(self) -> list[str]:
+        return ["rm"]
+
+    async def partitions(self, rm: str) -> list[Row]:
+        return [PARTITION]
+
+    async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
+        return ROWS[kind]
+
+    async def page(self, rm: str, kind: str, limit: int = 1_000, after: Any = None) -> Row:
+        """`next` names the last row of the page, as that of a core."""
+        first = 0 if after is None else after[0]
+        rows = ROWS[kind][first : first + limit]
+        head = {"log_seq": 1, **({"partitions": [PARTITION]} if kind == "queues" else {})}
+        more = first + limit < len(ROWS[kind])
+        return {**head, LISTS[kind]: rows, **({"next": [first + limit, rows[-1].get("id")]} if more else {})}
+
+
+@pytest.fixture
+def eve() -> RestrictedSource:
+    return RestrictedSource(Source(), Operator("eve"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", range(1, 11))
+async def test_pages_have_every_visible_row_once_and_name_no_other(eve: RestrictedSource, limit: int) -> None:
+    found: list[str] = []
+    asked: Row = {"limit": limit}
+    while True:
+        page = await eve.page("rm", "applications", **asked)
+        found += [row["id"] for row in page["applications"]]
+        assert "secret" not in str(page), page
+        if page.get("next") is None:
+            break
+        asked = {"limit": limit, "after": page["next"]}
+    assert found == ["own-1", "own-2", "own-3", "own-4"]
+
+
+async def test_placement_rules_are_not_shown(eve: RestrictedSource) -> None:
+    assert "secret" not in str([await eve.partitions("rm"), await eve.page("rm", "queues")])
+
+
+def test_partition_without_a_visible_queue_has_no_tree() -> None:
+    assert queues.tree(Place("rm", "default", "default", {}), []) == {}
