@@ -12,6 +12,7 @@ from remuda_web import limits
 from remuda_web.api_v1 import schemas
 from remuda_web.api_v1.routes import Api
 from remuda_web.source import Source
+from remuda_web.streams import Streams
 from remuda_web.web_page import add_page
 from remuda_web.ws_v1 import routes
 from remuda_web.ws_v1.answers import Answers
@@ -26,8 +27,9 @@ class Application(FastAPI):
         super().__init__(title="remuda", version=version, redirect_slashes=False, docs_url=None, redoc_url=None)
         history = History()
         self.answers = Answers(source, history, started_ms)
-        routes.add_routes(self, self.answers, history, source, log_level)
-        Api(source, bus).add_to(self)
+        streams = Streams()
+        routes.add_routes(self, self.answers, history, source, streams, log_level)
+        Api(source, bus, streams).add_to(self)
         add_page(self)
         self.add_middleware(GZipMiddleware, minimum_size=limits.COMPRESSED_FROM_BYTES)
 

@@ -1,4 +1,4 @@
-"""Answers without end: server-sent events, of which a bounded number is open."""
+"""Answers without end: of which a bounded number is open."""
 
 from __future__ import annotations
 
@@ -23,22 +23,27 @@ def event(name: str, data: object, position: int | None = None) -> bytes:
 
 
 class Streams:
-    """The streams of this process."""
+    """The streams of this process, under `/api/v1` and `/ws/v1`."""
 
     def __init__(self) -> None:
-        self.open = 0
+        self._open = 0
+
+    @property
+    def are_full(self) -> bool:
+        return self._open >= limits.STREAMS_AT_ONCE
 
     def answer(self, events: AsyncGenerator[bytes]) -> Response:
         """Raises Problem when there are too many."""
-        if self.open >= limits.STREAMS_AT_ONCE:
-            raise Problem(503, f"{self.open} streams are open, expected at most {limits.STREAMS_AT_ONCE}")
-        return StreamingResponse(self._counted(events), media_type="text/event-stream", headers=HEADERS)
+        if self.are_full:
+            raise Problem(503, f"{self._open} streams are open, expected at most {limits.STREAMS_AT_ONCE}")
+        return StreamingResponse(self.counted(events), media_type="text/event-stream", headers=HEADERS)
 
-    async def _counted(self, events: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
-        self.open += 1
+    async def counted(self, parts: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+        """The parts of a stream, which is open while they are read."""
+        self._open += 1
         try:
-            async with aclosing(events):
-                async for one in events:
+            async with aclosing(parts):
+                async for one in parts:
                     yield one
         finally:
-            self.open -= 1
+            self._open -= 1

@@ -31,10 +31,10 @@ Rows = Callable[..., Awaitable[Response]]
 class Api:
     """`bus`: for the methods of `remuda.v1.Admin` and `Metrics`; None: there are none."""
 
-    def __init__(self, source: Source, bus: Bus | None) -> None:
+    def __init__(self, source: Source, bus: Bus | None, streams: Streams) -> None:
         self._source = source
         self._bus = bus
-        self._streams = Streams()
+        self._streams = streams
 
     def add_to(self, app: FastAPI) -> None:
         router = APIRouter(prefix=PREFIX, tags=["api/v1"])

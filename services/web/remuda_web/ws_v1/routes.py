@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,10 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from remuda_bus.queries.status_codes import FORBIDDEN
-from remuda_web import limits, problems
+from remuda_web import problems
 from remuda_web.bodies import TooLarge, body_of
 from remuda_web.seen import source_for
 from remuda_web.source import Source, Unreadable
+from remuda_web.streams import Streams
 from remuda_web.ws_v1 import configuration, events, metrics
 from remuda_web.ws_v1.answers import Answers, Failure
 from remuda_web.ws_v1.go_json import encode
@@ -62,7 +63,9 @@ def parameters_of(path: str) -> dict[str, Any]:
     return {"parameters": found} if found else {}
 
 
-def add_routes(app: FastAPI, answers: Answers, history: History, source: Source, log_level: str) -> None:
+def add_routes(
+    app: FastAPI, answers: Answers, history: History, source: Source, streams: Streams, log_level: str
+) -> None:
     router = APIRouter(prefix=PREFIX, tags=["ws/v1"])
 
     def get(path: str, summary: str, found: Callable[[Answers, Request], Awaitable[object]]) -> None:
@@ -160,9 +163,9 @@ def add_routes(app: FastAPI, answers: Answers, history: History, source: Source,
     async def periodic_dump(switch: str) -> Response:
         return answer(b"")
 
-    streams = _Streams(source)
+    followers = _EventStream(source, streams)
     router.add_api_route(
-        "/events/stream", streams.answer, methods=["GET"], summary="Event records as they come, one JSON a line",
+        "/events/stream", followers.answer, methods=["GET"], summary="Event records as they come, one JSON a line",
         response_class=Response,
     )  # fmt: skip
     app.include_router(router)
@@ -182,15 +185,15 @@ async def _usage_of(kind: str, answers: Answers, request: Request) -> object:
     return await answers.usage_of(request.path_params["partition"], kind, request.path_params["name"])
 
 
-class _Streams:
+class _EventStream:
     """Followers of the event history."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, streams: Streams) -> None:
         self._source = source
-        self._open = 0
+        self._streams = streams
 
     async def answer(self, request: Request) -> Response:
-        if self._open >= limits.STREAMS_AT_ONCE:
+        if self._streams.are_full:
             raise Failure(503, "Too many streaming connections")
         try:
             count = request.query_params.get("count")
@@ -199,15 +202,12 @@ class _Streams:
             raise Failure(400, str(error)) from None
         # A named encoding keeps the compression away: it would hold lines back.
         headers = {**CORS, "Content-Type": JSON_TYPE, "Content-Encoding": "identity"}
-        return StreamingResponse(self._lines(source_for(request, self._source), most if count else 0), headers=headers)
+        lines = self._lines(source_for(request, self._source), most if count else 0)
+        return StreamingResponse(self._streams.counted(lines), headers=headers)
 
-    async def _lines(self, source: Source, count: int) -> AsyncIterator[bytes]:
-        self._open += 1
-        try:
-            async for event in source.new_events(count):
-                yield encode(events.record(event.record))
-        finally:
-            self._open -= 1
+    async def _lines(self, source: Source, count: int) -> AsyncGenerator[bytes]:
+        async for event in source.new_events(count):
+            yield encode(events.record(event.record))
 
 
 async def _failed(_: Request, error: Exception) -> Response:
