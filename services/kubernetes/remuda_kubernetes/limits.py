@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from remuda_bus.retry import RetryPolicy
+from remuda_proto import bounds
 
 # Credentials
 
@@ -129,7 +130,7 @@ EXTENDER_REQUEST_BYTES = 16 * 1024 * 1024
 # Configuration
 
 # Of a text in a ConfigMap, unpacked. The scheduler accepts no longer one.
-CONFIGURATION_BYTES = 4_000_000
+CONFIGURATION_BYTES = bounds.CONFIGURATION_BYTES
 # Settings of the RM in ConfigMaps. The front end adds some; the scheduler accepts 256 of 65,536 bytes together.
 EXTRA_SETTINGS = 240
 EXTRA_SETTINGS_BYTES = 60_000
@@ -156,8 +157,6 @@ WEBHOOK_WITHIN_S = 5
 REVIEW_BYTES = 8 * 1024 * 1024
 # The scheduler's check of a configuration has to answer before the API server gives up.
 VALIDATION_WITHIN_S = 4.0
-# A queue configuration, unzipped: a config map has at most 1 MiB, and zipped text may be much longer.
-CONFIGURATION_BYTES = 16 * 1024 * 1024
 # Random bytes that make the name of an application its own.
 UNIQUE_BYTES = 8
 # Renewed when a third of the time is left. A certificate is valid a little earlier than made: clocks differ.

@@ -8,11 +8,11 @@ import gzip
 import msgspec
 import pytest
 
-from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import ConfigMap
 from remuda_kubernetes.shell.watched_maps import WatchedMaps
 from remuda_kubernetes.shim.config_maps import configuration_of, values_of
 from remuda_kubernetes.shim.effects import RecordEvent
+from remuda_proto import bounds
 
 NAMES = ("yunikorn-defaults", "yunikorn-configs")
 
@@ -49,7 +49,7 @@ def test_settings_of_the_front_end() -> None:
     [
         b"no gzip",
         gzip.compress(b"queues")[:-9],
-        gzip.compress(bytes(limits.CONFIGURATION_BYTES + 1)),
+        gzip.compress(bytes(bounds.CONFIGURATION_BYTES + 1)),
         gzip.compress(b"\xff"),
     ],
     ids=["none", "cut", "large", "no text"],

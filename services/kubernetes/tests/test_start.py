@@ -1,19 +1,25 @@
-"""The start of plugin mode and of the webhook, on a scripted API server that is away at first."""
+"""The start of plugin mode and of the webhook, where the API server is away at first, and the check of configurations."""
 
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from typing import Any
 
+import aiohttp
 import pytest
+import structlog
+from aiohttp import web
 
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.errors import Away, Conflict, NotFound, Rejected
 from remuda_kubernetes.shell.certificates import CertificateStore
 from remuda_kubernetes.shell.plugin import version_of
+from remuda_kubernetes.shell.server import served
 from remuda_kubernetes.shell.start import until_answered
+from remuda_kubernetes.shell.webhook import problem_of
 from remuda_kubernetes.webhook.registration import Place
 
 
@@ -66,3 +72,28 @@ async def test_two_webhooks_start_at_the_same_time() -> None:
     store.serve()
     await until_answered(store.register, "registers")
     assert len(server.objects) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem", "warnings"),
+    [
+        (200, {"allowed": True}, "", 0),
+        (200, {"allowed": False, "reason": "root: wrong"}, "root: wrong", 0),
+        (401, {"title": "Unauthorized"}, "", 1),
+        (200, [], "", 1),
+    ],
+)
+async def test_configuration_that_was_not_checked_is_reported(
+    status: int, body: Any, problem: str, warnings: int
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(body, status=status)
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    routes = [web.post("/ws/v1/validate-conf", answer)]
+    with structlog.testing.capture_logs() as logs:
+        async with served(routes, "127.0.0.1", port, 1_000, None), aiohttp.ClientSession() as http:
+            assert await problem_of(http, f"http://127.0.0.1:{port}", "text") == problem
+    assert [one["event"] for one in logs] == ["a configuration was not checked"] * warnings

@@ -104,30 +104,36 @@ def test_all_workloads_with_templates_are_reviewed() -> None:
 # Config maps (admission_controller 7 to 9; configmap 1, 2)
 
 
+def text_in(**contents: dict[str, str]) -> str:
+    return queues_of({"metadata": {"name": "remuda-configs"}, **contents})
+
+
 @pytest.mark.parametrize(
-    "data",
+    "contents",
     [
         {"data": {"queues.yaml": "text"}},
         {"binaryData": {"queues.yaml.gz": base64.b64encode(gzip.compress(b"text")).decode()}},
+        {"data": {"service.policyGroup": "blue", "blue.yaml": "text", "queues.yaml": "other"}},
         {"data": {"queues.yaml": "other"}, "binaryData": {"queues.yaml": base64.b64encode(b"text").decode()}},
     ],
 )
-def test_queues_are_found_in_a_map(data: dict[str, dict[str, str]]) -> None:
-    assert queues_of(data, "queues") == "text"
+def test_queues_are_found_in_a_map(contents: dict[str, dict[str, str]]) -> None:
+    assert text_in(**contents) == "text"
 
 
 def test_empty_map_and_one_with_other_settings_are_accepted() -> None:
-    assert queues_of({}, "queues") == ""
-    assert queues_of({"data": {"log.level": "INFO"}}, "queues") == ""
+    assert text_in() == ""
+    assert text_in(data={"log.level": "INFO"}) == ""
 
 
 def test_map_without_a_known_key_is_refused() -> None:
     with pytest.raises(Denied, match="expected the key queues.yaml"):
-        queues_of({"data": {"queue.yaml": ""}}, "queues")
+        text_in(data={"queue.yaml": ""})
 
 
 def test_what_is_not_unpacked_is_refused() -> None:
     bomb = base64.b64encode(gzip.compress(bytes(limits.CONFIGURATION_BYTES + 1))).decode()
-    for encoded in ("!", base64.b64encode(b"no gzip").decode(), bomb):
+    cut = base64.b64encode(gzip.compress(b"text")[:-9]).decode()
+    for encoded in (cut, "!", base64.b64encode(b"no gzip").decode(), bomb):
         with pytest.raises(Denied):
-            queues_of({"binaryData": {"queues.yaml.gz": encoded}}, "queues")
+            text_in(binaryData={"queues.yaml.gz": encoded})

@@ -25,8 +25,8 @@ SAMPLES: Final = 1_440
 RMS_ASKED_AT_ONCE: Final = 20
 # The rest of a page of events is on its way; after a gap at its end nothing more comes.
 EVENTS_WITHIN_S: Final = 2.0
-# Answers without end, under all paths: half of the requests, so that they leave room for the others. Followers of events
-# each hold a reader of the bus.
+# Answers without end, under all paths: half of the requests at once, the rest is for others. A follower of events holds
+# a reader of the bus.
 STREAMS_AT_ONCE: Final = 100
 # Smaller answers gain nothing from compression.
 COMPRESSED_FROM_BYTES: Final = 1_000

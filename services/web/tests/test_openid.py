@@ -64,9 +64,7 @@ async def test_provider_that_fails_is_asked_once_for_many_tokens(provider: Provi
     assert provider.client.asked == 1
 
 
-async def test_tokens_with_unknown_keys_hold_up_no_others(
-    provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tokens_with_unknown_keys_hold_up_no_others(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anyone can make them."""
     operator = await provider.operator(token())
     assert operator is not None and operator.name == "alice"
@@ -81,7 +79,7 @@ async def test_tokens_with_unknown_keys_hold_up_no_others(
     assert provider.client.asked == 2
 
 
-@pytest.mark.parametrize("header", ['[]', '{"alg": "ES256", "kid": "known", "crit": 1}', '{"alg": "none"}'])
+@pytest.mark.parametrize("header", ["[]", '{"alg": "ES256", "kid": "known", "crit": 1}', '{"alg": "none"}'])
 async def test_malformed_headers_are_refused(provider: Provider, header: str) -> None:
     encoded = base64.urlsafe_b64encode(header.encode()).decode().rstrip("=")
     assert await status_of(provider, ".".join((encoded, *token().split(".")[1:]))) == 401

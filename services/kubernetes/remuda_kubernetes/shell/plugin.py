@@ -29,7 +29,7 @@ async def shim_of(client: Client, settings: KubernetesSettings) -> Shim:
 
 async def version_of(client: Client) -> dict[str, str]:
     """The page `/version` of the API server, for which it waits."""
-    page = await until_answered(lambda: client.call("GET", "/version"), "reads the version of the Kubernetes API server")
+    page = await until_answered(lambda: client.call("GET", "/version"), "waits for the Kubernetes API server")
     return msgspec.json.decode(page, type=dict[str, str])
 
 

@@ -8,6 +8,7 @@ import ssl
 from typing import Any, TypeVar
 
 import aiohttp
+import msgspec
 import structlog
 from aiohttp import web
 
@@ -31,6 +32,13 @@ from remuda_kubernetes.webhook.user_info import Denied
 
 log = structlog.get_logger()
 T = TypeVar("T", bound=Object)
+
+
+class _Verdict(msgspec.Struct):
+    """The answer of `/ws/v1/validate-conf`."""
+
+    allowed: bool
+    reason: str = ""
 
 
 class Webhook:
@@ -90,27 +98,28 @@ class Webhook:
 
     async def _validate(self, request: web.Request) -> web.Response:
         review = await _read(request)
-        if review.name not in MAPS or review.object is None:
+        if review.name not in (self._settings.config_maps or MAPS) or review.object is None:
             return web.json_response(allowed(review.uid))
         try:
-            text = queues_of(review.object, self._settings.policy_group or "queues")
+            text = queues_of(review.object)
         except Denied as denied:
             return web.json_response(refused(review.uid, str(denied)))
-        problem = await self._problem(text) if text.strip() else ""
+        url = self._settings.webhook_validation
+        problem = await problem_of(self._http, url, text) if url and text.strip() else ""
         return web.json_response(refused(review.uid, problem) if problem else allowed(review.uid))
 
-    async def _problem(self, text: str) -> str:
-        """What is wrong with a queue configuration, as the scheduler says; empty: nothing, or it does not answer."""
-        url = self._settings.webhook_validation
-        if not url:
-            return ""
-        try:
-            async with self._http.post(f"{url.rstrip('/')}/ws/v1/validate-conf", data=text.encode()) as answered:
-                verdict: dict[str, Any] = await answered.json()
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            log.warning("a configuration was not checked", error=str(error) or type(error).__name__)
-            return ""
-        return "" if verdict.get("allowed", True) else str(verdict.get("reason") or "not allowed")
+
+async def problem_of(http: aiohttp.ClientSession, url: str, text: str) -> str:
+    """What is wrong with a queue configuration, as the web service at this URL says. Empty: nothing, or it did not check;
+    then that is logged."""
+    try:
+        async with http.post(f"{url.rstrip('/')}/ws/v1/validate-conf", data=text.encode()) as answered:
+            answered.raise_for_status()
+            verdict = msgspec.json.decode(await answered.read(), type=_Verdict)
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        log.warning("a configuration was not checked", error=str(error) or type(error).__name__)
+        return ""
+    return "" if verdict.allowed else verdict.reason or "not allowed"
 
 
 async def _read(request: web.Request) -> Request:
