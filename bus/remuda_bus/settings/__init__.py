@@ -6,11 +6,12 @@ from remuda_bus.settings.addresses import is_loopback
 from remuda_bus.settings.document import NotSettings, SettingsFile, read_file
 from remuda_bus.settings.loading import Effective, Loaded, SettingsProblems, effective, load
 from remuda_bus.settings.model import SERVICES_OF_SECTION, Settings
+from remuda_bus.settings.pem import server_pem
 from remuda_bus.settings.scheduler_acl import SchedulerAclSettings
 from remuda_bus.settings.setting import Declared, Duration, ReadableFile, Seconds, Texts, declared, setting
 
 __all__ = [
     "SERVICES_OF_SECTION", "Declared", "Duration", "Effective", "Loaded", "NotSettings", "ReadableFile",
     "SchedulerAclSettings", "Seconds", "Settings", "SettingsFile", "SettingsProblems", "Texts", "declared", "effective",
-    "is_loopback", "load", "read_file", "setting",
+    "is_loopback", "load", "read_file", "server_pem", "setting",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -10,6 +9,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from remuda_bus.operator_api.methods import SERVICES
+from remuda_bus.settings import server_pem
 from remuda_grpc import limits
 from remuda_grpc.operator_rpcs import OperatorRpcs
 from remuda_grpc.resource_manager import ResourceManager
@@ -100,19 +100,8 @@ def _handlers_of_rm(resource_manager: ResourceManager) -> dict[str, Any]:
 
 
 def _credentials(settings: GrpcSettings) -> Any:
-    if settings.certificate is None or settings.key is None:
+    pem = server_pem("grpc", settings)
+    if pem is None:
         return None
-    pair = (_read("grpc.key", settings.key), _read("grpc.certificate", settings.certificate))
-    ca = settings.client_ca
-    roots = None if ca is None else _read("grpc.client_ca", ca)
-    return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
-
-
-def _read(name: str, file: Path) -> bytes:
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{name} {str(file)!r}: {error.strerror}") from None
-    if b"-----BEGIN " not in content:
-        raise ValueError(f"{name} {str(file)!r}: expected a file in PEM form")
-    return content
+    pair = (pem.key, pem.certificate)
+    return grpc.ssl_server_credentials([pair], pem.client_ca, require_client_auth=pem.client_ca is not None)

@@ -1,4 +1,4 @@
-"""The start of plugin mode and of the webhook, where the API server is away at first, and the check of configurations."""
+"""The start of plugin mode and of the webhook, where the API server is away; and the check of configurations."""
 
 from __future__ import annotations
 

@@ -110,8 +110,8 @@ class Webhook:
 
 
 async def problem_of(http: aiohttp.ClientSession, url: str, text: str) -> str:
-    """What is wrong with a queue configuration, as the web service at this URL says. Empty: nothing, or it did not check;
-    then that is logged."""
+    """What is wrong with a queue configuration, as the web service at this URL says. Empty: nothing, or it has not
+    checked it, which is logged."""
     try:
         async with http.post(f"{url.rstrip('/')}/ws/v1/validate-conf", data=text.encode()) as answered:
             answered.raise_for_status()

@@ -17,6 +17,7 @@ from remuda_bus.replication.members import Members
 from remuda_bus.replication.standby import Standby
 from remuda_bus.replication.work import Work
 from remuda_bus.rms.halts import Halts
+from remuda_bus.settings import server_pem
 
 from ..core import Core
 from .desk import Desk
@@ -32,7 +33,8 @@ def wall_clock_ms() -> int:
 
 
 async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
-    """Runs until an error, after which the process is started again. Raises OSError when the port is taken."""
+    """Runs until an error, after which the process is started again. Raises OSError when the port is taken,
+    ValueError for a wrong certificate or key."""
     log_id = subjects.peloton_log(settings.cluster)
     members = Members(bus, settings.instance, settings.standbys, subjects.PELOTON_MEMBER)
     halts = Halts(bus, members.name, clock_ms)
@@ -71,9 +73,9 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
 
 
 def credentials(settings: ResmgrSettings) -> grpc.ServerCredentials | None:
-    """Raises OSError when a file cannot be read."""
-    if settings.certificate is None or settings.key is None:
+    """Raises ValueError when a file cannot be read or is not in PEM form."""
+    pem = server_pem("resmgr", settings)
+    if pem is None:
         return None
-    pair = (settings.key.read_bytes(), settings.certificate.read_bytes())
-    roots = settings.client_ca.read_bytes() if settings.client_ca is not None else None
-    return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
+    pair = (pem.key, pem.certificate)
+    return grpc.ssl_server_credentials([pair], pem.client_ca, require_client_auth=pem.client_ca is not None)
