@@ -76,7 +76,7 @@ def _guarded(app: Application, settings: WebSettings) -> ASGIApp:
     if settings.client_ca is not None:
         by_connection.append(Certificates(settings.operators).operator)
     read_all = AccessList.read(settings.scheduler_acl) if settings.restricted else EVERYBODY
-    guarded = Guard(app, Ways(by_token, by_connection, login=logins is not None), read_all)
+    guarded = Guard(app, Ways(by_token, by_connection, logins is not None, settings.url), read_all)
     return guarded if logins is None else logins.around(guarded)
 
 

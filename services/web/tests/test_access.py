@@ -110,3 +110,11 @@ async def test_only_our_own_page_changes_something(headers: dict[str, str], stat
         assert (changed.status_code, changed.text == "alice") == (status, status == 200)
         read = await client.get("/api/v1/rms", headers=headers)
         assert (read.status_code == 200) is (headers.get("Origin") != "null")
+
+
+@pytest.mark.parametrize(("origin", "status"), [("https://people.example", 200), ("http://people.example", 403)])
+async def test_our_own_page_is_that_at_the_url_of_the_proxy(origin: str, status: int) -> None:
+    """A proxy may forward requests with another host."""
+    ways = Ways(by_connection=(lambda _: Operator("alice"),), url="https://people.example/")
+    async with AsyncClient(transport=ASGITransport(Guard(greet, ways)), base_url="http://web:9080") as client:
+        assert (await client.post("/api/v1/configuration", headers={"Origin": origin})).status_code == status

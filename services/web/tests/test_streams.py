@@ -26,5 +26,5 @@ async def test_streams_of_all_paths_count_together(monkeypatch: pytest.MonkeyPat
     assert streams.are_full
     with pytest.raises(Problem, match="expected at most 2"):
         streams.answer(endless())
-    await other.aclose()  # type: ignore[attr-defined]
+    await other.aclose()
     assert not streams.are_full

@@ -37,11 +37,12 @@ ByConnection = Callable[[Scope], Operator | None]
 @dataclass(frozen=True, slots=True)
 class Ways:
     """`by_token`: whose a bearer token is. `by_connection`: who sends a request without one, by what browsers send by
-    themselves. Each may raise Problem. `login`: people can log in at /login."""
+    themselves. Each may raise Problem. `login`: people can log in at /login. `url`: the setting `web.url`."""
 
     by_token: Sequence[ByToken] = ()
     by_connection: Sequence[ByConnection] = ()
     login: bool = False
+    url: str | None = None
 
 
 class Guard:
@@ -76,7 +77,7 @@ class Guard:
             raise self._unknown("the bearer token is not known here")
         for of_connection in self._ways.by_connection:
             if (found := of_connection(scope)) is not None:
-                if refusal := cross_site(scope, headers):
+                if refusal := cross_site(scope, headers, self._ways.url):
                     raise Problem(403, refusal)
                 return found
         raise self._unknown("a bearer token is needed")
@@ -117,17 +118,25 @@ class Unguarded:
         await self._app(scope, receive, send)
 
 
-def cross_site(scope: Scope, headers: Headers) -> str:
+def cross_site(scope: Scope, headers: Headers, url: str | None = None) -> str:
     """Why a request is refused that changes something and that a browser sends for the page of another site; "": it is
-    not. Browsers name the site (`Origin`) in each such request; other programs need not."""
+    not. Browsers name the site (`Origin`) in each such request; other programs need not. `url`: of our own page, where
+    a proxy forwards requests with another host."""
     if scope["method"] in _SAFE or scope["path"].startswith(_READING):
         return ""
     origin, host = headers.get("origin"), headers.get("host", "")
-    if origin is not None and origin.partition("://")[2] != host:
+    if origin is not None and origin.partition("://")[2] != host and origin != _origin_of(url):
         return f"origin {origin[: limits.SHOWN_CHARACTERS]!r}: only the page of this web service may change something"
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return "sec-fetch-site: only the page of this web service may change something"
     return ""
+
+
+def _origin_of(url: str | None) -> str:
+    """As browsers write it: without the port that the scheme implies, and in lower case."""
+    parts = urlsplit(url or "")
+    implied = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+    return f"{parts.scheme}://{parts.netloc.lower().removesuffix(implied)}"
 
 
 def _foreign(headers: Headers) -> str:

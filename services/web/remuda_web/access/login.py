@@ -57,7 +57,8 @@ class Logins:
         return Operator(session["operator"], tuple(session["groups"]))
 
     async def _begin(self, request: Request) -> Response:
-        base = self._settings.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
+        seen = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        base = (self._settings.url or seen).rstrip("/")
         try:
             self._provider.check_metadata(await self._provider.client.load_server_metadata())
             request.session.clear()
@@ -91,7 +92,7 @@ class Logins:
         return found
 
     async def _logout(self, request: Request) -> Response:
-        if refusal := cross_site(request.scope, request.headers):
+        if refusal := cross_site(request.scope, request.headers, self._settings.url):
             raise Problem(403, refusal)
         request.session.clear()
         return Response(status_code=204)
