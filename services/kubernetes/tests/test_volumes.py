@@ -73,6 +73,16 @@ def test_pod_waits_for_its_claim() -> None:
     assert len(kept(it, Ask)) == 1
 
 
+def test_pod_that_is_gone_waits_for_no_claim() -> None:
+    """Else pods with claims that never come would fill the memory."""
+    it = with_pod()
+    it.pod_changed(pod("q", app="app", **WITH_CLAIM))
+    it.pod_gone(pod("p", app="app", **WITH_CLAIM))
+    assert list(it.volumes._awaited.values()) == [{"uid-q": None}]
+    it.pod_gone(pod("q", app="app", **WITH_CLAIM))
+    assert not it.volumes._awaited
+
+
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [

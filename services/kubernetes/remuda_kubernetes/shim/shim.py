@@ -202,6 +202,7 @@ class Shim:
             self.applications.leave(entry)
         self.books.put_on(entry, "")
         self.books.refused.pop(pod.uid, None)
+        self.volumes.forget(pod)
         del self.books.pods[pod.uid]
 
     def node_changed(self, node: Node) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Claim, StorageClass, Volume
+from remuda_kubernetes.api.objects import Claim, Pod, StorageClass, Volume
 from remuda_kubernetes.predicates.volumes import claim_names
 from remuda_kubernetes.shim.books import Books, PodEntry
 from remuda_kubernetes.shim.effects import BindVolumes
@@ -33,6 +33,15 @@ class Volumes:
     def _await(self, entry: PodEntry) -> None:
         for name in claim_names(entry.pod):
             self._awaited.setdefault((entry.pod.metadata.namespace, name), {})[entry.pod.uid] = None
+
+    def forget(self, pod: Pod) -> None:
+        """The pod has ended, or is gone."""
+        for name in claim_names(pod):
+            key = pod.metadata.namespace, name
+            waiting = self._awaited.get(key, {})
+            waiting.pop(pod.uid, None)
+            if not waiting:
+                self._awaited.pop(key, None)
 
     def bind(self, entry: PodEntry, node: str) -> bool:
         """Have late claims bound for the node. False: there are none, and the pod can be bound."""
