@@ -109,15 +109,21 @@ def kill_an_rm(simulation: Simulation) -> None:
 
 
 class RmOverGrpc(Rm):
-    """It processes callbacks at once, because gRPC does not report whether a client has done so. Those of the last
-    seconds are repeated on another front end, and must change nothing."""
+    """gRPC does not report whether a client has processed a callback. Those of the last seconds are repeated on another
+    front end, and must change nothing. `behind`: callbacks wait for longer than that, so a new life has to report."""
 
     HEARS_ONCE = False
+    behind = False
 
     def __init__(self, rm_id: str, random: Random, story: Story, neighbours: list[Cluster]) -> None:
         super().__init__(rm_id, random, story, neighbours)
         self._honest, self._slow = 1.0, 0.0
         self.ACTS = tuple((act, weight) for act, weight in Rm.ACTS if act is not Rm._deregister)
+
+    def _resync(self) -> Resync:
+        self.cluster.in_doubt |= self.behind
+        self.behind = False
+        return super()._resync()
 
     async def main(self, bus: Bus) -> None:
         async with connect(f"grpc://{','.join(ADDRESSES)}", register_within_s=20.0) as scheduler:
@@ -139,7 +145,7 @@ class RmOverGrpc(Rm):
 class OverGrpc(RequestsOfRm, ResourceManagerCallback):
     """The verbs of the SDK's ResourceManager, by the interface of the specification."""
 
-    def __init__(self, scheduler: GrpcScheduler, rm: Rm) -> None:
+    def __init__(self, scheduler: GrpcScheduler, rm: RmOverGrpc) -> None:
         self._scheduler = scheduler
         self._rm = rm
         self._rm_id = rm_id = rm.cluster.rm_id
@@ -154,7 +160,8 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
 
     async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
         for payload in payloads:
-            await self._registered.wait()  # the interface knows no RM while it registers again
+            while not self._registered.is_set():  # the interface knows no RM while it registers again
+                await self._registered.wait()  # returns although another registration has begun
             request = _KINDS[kind].FromString(payload)
             await getattr(self._scheduler, f"update_{kind}")(request)
         return 0
@@ -179,7 +186,9 @@ class OverGrpc(RequestsOfRm, ResourceManagerCallback):
             callback = await self._heard.get()
             yield callback
             if releases := self._session.confirmations(callback):
+                self._rm.behind = True
                 await self.confirm(*releases)
+                self._rm.behind = False
 
     async def _hear(self, callback: Callback) -> None:
         self._heard.put_nowait(callback)
