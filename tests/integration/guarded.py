@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,7 +25,8 @@ VALID_DAYS, EXPIRED = 2, 0
 
 
 class GuardedServer(NatsServer):
-    """`days` is how long the certificate is good for. `like`: with the certificates and keys of that one."""
+    """`days` is how long the certificate is good for. `like`: with the certificates and keys of that one. `acts_as`: in
+    whose names a front end may act."""
 
     secrets: Path
     keys: Keys
@@ -39,6 +40,7 @@ class GuardedServer(NatsServer):
         name: str = "remuda",
         like: GuardedServer | None = None,
         operators: Sequence[Operator] = (Operator("alice@example.com", ("ops",)),),
+        acts_as: Mapping[str, Sequence[Operator | str]] = {},
     ) -> None:
         super().__init__(data_dir, name=name)
         if like is not None:
@@ -52,6 +54,8 @@ class GuardedServer(NatsServer):
             self.keys.add_rm(rm_id)
         for operator in operators:
             self.keys.add_operator(operator)
+        for front_end, names in acts_as.items():
+            self.keys.set_acts_as(front_end, names)
 
     def access(self, role: str) -> Access:
         """Of a role; of an RM or an operator, when it has a key."""

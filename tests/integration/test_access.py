@@ -23,6 +23,7 @@ from remuda_bus import subjects
 from remuda_bus.bus import Message, Refused, Unanswered
 from remuda_bus.nats import Access, connect
 from remuda_bus.nats.patched_client import PatchedClient
+from remuda_bus.operators import Operator
 from remuda_bus.replication.snapshots import Snapshots
 from remuda_core.check import digest
 from remuda_core.shell.machine import CoreMachine
@@ -74,15 +75,16 @@ MAY_PUBLISH = PELOTON | {
     "remuda.api.admin.KillApplication": {"operator", ALICE},
     "remuda.operate.alice=40example=2Ecom.ops.KillApplication": set(),
     "remuda.operate.bob.-.KillApplication": set(),
-    "remuda.configuration.bob.-.update": {"grpc", "web"},
+    "remuda.configuration.alice=40example=2Ecom.ops.update": {"grpc", "web"},
+    "remuda.configuration.bob.-.update": {"web"},
     "remuda.api.lease.member.core-1": {"core", "operator"},
     "remuda.api.lease.rmproxy": {"rmproxy", "operator"},
     "remuda.api.lease.events": {"events", "operator"},
     "remuda.administer.rm-1.kill_application": {ALICE},
     "remuda.administer.rm-2.drain_node": {ALICE},
     "remuda.admin.alice=40example=2Ecom.ops.rm-1.kill_application": {"grpc", "web"},
-    "remuda.admin.alice=40example=2Ecom.root.rm-1.kill_application": {"grpc", "web"},
-    "remuda.admin.bob.-.rm-1.drain_node": {"grpc", "web"},
+    "remuda.admin.alice=40example=2Ecom.root.rm-1.kill_application": {"web"},
+    "remuda.admin.bob.-.rm-1.drain_node": {"web"},
     "$KV.remuda_rms.rm-1": {"rmproxy"},
     "$KV.remuda_leaders.rm-1": {"core", "rmproxy"},
     "$KV.remuda_leases.member.a": {"core"},
@@ -117,6 +119,8 @@ MAY_PUBLISH = PELOTON | {
     "$JS.API.DIRECT.GET.INBOX": {"core", "rmproxy"},
     "$JS.API.DIRECT.GET.CALLBACKS": {"core", "rmproxy"},
     "$JS.API.DIRECT.GET.EVENTS": {"core", "rmproxy", "events", "grpc", "web"},
+    "$JS.API.DIRECT.GET.KV_remuda_front_ends": set(),
+    "$JS.API.DIRECT.GET.KV_remuda_leases.$KV.remuda_leases.rmproxy": set(),
     "$JS.API.DIRECT.GET.DEAD_LETTERS": {"operator", "rmproxy"},
     "$JS.API.STREAM.MSG.GET.KV_remuda_configurations": {"config", "rmproxy"},
     "$JS.API.CONSUMER.CREATE.INBOX": {"core"},
@@ -171,7 +175,8 @@ WHO = (*(role for role in ROLES if role != "admin"), "rm-1", ALICE)
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[GuardedServer]:
-    started = GuardedServer(tmp_path)
+    alice = Operator(ALICE, ("ops",))
+    started = GuardedServer(tmp_path, acts_as={"grpc": [alice], "web": ["*"]})
     async with started:
         bus = await connect(started.url, "remuda-cli", access=started.access("admin"), timeout_s=5)
         await bus.declare()
@@ -250,6 +255,35 @@ async def test_a_reply_subject_of_an_rm_leads_nowhere_but_to_itself(server: Guar
         assert (await answers.next_msg(5)).data and (await answers.next_msg(5)).data  # both paths have answered
         await admin.flush()
     assert astray == []
+
+
+async def test_a_front_end_cannot_have_the_server_say_what_it_may_not(server: GuardedServer) -> None:
+    """It writes to the bucket of claims. What it has written must not become a request of any operator or a command."""
+    stream, key = "KV_remuda_front_ends", "$KV.remuda_front_ends.x"
+    refused: list[tuple[str, str]] = []
+    async with client(server, "admin", refused) as admin, client(server, "grpc", refused) as front_end:
+        heard: list[tuple[str, bytes]] = []
+
+        async def hear(message: Msg) -> None:
+            heard.append((message.subject, message.data))
+
+        await admin.subscribe("remuda.>", cb=hear)
+        await admin.flush()
+        await admin.request(key, b"forged", timeout=5)  # as the front end may
+        for target in ("remuda.admin.root.-.rm-1.kill_application", "remuda.inbox.rm-1"):
+            await front_end.publish(f"$JS.API.DIRECT.GET.{stream}.{key}", b"", reply=target)
+            await front_end.publish(f"$JS.API.DIRECT.GET.{stream}", b'{"seq": 1}', reply=target)
+            await front_end.publish(f"$JS.API.STREAM.MSG.GET.{stream}", b'{"seq": 1}', reply=target)
+        await front_end.flush()
+
+        async def answered() -> bool:
+            return len(heard) >= 2
+
+        await until(answered)
+        await admin.flush()
+        assert len(refused) == 4 and len(heard) == 2
+        for subject, payload in heard:
+            assert json.loads(payload)["type"].endswith("stream_msg_get_response"), subject
 
 
 async def test_an_rm_that_is_asked_may_answer_once_and_only_there(server: GuardedServer) -> None:

@@ -68,13 +68,15 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
     directory = tmp_path_factory.mktemp("access")
     file = directory / "queues.yaml"
     file.write_text(QUEUES)
-    server = GuardedServer(directory / "nats", operators=OPERATORS)
-    certificates = make_certificates(directory, "localhost", "rm-1", "rm-2", "pat-laptop", "eve-laptop", "stranger")
+    server = GuardedServer(directory / "nats", operators=OPERATORS, acts_as={"grpc": OPERATORS})
+    certificates = make_certificates(
+        directory, "localhost", "rm-1", "rm-2", "pat-laptop", "eve-laptop", "zoe-laptop", "stranger"
+    )
 
     def secure(**given: Any) -> GrpcSettings:
         tls = {"certificate": "localhost.pem", "key": "localhost.key", "client_ca": "ca.pem"}
         files: dict[str, Any] = {name: certificates / file_name for name, file_name in tls.items()}
-        entries = ("pat-laptop=pat@example.com+users+admins", "eve-laptop=eve+nobodies")
+        entries = ("pat-laptop=pat@example.com+users+admins", "eve-laptop=eve+nobodies", "zoe-laptop=zoe+admins")
         return GrpcSettings(port=0, operators=entries, **files, **given)
 
     async with server, AsyncExitStack() as stack:
@@ -96,7 +98,7 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
             connections[who] = await connect(server.url, name, access=server.access(who), timeout_s=5)
             stack.push_async_callback(connections[who].close)
         port, channels = await port_of(admin), {}
-        for who in ("rm-1", "rm-2", "pat-laptop", "eve-laptop", "stranger"):
+        for who in ("rm-1", "rm-2", "pat-laptop", "eve-laptop", "zoe-laptop", "stranger"):
             channel = grpc.aio.secure_channel(f"localhost:{port}", credentials(certificates, who))
             channels[who] = await stack.enter_async_context(channel)
         bus = await connect(server.url, "rm-rm-1", access=server.access(RM), timeout_s=5)
@@ -162,14 +164,24 @@ async def test_access_lists_decide(system: System) -> None:
 async def test_certificates_decide_over_grpc(system: System, name: str) -> None:
     """Operators read everything, an RM reads about itself, a stranger reads nothing. None of the two acts."""
     fields = FIELDS.get(name, {})
-    allowed = {"pat-laptop", "eve-laptop"} | ({"rm-1"} if name in OF_RM else set())
+    allowed = {"pat-laptop", "eve-laptop", "zoe-laptop"} | ({"rm-1"} if name in OF_RM else set())
     for who, channel in system.channels.items():
         code = await _status(GrpcOperator(channel).call(name, **fields))
         if METHODS[name].access is Access.ACT:
             # Operators get beyond the check: these requests are wrong.
-            assert (code is grpc.StatusCode.PERMISSION_DENIED) == (not who.endswith("laptop")) or who == "eve-laptop"
+            denied = not who.endswith("laptop")
+            assert (code is grpc.StatusCode.PERMISSION_DENIED) == denied or who in ("eve-laptop", "zoe-laptop")
         else:
             assert code is (grpc.StatusCode.OK if who in allowed else grpc.StatusCode.PERMISSION_DENIED), who
+
+
+async def test_a_front_end_acts_for_those_that_its_key_names(system: System) -> None:
+    """Zoe is an operator by the setting of the front end, whose owner may have changed it."""
+    zoe = GrpcOperator(system.channels["zoe-laptop"])
+    for method, fields in (("HoldQueue", {"rm": RM, "queue": "root.a"}), ("ApplyConfiguration", {"text": QUEUES})):
+        with pytest.raises(grpc.aio.AioRpcError, match="remuda-grpc may not publish") as refused:
+            await zoe.call(method, **fields)
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_an_rm_does_not_read_about_all(system: System) -> None:

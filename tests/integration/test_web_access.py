@@ -84,7 +84,7 @@ async def system(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Syst
     url = f"https://localhost:{port}"
     async with AsyncExitStack() as stack:
         issuer = await stack.enter_async_context(openid_provider(directory, f"{url}/login/callback"))
-        server = GuardedServer(directory / "nats")
+        server = GuardedServer(directory / "nats", acts_as={"web": ["*"]})
         await stack.enter_async_context(server)
         admin = await connect(server.url, "remuda-cli", access=server.access("admin"), timeout_s=5)
         stack.push_async_callback(admin.close)

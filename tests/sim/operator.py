@@ -27,6 +27,7 @@ GIVEN_UP = 0.1  # how often a request without an answer is not repeated
 ASKED_AGAIN = 0.15  # how often one with an answer is
 INTERNAL = 500
 PACE_S = (0.5, 2.0, 30.0)
+PAUSE_S = 60.0  # at most: a request that waits for an answer is repeated before the simulation gives up
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class Operator:
 
     async def main(self, bus: Bus) -> None:
         while True:
-            await asyncio.sleep(0.5 if self.resting else self._random.expovariate(1 / self._pace_s))
+            pause_s = 0.5 if self.resting else self._random.expovariate(1 / self._pace_s)
+            await asyncio.sleep(min(pause_s, PAUSE_S))
             if self._pending is not None:
                 await self._ask(bus, self._pending)
                 continue

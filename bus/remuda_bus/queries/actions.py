@@ -43,10 +43,12 @@ async def request(
             reply = await bus.request(subject, payload, timeout_s=limits.ACTION_TIMEOUT_S)
             return msgspec.json.decode(reply.payload, type=Outcome)
         except Refused as refused:
+            reason = refused.reason
             if refused.code == FORBIDDEN:
-                reason = f"{refused.reason}: this key is not that of an operator (`remuda operator add` makes one)"
-                raise RequestRefused(reason, FORBIDDEN) from None
-            raise RequestRefused(refused.reason, refused.code) from None
+                reason += ": this key is not that of an operator (`remuda operator add` makes one)"
+                if operator is not None:
+                    reason += f", nor of a front end that may act as {operator.name} (`remuda operator front-end`)"
+            raise RequestRefused(reason, refused.code) from None
         except NoResponders:
             if now() >= take_over:
                 raise NoAnswer(

@@ -25,12 +25,17 @@ def operator_account(operator: Operator) -> str:
 
 
 def accounts(
-    roles: Mapping[str, str], rms: Mapping[str, str], operators: Mapping[Operator, str] | None = None
+    roles: Mapping[str, str],
+    rms: Mapping[str, str],
+    operators: Mapping[Operator, str],
+    acts_as: Mapping[str, Iterable[Operator | str]],
 ) -> dict[str, object]:
-    """`roles`: role -> public key, `rms`: rmID -> public key, `operators`: operator -> public key. To be included at
-    the top of a server's configuration."""
-    operators = operators or {}
-    users = [{"nkey": roles[role], "permissions": permissions.of_role(role).as_nats()} for role in permissions.ROLES]
+    """`roles`: role -> public key, `rms`: rmID -> public key, `operators`: operator -> public key, `acts_as`: front end
+    -> the operators in whose names it may act. To be included at the top of a server's configuration."""
+    users = [
+        {"nkey": roles[role], "permissions": permissions.of_role(role, acts_as.get(role, ())).as_nats()}
+        for role in permissions.ROLES
+    ]
     exports = [
         _service(kind, subject, [rm_account(rm)])
         for rm in sorted(rms)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from remuda_bus.operators import Operator, operator_with
+from remuda_bus.operators import Operator, operator_in, operator_with
 
 from ..errors import UserError
 from .keys import ACCOUNTS, Keys
-from .permissions import RM_DOMAIN
+from .permissions import ANYONE, RM_DOMAIN
 
 # nats-server 2.15 imports into a new account only on the second reload.
 RELOAD_ONCE = "Send SIGHUP to each NATS server to apply this."
@@ -54,6 +54,16 @@ def set_groups(directory: Path, name: str, groups: str) -> None:
     operator = _operator(name, groups)
     Keys(directory).set_groups(operator)
     print(f"{operator.name} is in {_listed(operator.groups)}. {RELOAD_ONCE}")
+
+
+def set_acts_as(directory: Path, front_end: str, operators: str) -> None:
+    listed = [one.strip() for one in operators.split(",") if one.strip()]
+    try:
+        Keys(directory).set_acts_as(front_end, [one if one == ANYONE else operator_in(one) for one in listed])
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    named = "any operator" if ANYONE in listed else ", ".join(listed) or "no operator"
+    print(f"{front_end} acts as {named}. {RELOAD_ONCE}")
 
 
 def remove_operator(directory: Path, name: str) -> None:

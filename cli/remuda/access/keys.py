@@ -7,23 +7,25 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import nkeys
 
 from remuda_bus import subjects
-from remuda_bus.operators import Operator, decode
+from remuda_bus.operators import Operator, decode, operator_in
 
 from ..errors import UserError
 from .accounts import accounts
-from .permissions import MONITOR, ROLES
+from .permissions import ANYONE, FRONT_ENDS, MONITOR, ROLES
 
 ACCOUNTS = Path("server", "accounts.conf")  # in a directory of its own, so that servers can mount only this file
 SEED, PUBLIC, GROUPS = ".seed", ".pub", ".groups"
+ACTS_AS = ".acts_as"
 
 
 class Keys:
-    """`directory`/<role>.{seed,pub}, `directory`/rms/<key of the rmID>.{seed,pub} and
+    """`directory`/<role>.{seed,pub}, `directory`/<front end>.acts_as, `directory`/rms/<key of the rmID>.{seed,pub} and
     `directory`/operators/<token of the name>.{seed,pub,groups}."""
 
     def __init__(self, directory: Path) -> None:
@@ -98,6 +100,25 @@ class Keys:
             found[operator] = public.read_text().strip()
         return found
 
+    def set_acts_as(self, front_end: str, operators: Sequence[Operator | str]) -> None:
+        """Replace the operators in whose names a front end may act; ANYONE: any. Raises UserError for another role."""
+        if front_end not in FRONT_ENDS:
+            raise UserError(f"{front_end!r} is no front end: expected {' or '.join(FRONT_ENDS)}")
+        self._check_roles()
+        lines = [one if isinstance(one, str) else "+".join((one.name, *one.groups)) for one in operators]
+        _write_lines(self.directory / f"{front_end}{ACTS_AS}", lines)
+        self.render()
+
+    def acts_as(self, front_end: str) -> list[Operator | str]:
+        """The operators in whose names a front end may act. Raises UserError for a file that cannot be read."""
+        file = self.directory / f"{front_end}{ACTS_AS}"
+        try:
+            return [one if one == ANYONE else operator_in(one) for one in file.read_text().splitlines()]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise UserError(f"{file}: {error}; `remuda operator front-end` writes it") from None
+
     def _operator_key(self, operator: Operator) -> Path:
         at = self.operators_directory / operator.token
         if not _public(at).exists():
@@ -113,7 +134,8 @@ class Keys:
         roles = {role: _public(self.directory / role).read_text().strip() for role in (*ROLES, MONITOR)}
         found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
         rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
-        text = json.dumps(accounts(roles, rms, self.operators()), indent=1)
+        acts_as = {role: self.acts_as(role) for role in FRONT_ENDS}
+        text = json.dumps(accounts(roles, rms, self.operators(), acts_as), indent=1)
         accounts_file = self.directory / ACCOUNTS
         draft = accounts_file.with_suffix(".new")
         draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces, because the file is included
@@ -125,10 +147,13 @@ def _public(at: Path) -> Path:
 
 
 def _write_groups(at: Path, operator: Operator) -> None:
+    _write_lines(at.with_name(at.name + GROUPS), operator.groups)
+
+
+def _write_lines(file: Path, lines: Iterable[str]) -> None:
     """Atomically: the accounts file is made from it."""
-    file = at.with_name(at.name + GROUPS)
-    draft = at.with_name(at.name + ".new")
-    draft.write_text("".join(f"{group}\n" for group in operator.groups))
+    draft = file.with_name(file.name + ".new")
+    draft.write_text("".join(f"{line}\n" for line in lines))
     draft.replace(file)
 
 

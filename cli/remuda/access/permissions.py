@@ -8,6 +8,7 @@ does not check which client chose the reply subject. Pure: knows names, not keys
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remuda_bus import subjects
@@ -15,10 +16,12 @@ from remuda_bus.operator_api.methods import ACTING, READING
 from remuda_bus.operators import Operator
 
 SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr")
+FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to
 ROLES = (*SERVICES, "operator", "admin")
 MONITOR = "monitor"  # reads server metrics, in the system account
 RM_DOMAIN = "remuda"  # the JetStream domain in the accounts of RMs
 ANSWER_WITHIN = "15s"  # longer than the time-out of predicate requests to an RM
+ANYONE = "*"  # any operator, in any groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,11 @@ class Permissions:
         return allowed
 
 
-def of_role(role: str) -> Permissions:
-    """Raises KeyError when there is no such role."""
+def of_role(role: str, acts_as: Iterable[Operator | str] = ()) -> Permissions:
+    """`acts_as`: the operators in whose names a front end may act, with exactly these groups, or ANYONE. Raises
+    KeyError when there is no such role."""
     publish, subscribe = _BY_ROLE[role]
+    publish = (*publish, *(subject for operator in acts_as for subject in _acting_as(operator)))
     name = "remuda-cli" if role in ("operator", "admin") else f"remuda-{role}"
     own = (f"_INBOX.{name}.>",)
     if role in SERVICES:
@@ -48,6 +53,12 @@ def of_role(role: str) -> Permissions:
             (*publish, *_EVERY_SERVICE, *_ANSWERS_TO), (*subscribe, *own, *_micro(name), subjects.log_level(role))
         )
     return Permissions(publish, (*subscribe, *own))
+
+
+def _acting_as(operator: Operator | str) -> list[str]:
+    name, groups = (operator, operator) if isinstance(operator, str) else (operator.token, operator.groups_token)
+    acts = [subjects.administration(name, groups, "*", action) for action in subjects.ACTIONS]
+    return [subjects.configuration_change(name, groups, "*"), *acts]
 
 
 def of_rm(rm_id: str) -> Permissions:
@@ -120,6 +131,10 @@ _RM_ANSWERS = (*subjects.RM_ANSWERS, "report_wanted")
 
 
 def _reads(*streams: str) -> tuple[str, ...]:
+    return (*_reads_from_leader(*streams), *_sees_last(*streams))
+
+
+def _reads_from_leader(*streams: str) -> tuple[str, ...]:
     return tuple(
         subject
         for stream in streams
@@ -127,8 +142,6 @@ def _reads(*streams: str) -> tuple[str, ...]:
             f"$JS.API.CONSUMER.CREATE.{stream}",
             f"$JS.API.STREAM.INFO.{stream}",
             f"$JS.API.STREAM.MSG.GET.{stream}",
-            f"$JS.API.DIRECT.GET.{stream}",
-            f"$JS.API.DIRECT.GET.{stream}.>",
             f"$JS.FC.{stream}.>",
         )
     )
@@ -139,7 +152,9 @@ def _sees_last(*streams: str) -> tuple[str, ...]:
 
 
 def _looks_into(*buckets: str) -> tuple[str, ...]:
-    return _reads(*(f"KV_{bucket}" for bucket in buckets))
+    """Not with DIRECT.GET, whose reply is the stored message as it is: a role that writes to the bucket could have what
+    it has written put onto any subject, into the inbox of an RM or before rmproxy in an operator's name."""
+    return _reads_from_leader(*(f"KV_{bucket}" for bucket in buckets))
 
 
 def _object_store(bucket: str) -> tuple[str, ...]:
@@ -177,7 +192,7 @@ _FORGETS = (
     f"$KV.{_LEASES}.{subjects.forget_lease('*')}",
     subjects.lease_holder(subjects.forget_lease("*")),
 )
-# A front end serves operators: it queries and acts in their names.
+# A front end queries for operators. It acts in the names of those that it is allowed to (`of_role`).
 _FOR_OPERATORS = (
     "$SRV.PING",
     subjects.core_query("*", "*"),
@@ -185,8 +200,6 @@ _FOR_OPERATORS = (
     "remuda.api.grpc.*",
     subjects.story("*"),
     *(subjects.configuration_query(kind) for kind in subjects.CONFIGURATION_QUERIES),
-    subjects.configuration_change("*", "*", "*"),
-    *(subjects.administration("*", "*", "*", action) for action in subjects.ACTIONS),
     *_reads(subjects.EVENTS.name),
     *_looks_into(_LEASES, _HALTS, _FAULTS),
 )

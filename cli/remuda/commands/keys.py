@@ -67,6 +67,22 @@ def set_groups(
     change(keys, name, groups)
 
 
+def set_front_end(
+    front_end: Annotated[str, typer.Argument(help="grpc or web.")],
+    operators: Annotated[
+        str,
+        typer.Argument(
+            help='All operators, as NAME or NAME+GROUP+GROUP, separated by commas; "": none; "*": any name and groups.'
+        ),
+    ],
+    keys: KeyDirectory = KEYS,
+) -> None:
+    """Set in whose names a front end may act. Without this, it only reads for operators."""
+    from ..access.command import set_acts_as
+
+    set_acts_as(keys, front_end, operators)
+
+
 def remove_operator(name: OperatorName, keys: KeyDirectory = KEYS) -> None:
     """Delete the key of an operator."""
     from ..access.command import remove_operator as delete
