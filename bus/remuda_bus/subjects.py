@@ -355,7 +355,6 @@ def fault_key(rm_id: str, stream: str) -> str:
 
 
 MEMBER = "member"
-PELOTON_MEMBER = "peloton"
 
 
 def forget_lease(rm_id: str) -> str:
@@ -368,8 +367,13 @@ def lease_holder(key: str) -> str:
     return f"remuda.api.lease.{key}"
 
 
+def member_kind(log_id: str) -> str:
+    """The kind of the processes that lead or follow the log: cores, or Peloton's resource managers of one cluster."""
+    return key_of(log_id) if log_id.startswith(f"{PELOTON}.") else MEMBER
+
+
 def member(instance: str, kind: str = MEMBER) -> str:
-    """Key in LEASES: the lease of a process that leads or follows logs: of the core, or of PELOTON_MEMBER."""
+    """Key in LEASES: the lease of a process of the kind (`member_kind`)."""
     return f"{kind}.{token(instance)}"
 
 

@@ -37,8 +37,8 @@ def memory_bus() -> MemoryBus:
 class Process:
     """A core that only does what its members say. It is hot `restores_s` after it has begun to follow."""
 
-    def __init__(self, bus: MemoryBus, name: str, standbys: int, restores_s: float) -> None:
-        self.members = Members(bus, name, standbys)
+    def __init__(self, bus: MemoryBus, name: str, standbys: int, restores_s: float, kind: str) -> None:
+        self.members = Members(bus, name, standbys, kind)
         self.follows: set[str] = set()
         self.restored = 0
         self.leads: dict[str, int] = {}
@@ -83,7 +83,7 @@ class Process:
 async def running(
     bus: MemoryBus, name: str, rms: tuple[str, ...] = RMS, standbys: int = 1, restores_s: float = 0.0
 ) -> AsyncIterator[Process]:
-    process = Process(bus, name, standbys, restores_s)
+    process = Process(bus, name, standbys, restores_s, subjects.member_kind(rms[0]) if rms else subjects.MEMBER)
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -370,3 +370,14 @@ async def test_a_question_is_for_the_first_standby() -> None:
         for rm_id in MANY:
             assert {members.answerer(rm_id, of_leader=False) for members in everyone} == cores.followers(rm_id)
             assert {members.answerer(rm_id, of_leader=True) for members in everyone} == {cores.leader(rm_id)}
+
+
+@on_virtual_time
+async def test_processes_of_another_cluster_take_no_part() -> None:
+    bus, ours, theirs = memory_bus(), subjects.peloton_log("ours"), subjects.peloton_log("theirs")
+    async with AsyncExitStack() as processes:
+        await processes.enter_async_context(running(bus, "core", standbys=0))
+        others = [await processes.enter_async_context(running(bus, name, (theirs,), 0)) for name in "abcd"]
+        one = await processes.enter_async_context(running(bus, "e", (ours,), 0))
+        await until(lambda: ours in one.leads and any(theirs in other.leads for other in others))
+        assert await leader_of(bus, ours) == "e"

@@ -9,7 +9,7 @@ tag=${TAG:-latest}
 base=remuda/base:bookworm
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 services=("${@:-}")
-[ -n "${services[0]}" ] || services=(nats core rmproxy config events grpc kubernetes web cli)
+[ -n "${services[0]}" ] || services=(nats core rmproxy config events grpc kubernetes resmgr web cli)
 export DOCKER_BUILDKIT=0 # BuildKit wants a frontend from a registry; the classic builder does all that is needed here
 mkdir -p "$cache"
 
@@ -38,7 +38,7 @@ make_context() {
   trap 'rm -rf "$context"' EXIT
   git ls-files -z -- proto bus sdk services cli deploy release requirements.lock LICENSE NOTICE README.md .dockerignore | xargs -0 cp --parents -t "$context"
   .venv/bin/python -m pip wheel -qq --disable-pip-version-check --no-index --find-links "$cache/locked" --no-build-isolation \
-    -w "$context/wheels" "./bus[telemetry]" ./proto ./sdk ./services/core ./services/rmproxy ./services/config ./services/events ./services/grpc ./services/kubernetes ./services/web ./cli
+    -w "$context/wheels" "./bus[telemetry]" ./proto ./sdk ./services/core ./services/rmproxy ./services/config ./services/events ./services/grpc ./services/kubernetes ./services/resmgr ./services/web ./cli
 }
 
 docker image inspect "$base" >/dev/null 2>&1 || { echo "base image"; make_base; }

@@ -5,8 +5,8 @@ from __future__ import annotations
 PELOTON = {
     "remuda.log.peloton.default": {"resmgr"},
     "remuda.inbox.peloton.default": {"resmgr"},
-    "remuda.api.lease.peloton.resmgr-1": {"resmgr", "operator"},
-    "$KV.remuda_leases.peloton.a": {"resmgr"},
+    "remuda.api.lease.peloton.default.resmgr-1": {"resmgr", "operator"},
+    "$KV.remuda_leases.peloton.default.a": {"resmgr"},
     "$KV.remuda_leaders.peloton.default": {"resmgr"},
     "$KV.remuda_halts.peloton.default": {"resmgr"},
     "$KV.remuda_faults.peloton.default.PELOTON_INBOX": {"resmgr"},

@@ -39,11 +39,11 @@ class Ownership:
 
 
 async def leader_of(bus: Bus, rm_id: str) -> str | None:
-    """The name of the process that leads the RM; None: no process does."""
+    """The name of the process that leads the RM, or another log; None: no process does."""
     entry = await bus.get(subjects.LEADERS.name, subjects.key_of(rm_id))
     if entry is None or entry.value is None:
         return None
     ownership = Ownership.of(entry)
-    lease = await bus.get(subjects.LEASES.name, subjects.member(ownership.holder))
+    lease = await bus.get(subjects.LEASES.name, subjects.member(ownership.holder, subjects.member_kind(rm_id)))
     valid = lease is not None and Holder.of(lease).token == ownership.token
     return ownership.holder if valid else None

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 class Members:
-    """`name` is this process's own among them. `kind`: of these processes, as in their leases (`subjects.MEMBER`).
+    """`name` is this process's own among them. `kind`: of these processes, as in their leases (`subjects.member_kind`).
     `standbys`: how many processes follow an RM beside its leader. The highest setting of all processes counts."""
 
     def __init__(self, bus: Bus, instance: str, standbys: int = limits.STANDBYS, kind: str = subjects.MEMBER) -> None:
@@ -136,7 +136,7 @@ class Members:
     async def _watch_members(self) -> None:
         """Does not return."""
         async for entry in self._bus.watch(subjects.LEASES.name):
-            kind, _, name = entry.key.partition(".")
+            kind, _, name = entry.key.rpartition(".")
             if kind == self._kind:
                 self._see_member(name, entry)
 

@@ -311,14 +311,14 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$JS.API.STREAM.PURGE.{subjects.PELOTON_INBOX.name}",
             f"$JS.API.STREAM.PURGE.{subjects.PELOTON_LOG.name}",
             *_looks_into(_LEASES, _LEADERS, _HALTS, _FAULTS),
-            f"$KV.{_LEASES}.{subjects.PELOTON_MEMBER}.*",
+            f"$KV.{_LEASES}.{_PELOTON}.*.*",
             f"$KV.{_LEADERS}.{_PELOTON}.*",
             f"$KV.{_HALTS}.{_PELOTON}.*",
             f"$KV.{_FAULTS}.{_PELOTON}.*.*",
             *_object_store(subjects.SNAPSHOTS.name),
-            subjects.lease_holder(f"{subjects.PELOTON_MEMBER}.*"),
+            subjects.lease_holder(f"{_PELOTON}.*.*"),
         ),
-        ("remuda.api.resmgr.*", subjects.lease_holder(f"{subjects.PELOTON_MEMBER}.*")),
+        ("remuda.api.resmgr.*", subjects.lease_holder(f"{_PELOTON}.*.*")),
     ),
     # Reads and queries.
     "operator": (

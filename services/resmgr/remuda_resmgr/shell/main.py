@@ -36,7 +36,7 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
     """Runs until an error, after which the process is started again. Raises OSError when the port is taken,
     ValueError for a wrong certificate or key."""
     log_id = subjects.peloton_log(settings.cluster)
-    members = Members(bus, settings.instance, settings.standbys, subjects.PELOTON_MEMBER)
+    members = Members(bus, settings.instance, settings.standbys, subjects.member_kind(log_id))
     halts = Halts(bus, members.name, clock_ms)
     core = Core(settings.rules())
     desk = Desk(bus, log_id, core, lambda: any(one.hot for one in work.standbys.values()))
