@@ -139,9 +139,11 @@ class Standby:
         self._leader = leader
         self.leads_by(leader)
         self._members.when_unsettled(self.rm_id, leader.wake)
-        position = await leader.lead(lambda: self._members.may_stay(self.rm_id))
+        try:
+            position = await leader.lead(lambda: self._members.may_stay(self.rm_id))
+        finally:
+            self.leads_by(None)
         self._leader = None
-        self.leads_by(None)
         return position
 
     async def _check_past(self) -> None:

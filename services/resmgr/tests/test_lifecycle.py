@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from heapq import heapify
 from typing import Any
 
 import pytest
 
 from remuda_resmgr import commands, evolve
+from remuda_resmgr.decide.expire import due_timers
 from remuda_resmgr.evolve import runs
 from remuda_resmgr.queries import why_waiting
 from remuda_resmgr.rules.lifecycle import may_follow
 from remuda_resmgr.settings import Settings
+from remuda_resmgr.state import State
 from services.resmgr.tests.world import World
 
 PREEMPTIBLE = (True, False, False)
@@ -192,3 +196,21 @@ def test_a_waiting_task_is_explained_by_the_rule_that_does_not_admit_it(world: W
     waiting = why_waiting(world.state, world.settings, "t1")
     assert waiting is not None and waiting.queue == "non-preemptible" and waiting.ahead == 0
     assert waiting.obstacle is not None and waiting.obstacle.rule == "reservation"
+
+
+def test_due_timers_are_found_without_a_look_at_the_others() -> None:
+    class Counted(list[tuple[int, str, str]]):
+        looks = 0
+
+        def __getitem__(self, place: Any) -> Any:
+            Counted.looks += 1
+            return super().__getitem__(place)
+
+    numbers = random.Random(1)
+    timers = [(numbers.randrange(10_000), str(number), "run") for number in range(10_000)]
+    heapify(timers)
+    state = State()
+    state.timers, state.now_ms = Counted(timers), 50
+    due = sorted(timer for timer in timers if timer[0] <= 50)
+    assert due_timers(state, 1_000) == due and Counted.looks < 5 * len(due)
+    assert due_timers(state, 10) == due[:10]

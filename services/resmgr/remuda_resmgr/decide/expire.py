@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from heapq import nsmallest
+from heapq import heappop, heappush
 
 from ..commands import Tick
 from ..facts import Fact, TaskMoved, TimePassed
@@ -18,12 +18,26 @@ def tick(state: State, settings: Settings, command: Tick) -> Generator[Fact, Non
     """Handle at most TIMERS_PER_TICK timers that are due. Timers of tasks that have gone on are dropped."""
     if not state.timers or state.timers[0][0] > state.now_ms:
         return
-    due = nsmallest(TIMERS_PER_TICK, (timer for timer in state.timers if timer[0] <= state.now_ms))
+    due = due_timers(state, TIMERS_PER_TICK)
     for due_ms, task_id, run_id in due:
         run = state.run_of(task_id, run_id)
         if run is not None and run.due_ms == due_ms:
             yield expired(state, settings, run)
     yield TimePassed(due[-1][0] if len(due) == TIMERS_PER_TICK else state.now_ms)
+
+
+def due_timers(state: State, limit: int) -> list[tuple[int, str, str]]:
+    """Those that are due, the first ones first. O(`limit` log `limit`), however many there are: in a heap, no timer is
+    due before the one above it."""
+    heap, due, below = state.timers, [], [(state.timers[0], 0)]
+    while below and len(due) < limit:
+        timer, place = heappop(below)
+        if timer[0] > state.now_ms:
+            break
+        due.append(timer)
+        for child in range(2 * place + 1, min(2 * place + 3, len(heap))):
+            heappush(below, (heap[child], child))
+    return due
 
 
 def expired(state: State, settings: Settings, run: Run) -> Fact:

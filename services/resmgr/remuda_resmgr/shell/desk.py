@@ -95,7 +95,7 @@ class Desk:
     async def _do(self, name: str, request: Any) -> bytes:
         """A request that is too large for one message is divided, and its parts are done one after the other. Encoded
         responses are put together by writing one behind the other."""
-        parts = divided(request, self._bus.max_payload // PAYLOAD_PARTS)
+        parts = list(divided(request, self._bus.max_payload // PAYLOAD_PARTS))  # refused before any part is done
         return b"".join([await self._decided(name, part.SerializeToString()) for part in parts])
 
     async def _decided(self, name: str, request: bytes) -> bytes:
