@@ -10,14 +10,17 @@ from remuda_bus.metrics import counter, gauge, histogram, rm_label
 
 
 class ReplicationMetrics:
-    """`service`: its name, which is part of the names of metrics. `what`: what a log is of."""
+    """`service`: its name, which is part of the names of metrics. `of`: of what the resource managers are, such as
+    ` of Peloton`."""
 
-    def __init__(self, service: str, what: str) -> None:
+    def __init__(self, service: str, of: str = "") -> None:
         name = f"remuda_{service}"
-        self.leading = gauge(f"{name}_led_rms", f"{what}s that this process leads.")
-        self.following = gauge(f"{name}_followed_rms", f"{what}s whose logs this process follows as a standby.")
+        self.leading = gauge(f"{name}_led_rms", f"Resource managers{of} that this process leads.")
+        self.following = gauge(
+            f"{name}_followed_rms", f"Resource managers{of} whose logs this process follows as a standby."
+        )
         self.leaderships = counter(
-            f"{name}_leaderships", f"Times that this process has begun to lead a {what.lower()}.", ("rm",)
+            f"{name}_leaderships", f"Times that this process has begun to lead a resource manager{of}.", ("rm",)
         )
         self.decide_seconds = histogram(
             f"{name}_decide_seconds", "Time to decide one commit: messages of the inbox, and a pass."

@@ -69,5 +69,8 @@ ADMISSION_SHARE: Final = 0.25
 # Timers within this time are handled together.
 TIMERS_MS: Final = 100
 
+# Gauges of the state are set at this interval: a million tasks are counted in 60 ms.
+METRICS_S: Final = 15.0
+
 # Peloton's gRPC port, for which its clients are configured.
 PORT: Final = 5394

@@ -20,6 +20,7 @@ from remuda_bus.rms.halts import Halts
 from remuda_bus.settings import server_pem
 
 from ..core import Core
+from . import metrics
 from .desk import Desk
 from .machine import ResmgrMachine
 from .server import Server
@@ -62,6 +63,7 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(halts.watch())
             members.start(tasks)
+            tasks.create_task(metrics.measure_always(core))
             await server.start()
             await bus.serve(subjects.front_end(settings.instance, "resmgr"), about, "front-end")
             log.info("listens for gRPC", host=settings.host, port=server.port)
