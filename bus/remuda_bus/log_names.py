@@ -17,11 +17,15 @@ def peloton_log(cluster: str) -> str:
     return f"{PELOTON}.{cluster}"
 
 
+def is_peloton(log_id: str) -> bool:
+    return log_id.startswith(f"{PELOTON}.")
+
+
 def log_stream(log_id: str) -> str:
     """The stream of the log."""
-    return "PELOTON_LOG" if log_id.startswith(f"{PELOTON}.") else "LOG"
+    return "PELOTON_LOG" if is_peloton(log_id) else "LOG"
 
 
 def inbox_stream(log_id: str) -> str:
     """The stream of the inbox."""
-    return "PELOTON_INBOX" if log_id.startswith(f"{PELOTON}.") else "INBOX"
+    return "PELOTON_INBOX" if is_peloton(log_id) else "INBOX"

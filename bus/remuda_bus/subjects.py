@@ -13,6 +13,7 @@ from typing import Literal
 
 from remuda_bus.log_names import PELOTON as PELOTON
 from remuda_bus.log_names import inbox_stream as inbox_stream
+from remuda_bus.log_names import is_peloton as is_peloton
 from remuda_bus.log_names import log_stream as log_stream
 from remuda_bus.log_names import peloton_log as peloton_log
 from remuda_bus.operator_subjects import administration as administration
@@ -369,7 +370,7 @@ def lease_holder(key: str) -> str:
 
 def member_kind(log_id: str) -> str:
     """The kind of the processes that lead or follow the log: cores, or Peloton's resource managers of one cluster."""
-    return key_of(log_id) if log_id.startswith(f"{PELOTON}.") else MEMBER
+    return key_of(log_id) if is_peloton(log_id) else MEMBER
 
 
 def member(instance: str, kind: str = MEMBER) -> str:

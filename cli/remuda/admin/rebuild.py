@@ -32,7 +32,7 @@ from .rebuild_plan import Plan, plan, snapshots_of, streams_of, table
 
 
 def rebuild(url: str, rm: str, directory: Path, yes: bool) -> None:
-    arguments.rm_id(rm)
+    arguments.log_id(rm)
     if not yes and not sys.stdin.isatty():
         raise UserError(
             f"rebuild {rm} deletes data of {rm} and needs a confirmation: run it on a terminal or add --yes"
@@ -43,7 +43,12 @@ def rebuild(url: str, rm: str, directory: Path, yes: bool) -> None:
     why = f"halted: {halt.reason} (detected by {halt.by})" if halt else "NOT halted"
     console.print(f"{rm}: {why}", markup=False)
     console.print(table(found))
-    console.print("The messages are saved to a file first. Then rmproxy requests the RM to register and report.")
+    then = (
+        "It begins anew, without pools and tasks."
+        if subjects.is_peloton(rm)
+        else "Then rmproxy requests the RM to register and report."
+    )
+    console.print(f"The messages are saved to a file first. {then}")
     if not yes and typer.prompt(f"Type {rm} to go on", default="", show_default=False) != rm:
         raise UserError("cancelled; nothing was changed")
     event_loop.run(lambda: _rebuild(url, rm, directory, console.print))
@@ -52,16 +57,24 @@ def rebuild(url: str, rm: str, directory: Path, yes: bool) -> None:
 async def _inspect(url: str, rm_id: str) -> tuple[Halt | None, Plan]:
     async with bus_at(url) as bus, jetstream_at(url) as jetstream:
         halt = await _halts(bus).refresh(rm_id)
-        if halt is None and await bus.get(subjects.RMS.name, subjects.key_of(rm_id)) is None:
+        if halt is None and not await _is_known(bus, rm_id):
             raise UserError(f"no resource manager {rm_id!r} is registered or halted; `remuda status` lists them")
         with console.status(f"counting messages of {rm_id}"):
             return halt, await plan(bus, jetstream, rm_id)
+
+
+async def _is_known(bus: Bus, rm_id: str) -> bool:
+    if subjects.is_peloton(rm_id):
+        return await bus.last_message(subjects.log_stream(rm_id), subjects.log(rm_id)) is not None
+    return await bus.get(subjects.RMS.name, subjects.key_of(rm_id)) is not None
 
 
 async def _rebuild(url: str, rm_id: str, directory: Path, report: Callable[[str], None]) -> None:
     async with bus_at(url) as bus:
         path = await delete_and_request_report(bus, rm_id, directory)
         report(f"saved: {path}")
+        if subjects.is_peloton(rm_id):
+            return
         report("waiting for the RM to register and report")
         if not await _registers(bus, rm_id):
             within_s = limits.REPORTS_WITHIN_S
@@ -73,7 +86,7 @@ async def _rebuild(url: str, rm_id: str, directory: Path, report: Callable[[str]
 
 async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Path:
     """Returns the file with the saved messages. Every step can be repeated."""
-    arguments.rm_id(rm_id)
+    arguments.log_id(rm_id)
     halts, now_ms = _halts(bus), _now_ms()
     halt = await halts.refresh(rm_id)
     if halt is None:
@@ -89,8 +102,9 @@ async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Pa
         await _purge(bus, stream, subject)
     for name in await snapshots_of(bus, rm_id):
         await bus.delete_object(subjects.SNAPSHOTS.name, name)
-    await _publish_event(bus, rm_id, path, now_ms)
-    await _require_registration(bus, rm_id, now_ms)
+    if not subjects.is_peloton(rm_id):
+        await _publish_event(bus, rm_id, path, now_ms)
+        await _require_registration(bus, rm_id, now_ms)
     await bus.delete(subjects.HALTS.name, subjects.key_of(rm_id))
     return path
 

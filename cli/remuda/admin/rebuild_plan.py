@@ -10,6 +10,7 @@ from rich.text import Text
 from remuda_bus import subjects
 from remuda_bus.bus import Bus
 from remuda_bus.nats.jetstream import NO_MESSAGE_FOUND, JetStream, JetStreamError
+from remuda_bus.replication.snapshots import name_of
 
 from ..client.stream_messages import messages_of
 from ..terminal import arguments
@@ -34,16 +35,16 @@ class Plan:
 
 def streams_of(rm_id: str) -> tuple[tuple[str, str], ...]:
     """(stream, subject) of the messages that are deleted."""
-    arguments.rm_id(rm_id)
-    return (
-        (subjects.LOG.name, subjects.log(rm_id)),
-        (subjects.INBOX.name, subjects.inbox(rm_id)),
-        (subjects.CALLBACKS.name, subjects.callback(rm_id, "*")),
+    arguments.log_id(rm_id)
+    own = (
+        (subjects.log_stream(rm_id), subjects.log(rm_id)),
+        (subjects.inbox_stream(rm_id), subjects.inbox(rm_id)),
     )
+    return own if subjects.is_peloton(rm_id) else (*own, (subjects.CALLBACKS.name, subjects.callback(rm_id, "*")))
 
 
 async def snapshots_of(bus: Bus, rm_id: str) -> list[str]:
-    prefix = f"{subjects.key_of(arguments.rm_id(rm_id))}."
+    prefix = name_of(arguments.log_id(rm_id), "")
     return [name for name in await bus.object_names(subjects.SNAPSHOTS.name) if name.startswith(prefix)]
 
 

@@ -23,6 +23,7 @@ from remuda_bus.lease.leaders import leader_of
 from remuda_bus.queries.records import faults_of
 from remuda_bus.rms.forget import BEING_FORGOTTEN
 from remuda_bus.rms.halts import FAULT, OPERATOR, Halt, Halts
+from remuda_proto.remuda.resmgr.v1 import log_pb2 as peloton_pb2
 from remuda_proto.remuda.v1 import log_pb2
 
 from .. import limits
@@ -43,7 +44,7 @@ class Halted:
 
 
 def resume(url: str, rm: str, yes: bool, as_json: bool) -> None:
-    arguments.rm_id(rm)
+    arguments.log_id(rm)
     if not yes and (as_json or not sys.stdin.isatty()):
         raise UserError(f"resume {rm} starts scheduling for {rm} and needs a confirmation: use a terminal or --yes")
     found = event_loop.run(lambda: _inspect(url, rm))
@@ -95,7 +96,7 @@ async def _resume(url: str, rm_id: str, found: Halted) -> tuple[str, bool]:
             await bus.delete(subjects.HALTS.name, subjects.key_of(rm_id), found.revision)
         except Refused:
             raise UserError(f"{rm_id} has been halted for another reason: see `remuda status`") from None
-        newest = await bus.last_message(subjects.INBOX.name, subjects.inbox(rm_id))
+        newest = await bus.last_message(subjects.inbox_stream(rm_id), subjects.inbox(rm_id))
         leader, is_behind = None, True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.RESUMES_WITHIN_S):
@@ -113,9 +114,10 @@ async def _resume(url: str, rm_id: str, found: Halted) -> tuple[str, bool]:
 
 async def _handled(bus: Bus, rm_id: str) -> int:
     """Up to which message the newest commit has handled the inbox."""
-    commit = await bus.last_message(subjects.LOG.name, subjects.log(rm_id))
+    commit = await bus.last_message(subjects.log_stream(rm_id), subjects.log(rm_id))
     try:
-        return log_pb2.Commit.FromString(commit.payload).inbox_seq if commit is not None else 0
+        kind = peloton_pb2.Commit if subjects.is_peloton(rm_id) else log_pb2.Commit
+        return kind.FromString(commit.payload).inbox_seq if commit is not None else 0
     except DecodeError:
         return 0
 

@@ -9,11 +9,11 @@ import typer
 
 from ..limits import LOG_LEVEL_FOR_S
 from ..terminal import arguments
-from .options import DEFAULT_URL, AsJson, Nats, Rm, SettingsFile, Yes
+from .options import DEFAULT_URL, AsJson, Nats, Rm, RmOrCluster, SettingsFile, Yes
 
 
 def rebuild(
-    rm: Rm,
+    rm: RmOrCluster,
     nats: Nats = DEFAULT_URL,
     directory: Annotated[
         Path, typer.Option(help="Directory for the file with the removed messages.", callback=arguments.path)
@@ -28,7 +28,7 @@ def rebuild(
 
 
 def resume(
-    rm: Rm,
+    rm: RmOrCluster,
     nats: Nats = DEFAULT_URL,
     yes: Yes = False,
     json: AsJson = False,

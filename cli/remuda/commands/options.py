@@ -45,6 +45,13 @@ Rm = Annotated[
         metavar="RM", help="rmID of the resource manager.", callback=arguments.rm_id, autocompletion=completion.rms
     ),
 ]
+RmOrCluster = Annotated[
+    str,
+    typer.Argument(
+        metavar="RM", help="Its rmID; of Peloton's, peloton.CLUSTER.", callback=arguments.log_id,
+        autocompletion=completion.rms,
+    ),
+]  # fmt: skip
 AnyRm = Annotated[
     str | None,
     typer.Argument(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
+from remuda_bus.log_names import PELOTON, is_peloton
 from remuda_proto.durations import EXPECTED, milliseconds
 from remuda_proto.names import ACTION_ID, RM_ID
 
@@ -44,6 +45,15 @@ def rm_id(text: str) -> str:
     if not RM_ID.matches(text):
         raise UserError(f"rmID {quoted(text)}: expected {RM_ID.expected}")
     return text
+
+
+@_passing_none
+def log_id(text: str) -> str:
+    """An rmID, or the name of the log of a Peloton resource manager: `peloton.CLUSTER`."""
+    if is_peloton(text):
+        rm_id(text.removeprefix(f"{PELOTON}."))
+        return text
+    return rm_id(text)
 
 
 def _identifier(kind: str, most: int = limits.LONGEST_IDENTIFIER_CHARACTERS) -> Callable[[T], T]:

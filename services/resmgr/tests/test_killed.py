@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,10 +18,12 @@ import pytest
 from remuda_bus import subjects
 from remuda_bus.bus import BusError
 from remuda_bus.nats import connect
+from remuda_bus.rms.halts import FAULT, PAST, Halts
 from services.resmgr.tests.test_server import (
     HEADERS,
     JOB,
     RESMGR,
+    RESPOOL,
     WITHIN_S,
     Call,
     create_pool,
@@ -101,3 +104,35 @@ async def test_a_killed_leader_leaves_its_work_to_the_other(url: str) -> None:
                 assert not call("KillTasks", f1=identifier(f"{JOB}-0"))
                 assert call("NotifyTaskUpdates", f1=[event(3, 1, 1, FINISHED)])[2] == [3]
                 assert not call("GetActiveTasks")
+
+
+@pytest.mark.timeout(120)
+async def test_a_halt_is_ended_by_the_commands_of_operators(url: str, tmp_path: Path) -> None:
+    log_id = subjects.peloton_log("default")
+
+    async def halt(cause: str) -> None:
+        bus = await connect(url, "test", timeout_s=5)
+        await Halts(bus, "test", lambda: 1).halt(log_id, "a test", cause)
+        await bus.close()
+        await until_there(url, "one", leads=False)
+
+    with process(url, "one"):
+        with calls(await until_there(url, "one", leads=True)) as call:
+            create_pool(call)
+        await halt(FAULT)
+        said = remuda("resume", log_id, "--yes", "--json", url=url)
+        assert (json.loads(said)["leader"], json.loads(said)["behind"]) == ("one", False)
+        with calls(await until_there(url, "one", leads=True)) as call:
+            assert len(call("Query", RESPOOL)[2]) == 2, "nothing is deleted"
+        await halt(PAST)
+        remuda("rebuild", log_id, "--yes", "--directory", str(tmp_path), url=url)
+        with calls(await until_there(url, "one", leads=True)) as call:
+            assert len(call("Query", RESPOOL)[2]) == 1, "only root is left"
+    assert list(tmp_path.glob("peloton.default-*.saved.gz"))
+
+
+def remuda(*arguments: str, url: str) -> str:
+    command = (sys.executable, "-m", "remuda", *arguments, "--nats", url)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert not done.returncode, done.stderr
+    return done.stdout

@@ -29,7 +29,8 @@ def tick(state: State, settings: Settings, command: Tick) -> Generator[Fact, Non
 def due_timers(state: State, limit: int) -> list[tuple[int, str, str]]:
     """Those that are due, the first ones first. O(`limit` log `limit`), however many there are: in a heap, no timer is
     due before the one above it."""
-    heap, due, below = state.timers, [], [(state.timers[0], 0)]
+    heap, below = state.timers, [(state.timers[0], 0)]
+    due: list[tuple[int, str, str]] = []
     while below and len(due) < limit:
         timer, place = heappop(below)
         if timer[0] > state.now_ms:
