@@ -8,6 +8,7 @@ from __future__ import annotations
 from remuda_proto.names import RM_ID
 
 PELOTON = "peloton"
+MEMBER = "member"
 
 
 def peloton_log(cluster: str) -> str:
@@ -29,3 +30,13 @@ def log_stream(log_id: str) -> str:
 def inbox_stream(log_id: str) -> str:
     """The stream of the inbox."""
     return "PELOTON_INBOX" if is_peloton(log_id) else "INBOX"
+
+
+def snapshots_of(log_id: str) -> str:
+    """The object bucket with the snapshots of the log."""
+    return "remuda_peloton_snapshots" if is_peloton(log_id) else "remuda_snapshots"
+
+
+def member_kind(log_id: str) -> str:
+    """The kind of the processes that lead or follow the log: cores, or Peloton's resource managers of one cluster."""
+    return log_id.replace(":", "=") if is_peloton(log_id) else MEMBER

@@ -11,11 +11,14 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from remuda_bus.log_names import MEMBER as MEMBER
 from remuda_bus.log_names import PELOTON as PELOTON
 from remuda_bus.log_names import inbox_stream as inbox_stream
 from remuda_bus.log_names import is_peloton as is_peloton
 from remuda_bus.log_names import log_stream as log_stream
+from remuda_bus.log_names import member_kind as member_kind
 from remuda_bus.log_names import peloton_log as peloton_log
+from remuda_bus.log_names import snapshots_of as snapshots_of
 from remuda_bus.operator_subjects import administration as administration
 from remuda_bus.operator_subjects import configuration_change as configuration_change
 from remuda_bus.operator_subjects import log_level as log_level
@@ -262,8 +265,8 @@ INBOX = Stream(
     allow_atomic_batch=True,  # for order: later messages must not overtake a refused one
 )
 LOG = Stream("LOG", ("remuda.log.*",), "the truth: commits of facts", max_bytes=64 * GIB)
-PELOTON_INBOX = Stream("PELOTON_INBOX", (f"remuda.inbox.{PELOTON}.*",), "RPCs; trimmed like the log", max_bytes=4 * GIB)
-PELOTON_LOG = Stream("PELOTON_LOG", (f"remuda.log.{PELOTON}.*",), "commits of facts and answers", max_bytes=8 * GIB)
+PELOTON_INBOX = Stream("PELOTON_INBOX", (f"remuda.inbox.{PELOTON}.*",), "RPCs; trimmed like the log", max_bytes=3 * GIB)
+PELOTON_LOG = Stream("PELOTON_LOG", (f"remuda.log.{PELOTON}.*",), "commits of facts and answers", max_bytes=7 * GIB)
 CALLBACKS = Stream(
     "CALLBACKS",
     tuple(f"si.v1.rm.*.callback.{kind}" for kind in CALLBACK_KINDS),
@@ -355,9 +358,6 @@ def fault_key(rm_id: str, stream: str) -> str:
     return f"{key_of(rm_id)}.{stream}"
 
 
-MEMBER = "member"
-
-
 def forget_lease(rm_id: str) -> str:
     """Key in LEASES: the lease of the process that forgets the RM."""
     return f"forget.{key_of(rm_id)}"
@@ -366,11 +366,6 @@ def forget_lease(rm_id: str) -> str:
 def lease_holder(key: str) -> str:
     """Requests to the holder of a lease. The reply is JSON {"holder", "epoch"}."""
     return f"remuda.api.lease.{key}"
-
-
-def member_kind(log_id: str) -> str:
-    """The kind of the processes that lead or follow the log: cores, or Peloton's resource managers of one cluster."""
-    return key_of(log_id) if is_peloton(log_id) else MEMBER
 
 
 def member(instance: str, kind: str = MEMBER) -> str:
@@ -386,7 +381,8 @@ def token(instance: str) -> str:
 SNAPSHOTS = ObjectBucket(
     "remuda_snapshots", "states to start from: <key_of(rmID)>.<sequence of the last commit that is in it>"
 )
-OBJECT_BUCKETS = (SNAPSHOTS,)
+PELOTON_SNAPSHOTS = ObjectBucket("remuda_peloton_snapshots", "the same of Peloton's logs", max_bytes=2 * GIB)
+OBJECT_BUCKETS = (SNAPSHOTS, PELOTON_SNAPSHOTS)
 
 RMPROXY_LEASE = "rmproxy"  # key in LEASES: its holder forwards requests and publishes callbacks
 EVENTS_LEASE = "events"  # key in LEASES: its holder writes the event history

@@ -10,6 +10,7 @@ PELOTON = {
     "$KV.remuda_leaders.peloton.default": {"resmgr"},
     "$KV.remuda_halts.peloton.default": {"resmgr"},
     "$KV.remuda_faults.peloton.default.PELOTON_INBOX": {"resmgr"},
+    "$O.remuda_peloton_snapshots.C.x.y": {"resmgr"},
     "$JS.API.STREAM.PURGE.PELOTON_LOG": {"resmgr"},
     "$JS.API.STREAM.PURGE.PELOTON_INBOX": {"resmgr"},
     "$JS.API.CONSUMER.CREATE.PELOTON_LOG": {"resmgr"},

@@ -100,7 +100,7 @@ MAY_PUBLISH = PELOTON | {
     "$KV.remuda_event_bookmarks.rm-1": {"events", "rmproxy"},
     "$KV.remuda_halts.rm-1": {"core", "rmproxy", "events"},
     "$KV.remuda_faults.rm-1.REQUESTS": {"core", "rmproxy", "events"},
-    "$O.remuda_snapshots.C.x.y": {"core", "rmproxy", "resmgr"},
+    "$O.remuda_snapshots.C.x.y": {"core", "rmproxy"},
     "$JS.API.STREAM.CREATE.X": set(),
     "$JS.API.STREAM.UPDATE.LOG": set(),
     "$JS.API.STREAM.DELETE.LOG": set(),

@@ -18,7 +18,7 @@ from remuda_bus import subjects
 from remuda_bus.log import LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats.micro_service import VERSION
-from remuda_bus.replication.snapshots import BUCKET, name_of
+from remuda_bus.replication.snapshots import name_of
 from remuda_core import commands
 from remuda_core.core import Core
 from remuda_core.evolve import BY_FACT
@@ -52,7 +52,7 @@ class Recording:
         for payload in self.log:
             await bus.append(subjects.log(RM), payload)
         if at is not None:
-            await bus.put_object(BUCKET, name_of(RM, at), _parts(self.snapshots[at]))
+            await bus.put_object(subjects.snapshots_of(RM), name_of(RM, at), _parts(self.snapshots[at]))
         return bus
 
     @classmethod

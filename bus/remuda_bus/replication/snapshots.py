@@ -21,12 +21,12 @@ from remuda_bus.replication.trimming import trim
 
 log = structlog.get_logger()
 
-BUCKET = subjects.SNAPSHOTS.name
 Source = Child | InProcess
 
 
 class SnapshotListing:
-    """The sequences of the snapshots of all RMs. One per process, because a bucket is listed as a whole."""
+    """The sequences of the snapshots of all RMs. One per process, because a bucket is listed as a whole, and all logs
+    of a process have their snapshots in one."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -38,16 +38,16 @@ class SnapshotListing:
         listing = self._listing
         if listing is None or fresh or (listing.done() and self._is_old(listing)):
             self._listed_at = asyncio.get_running_loop().time()
-            listing = self._listing = asyncio.ensure_future(self._list())
+            listing = self._listing = asyncio.ensure_future(self._list(subjects.snapshots_of(rm_id)))
         return list((await asyncio.shield(listing)).get(_owner(rm_id), ()))
 
     def _is_old(self, listing: asyncio.Future[dict[str, list[int]]]) -> bool:
         age_s = asyncio.get_running_loop().time() - self._listed_at
         return listing.exception() is not None or age_s >= limits.LISTING_KEPT_S
 
-    async def _list(self) -> dict[str, list[int]]:
+    async def _list(self, bucket: str) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for name in await self._bus.object_names(BUCKET):
+        for name in await self._bus.object_names(bucket):
             key, _, seq = name.rpartition(".")
             if seq.isdecimal():
                 found.setdefault(key, []).append(int(seq))
@@ -83,7 +83,7 @@ async def _restore(bus: Bus, machine: Machine, name: str) -> Position | None:
     """Restore one snapshot. None: it was deleted, or is unreadable."""
     rm_id, started = machine.log_id, time.perf_counter()
     try:
-        payload = await bus.get_object(BUCKET, name)
+        payload = await bus.get_object(subjects.snapshots_of(rm_id), name)
         if payload is None:
             return None
         position = await machine.restore(payload)
@@ -239,7 +239,7 @@ class Snapshots:
         rm_id, (facts, inbox_bytes) = self._machine.log_id, counted
         stopped_ms, started = round(self.stopped_s * 1_000, 1), asyncio.get_running_loop().time()
         try:
-            await self._bus.put_object(BUCKET, name_of(rm_id, position.seq), source.output())
+            await self._bus.put_object(subjects.snapshots_of(rm_id), name_of(rm_id, position.seq), source.output())
             seconds = round(asyncio.get_running_loop().time() - started, 3)
             self._machine.metrics.snapshots.labels(rm_label(rm_id)).inc()
             self._machine.metrics.snapshot_stopped_seconds.observe(stopped_ms / 1_000)
@@ -260,7 +260,7 @@ class Snapshots:
                 self._kept = await self._listing.kept(rm_id)
             seqs = self._kept = sorted({*self._kept, position.seq})
             for seq in seqs[: -limits.SNAPSHOTS_KEPT]:
-                await self._bus.delete_object(BUCKET, name_of(rm_id, seq))
+                await self._bus.delete_object(subjects.snapshots_of(rm_id), name_of(rm_id, seq))
                 self._kept = [one for one in self._kept if one != seq]
             if len(seqs) >= limits.SNAPSHOTS_KEPT:
                 await trim(

@@ -315,7 +315,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             f"$KV.{_LEADERS}.{_PELOTON}.*",
             f"$KV.{_HALTS}.{_PELOTON}.*",
             f"$KV.{_FAULTS}.{_PELOTON}.*.*",
-            *_object_store(subjects.SNAPSHOTS.name),
+            *_object_store(subjects.PELOTON_SNAPSHOTS.name),
             subjects.lease_holder(f"{_PELOTON}.*.*"),
         ),
         ("remuda.api.resmgr.*", subjects.lease_holder(f"{_PELOTON}.*.*")),

@@ -24,12 +24,10 @@ from ..terminal import event_loop
 from ..terminal.output import console
 from ..terminal.progress import progress
 
+# Of Peloton's resource manager, in the order of the backup.
+PELOTON = (f"OBJ_{subjects.PELOTON_SNAPSHOTS.name}", subjects.PELOTON_LOG.name, subjects.PELOTON_INBOX.name)
 # Backups of older versions lack these. Services create them empty.
-LATER = {
-    *(f"KV_{bucket.name}" for bucket in (subjects.FAULTS, subjects.FORGOTTEN)),
-    subjects.PELOTON_LOG.name,
-    subjects.PELOTON_INBOX.name,
-}
+LATER = {f"KV_{bucket.name}" for bucket in (subjects.FAULTS, subjects.FORGOTTEN)}.union(PELOTON)
 # nats-server aborts a restore when one chunk takes more than 5 s. It syncs each message.
 SLOW = (
     "The server syncs each message, and its disk is too slow for that: set `sync_interval: 10s` during the "
@@ -46,8 +44,7 @@ STREAMS = (
     f"OBJ_{subjects.SNAPSHOTS.name}",
     subjects.LOG.name,
     subjects.INBOX.name,
-    subjects.PELOTON_LOG.name,
-    subjects.PELOTON_INBOX.name,
+    *PELOTON,
     subjects.REQUESTS.name,
     subjects.DEAD_LETTERS.name,
     f"KV_{subjects.FAULTS.name}",

@@ -101,7 +101,7 @@ async def delete_and_request_report(bus: Bus, rm_id: str, directory: Path) -> Pa
     for stream, subject in streams_of(rm_id):
         await _purge(bus, stream, subject)
     for name in await snapshots_of(bus, rm_id):
-        await bus.delete_object(subjects.SNAPSHOTS.name, name)
+        await bus.delete_object(subjects.snapshots_of(rm_id), name)
     if not subjects.is_peloton(rm_id):
         await _publish_event(bus, rm_id, path, now_ms)
         await _require_registration(bus, rm_id, now_ms)

@@ -45,7 +45,7 @@ def streams_of(rm_id: str) -> tuple[tuple[str, str], ...]:
 
 async def snapshots_of(bus: Bus, rm_id: str) -> list[str]:
     prefix = name_of(arguments.log_id(rm_id), "")
-    return [name for name in await bus.object_names(subjects.SNAPSHOTS.name) if name.startswith(prefix)]
+    return [name for name in await bus.object_names(subjects.snapshots_of(rm_id)) if name.startswith(prefix)]
 
 
 async def plan(bus: Bus, jetstream: JetStream, rm_id: str) -> Plan:

@@ -16,7 +16,7 @@ from remuda_bus.bus import Bus, HistoryChanged, Message, Refused
 from remuda_bus.log import LogReader, LogWriter, Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.nats import connect
-from remuda_bus.replication.snapshots import BUCKET, SnapshotListing, Snapshots, restore
+from remuda_bus.replication.snapshots import SnapshotListing, Snapshots, restore
 from remuda_bus.replication.trimming import trim
 from remuda_core import commands
 from remuda_core.check import check, digest
@@ -147,7 +147,7 @@ async def test_two_are_kept(bus: Bus) -> None:
         positions.append((await lead.ask(number)).seq)
         await lead.snapshot()
     assert await SnapshotListing(bus).kept(RM) == positions[-2:]
-    assert await bus.object_names(BUCKET) == [f"rm=1.{seq}" for seq in sorted(map(str, positions[-2:]))]
+    assert await bus.object_names(subjects.SNAPSHOTS.name) == sorted(f"rm=1.{seq}" for seq in positions[-2:])
 
 
 @pytest.mark.parametrize("damage", ["nothing", "garbage", "cut", "format", "another's"])
@@ -158,7 +158,7 @@ async def test_what_cannot_be_read_falls_back_to_the_one_before(bus: Bus, damage
     await lead.snapshot()
     newest = await lead.ask(1)
     await lead.snapshot()
-    good = await bus.get_object(BUCKET, f"rm=1.{newest.seq}")
+    good = await bus.get_object(subjects.SNAPSHOTS.name, f"rm=1.{newest.seq}")
     assert good is not None
     payload = {
         "nothing": b"",
@@ -171,7 +171,7 @@ async def test_what_cannot_be_read_falls_back_to_the_one_before(bus: Bus, damage
     async def parts() -> AsyncIterator[bytes]:
         yield payload
 
-    await bus.put_object(BUCKET, f"rm=1.{newest.seq}", parts())
+    await bus.put_object(subjects.SNAPSHOTS.name, f"rm=1.{newest.seq}", parts())
     with capture_logs() as told:
         core, position = await restored(bus)
     assert position == at
@@ -222,7 +222,7 @@ async def test_snapshots_that_come_and_go_meanwhile(bus: Bus) -> None:
     await lead.begin()
     listed = []
     for number in range(4):
-        listed.append(await bus.object_names(BUCKET))
+        listed.append(await bus.object_names(subjects.SNAPSHOTS.name))
         await tell(bus, await lead.ask(number))
         await lead.snapshot()
     for names in listed[:2]:
@@ -242,10 +242,10 @@ async def test_a_child_that_fails_leaves_nothing(bus: Bus, monkeypatch: pytest.M
     with capture_logs() as told:
         await lead.snapshot()
     assert [entry["event"] for entry in told if entry["log_level"] == "error"] == ["snapshot not written"]
-    assert await bus.object_names(BUCKET) == []
+    assert await bus.object_names(subjects.SNAPSHOTS.name) == []
     monkeypatch.undo()
     await lead.snapshot()
-    assert len(await bus.object_names(BUCKET)) == 1
+    assert len(await bus.object_names(subjects.SNAPSHOTS.name)) == 1
 
 
 async def test_without_room_for_a_child_the_leader_goes_on(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,7 +266,7 @@ async def test_without_room_for_a_child_the_leader_goes_on(bus: Bus, monkeypatch
     await lead.ask(0)
     monkeypatch.undo()
     await lead.snapshot()
-    assert len(await bus.object_names(BUCKET)) == 1
+    assert len(await bus.object_names(subjects.SNAPSHOTS.name)) == 1
 
 
 async def test_when_one_is_due() -> None:
@@ -390,7 +390,7 @@ async def test_what_is_behind_the_oldest_snapshot_goes(bus: Bus) -> None:
     assert first_inbox == lead.core.state.inbox_seq - 1
     core, position = await restored(bus)
     assert position == positions[-1] and digest(core.state) == digest(lead.core.state)
-    await bus.delete_object(BUCKET, f"rm=1.{position.seq}")
+    await bus.delete_object(subjects.SNAPSHOTS.name, f"rm=1.{position.seq}")
     core, position = await restored(bus)
     assert position == positions[-2] and digest(core.state) == digest(lead.core.state)
     reader = await LogReader.open(bus, RM, None)
