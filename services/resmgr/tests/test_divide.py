@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remuda_proto.peloton.api.v0.respool import respool_pb2
+from remuda_proto.peloton.private.resmgr import resmgr_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 from remuda_resmgr.wire.divide import divided
@@ -14,9 +15,9 @@ LIMIT = 1_000
 
 
 def test_parts_ask_together_for_the_same() -> None:
-    whole = resmgrsvc_pb2.GetTasksByHostsRequest(hostnames=[f"host-{i}" for i in range(500)], type=1)
+    whole = resmgrsvc_pb2.GetTasksByHostsRequest(hostnames=[f"host-{i}" for i in range(500)], type=resmgr_pb2.BATCH)
     parts = list(divided(whole, LIMIT))
-    assert len(parts) > 1 and all(part.ByteSize() <= LIMIT and part.type == 1 for part in parts)
+    assert len(parts) > 1 and all(part.ByteSize() <= LIMIT and part.type == resmgr_pb2.BATCH for part in parts)
     assert [name for part in parts for name in part.hostnames] == whole.hostnames
 
 
