@@ -13,7 +13,7 @@ OF_COMMAND_LINE = {
 }  # fmt: skip
 OF_SERVICE = {
     "core": set(), "rmproxy": {"ldap3"}, "config": {"watchfiles", "yaml"}, "events": set(), "grpc": {"grpc"},
-    "kubernetes": {"aiohttp"}, "resmgr": {"grpc"}, "web": {"fastapi", "uvicorn", "yaml"},
+    "kubernetes": {"aiohttp"}, "resmgr": {"grpc", "yaml"}, "placement": {"grpc"}, "web": {"fastapi", "uvicorn", "yaml"},
 }  # fmt: skip
 SCRIPT = """
 import sys

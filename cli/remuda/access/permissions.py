@@ -15,7 +15,7 @@ from remuda_bus import subjects
 from remuda_bus.operator_api.methods import ACTING, READING
 from remuda_bus.operators import Operator
 
-SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr")
+SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement")
 FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to
 ROLES = (*SERVICES, "operator", "admin")
 MONITOR = "monitor"  # reads server metrics, in the system account
@@ -320,6 +320,8 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
         ("remuda.api.resmgr.*", subjects.lease_holder(f"{_PELOTON}.*.*")),
     ),
+    # An engine speaks gRPC with resmgr, whose address it asks for.
+    "placement": (("remuda.api.resmgr.*", "$SRV.PING"), ()),
     # Reads and queries.
     "operator": (
         (

@@ -52,6 +52,9 @@ def up(
             help="Serve clients of Peloton's resource manager on this port, usually 5394. 0: any free port.",
         ),
     ] = None,
+    peloton_engines: Annotated[
+        int, typer.Option(min=0, max=64, help="With --peloton-port: placement engines to start.")
+    ] = 0,
     plain: Plain = False,
 ) -> None:
     """Start a NATS server and all services on this machine, and restart what ends, until Ctrl-C."""
@@ -59,12 +62,15 @@ def up(
 
     start(
         data=data, port=port, config=config, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, web_port=web_port,
-        peloton_port=peloton_port, plain=plain, settings=settings, assignments=tuple(assignments or ()),
+        peloton_port=peloton_port, peloton_engines=peloton_engines, plain=plain, settings=settings,
+        assignments=tuple(assignments or ()),
     )  # fmt: skip
 
 
 def run(
-    service: Annotated[str, typer.Argument(help="rmproxy, core, config, events, grpc, kubernetes, resmgr or web.")],
+    service: Annotated[
+        str, typer.Argument(help="rmproxy, core, config, events, grpc, kubernetes, placement, resmgr or web.")
+    ],
     nats: Annotated[
         str | None,
         typer.Option(metavar="URL", help="NATS server to connect to, as --set nats.url.", callback=arguments.url),

@@ -16,7 +16,8 @@ from ..errors import UserError
 Main = Callable[[Bus, Any], Awaitable[None]]  # of a service, with settings of its own
 REQUIRED: Final = ("rmproxy", "core", "config", "events")
 STARTED: Final = (*REQUIRED, "grpc", "web")  # by `remuda up`
-SERVICES: Final = (*STARTED, "kubernetes", "resmgr")
+SERVICES: Final = (*STARTED, "kubernetes", "resmgr", "placement")
+PACKAGES: Final = {"placement": "remuda_resmgr"}  # of services that are in the package of another one
 
 
 def check_service(name: str) -> str:
@@ -27,7 +28,7 @@ def check_service(name: str) -> str:
 
 def installed() -> list[str]:
     """The services of this environment: the image of a service holds no other."""
-    return [name for name in SERVICES if importlib.util.find_spec(f"remuda_{name}") is not None]
+    return [name for name in SERVICES if importlib.util.find_spec(PACKAGES.get(name, f"remuda_{name}")) is not None]
 
 
 def settings_of(service: str) -> type[Settings]:
@@ -60,6 +61,10 @@ def settings_of(service: str) -> type[Settings]:
         from remuda_resmgr.shell.settings import ResmgrSettings
 
         return ResmgrSettings
+    if service == "placement":
+        from remuda_resmgr.shell.placement import PlacementSettings
+
+        return PlacementSettings
     return Settings
 
 
@@ -109,6 +114,10 @@ def main_of(service: str) -> Main:
         from remuda_resmgr.shell.main import main as resmgr
 
         return resmgr
+    if service == "placement":
+        from remuda_resmgr.shell.placement import main as placement
+
+        return placement
     from remuda_events.shell import main as events
 
     return events

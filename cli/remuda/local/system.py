@@ -30,7 +30,7 @@ from .supervisor import OnChange, OnLine, Process, Program, State, Supervisor
 
 NATS = "nats-server"
 # The order of stop: first no new requests, then no more decisions, then the rest.
-STOP_ORDER = (("grpc", "rmproxy", "web"), ("core", "resmgr"), ("events", "config"))
+STOP_ORDER = (("grpc", "rmproxy", "web"), ("core", "resmgr", "placement"), ("events", "config"))
 
 
 # The server of this system has neither keys nor certificates, whatever the file says of the one it is written for.
@@ -52,6 +52,7 @@ class Layout:
     grpc_port: int | None = None
     web_port: int | None = None
     peloton_port: int | None = None
+    peloton_engines: int = 0
     log_level: str | None = None
     settings: Path | None = None
     assignments: tuple[str, ...] = ()
@@ -61,7 +62,7 @@ class Layout:
         counts = (
             ("config", 1), ("core", self.cores), ("events", 1), ("rmproxy", self.rmproxies),
             ("grpc", int(self.grpc_port is not None)), ("web", int(self.web_port is not None)),
-            ("resmgr", int(self.peloton_port is not None)),
+            ("resmgr", int(self.peloton_port is not None)), ("placement", self.peloton_engines),
         )  # fmt: skip
         return [
             (service if count == 1 else f"{service}-{number}", service)

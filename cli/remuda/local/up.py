@@ -27,22 +27,28 @@ REDRAW_EVERY_S = 0.5
 
 def up(
     *, data: Path, port: int, config: Path | None, cores: int, rmproxies: int, grpc_port: int | None,
-    web_port: int | None, peloton_port: int | None, plain: bool, settings: Path | None, assignments: tuple[str, ...],
+    web_port: int | None, peloton_port: int | None, peloton_engines: int,
+    plain: bool, settings: Path | None, assignments: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Run until a signal. All processes are stopped when this returns."""
     if config is not None:
         arguments.readable("--config", config)
-    loaded = check_settings((*STARTED, *(("resmgr",) if peloton_port is not None else ())), settings, assignments)
+    loaded = check_settings(
+        (*STARTED, *(("resmgr", "placement") if peloton_port is not None else ())), settings, assignments
+    )
     if grpc_port is None:
         grpc_port = cast("GrpcSettings", loaded["grpc"].settings).port
     if web_port is None:
         web_port = cast("WebSettings", loaded["web"].settings).port
+    if peloton_engines and peloton_port is None:
+        raise UserError("--peloton-engines needs --peloton-port")
     _check_port("--port", port)
     _check_port("--grpc-port", grpc_port)
     _check_port("--web-port", web_port)
     _check_port("--peloton-port", peloton_port or 0)
     layout = Layout(
         data.resolve(), port, config, cores, rmproxies, grpc_port, web_port, peloton_port,
+        peloton_engines,
         settings=settings and settings.resolve(), assignments=assignments,
     )  # fmt: skip
     try:

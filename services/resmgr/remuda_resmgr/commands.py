@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from .rules.hosts import Host
 from .rules.placement import Placement
 from .rules.pools import PoolConfig
 from .rules.resources import Vector
@@ -167,6 +168,16 @@ class DrainHosts(Command):
 class RankHosts(Command):
     """Order the hosts by what draining them would cost. `hostnames`: those of the shared host pool."""
 
+    hostnames: tuple[str, ...]
+
+
+class PutHosts(Command):
+    """Add or replace hosts. The capacity is then the sum of the hosts that do not drain."""
+
+    hosts: tuple[Host, ...]
+
+
+class RemoveHosts(Command):
     hostnames: tuple[str, ...]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from .rules.hosts import Host
 from .rules.placement import Placement
 from .rules.pools import PoolConfig
 from .rules.resources import Vector
@@ -174,6 +175,16 @@ class OverAllocationCounted(Fact):
 
 class HostsRanked(Fact):
     hosts: tuple[str, ...]
+
+
+class HostsPut(Fact):
+    """Hosts are new, or replace those of the same name."""
+
+    hosts: tuple[Host, ...]
+
+
+class HostsRemoved(Fact):
+    hostnames: tuple[str, ...]
 
 
 class EventsAcknowledged(Fact):

@@ -71,6 +71,25 @@ TIMERS_MS: Final = 100
 
 # Gauges of the state are set at this interval: a million tasks are counted in 60 ms.
 METRICS_S: Final = 15.0
+# Ports of hosts are below this.
+PORTS_END: Final = 65_536
 
 # Peloton's gRPC port, for which its clients are configured.
 PORT: Final = 5394
+
+# Gangs that an engine asks for at once. More of them would wait for the placing of others.
+GANGS_PER_TURN: Final = 200
+# An engine's question for gangs waits so long; then it looks at the gangs that it holds.
+DEQUEUE_WITHIN_S: Final = 0.5
+# Tasks for which an engine found no room, and that it tries again. Beyond it, they are reported at once.
+HELD_TASKS: Final = 10_000
+# An engine reads all hosts after this time, not only those that have changed.
+ALL_HOSTS_S: Final = 60.0
+# An engine asks a resource manager that does not answer again after this time.
+ENGINE_RETRY_S: Final = 0.5
+# An RPC of an engine may take so long.
+ENGINE_RPC_S: Final = 35.0
+# A hosts file is looked at so often.
+HOSTS_FILE_S: Final = 1.0
+# Bytes of a hosts file: 50,000 hosts.
+HOSTS_FILE_BYTES: Final = 16 * 1024 * 1024

@@ -9,6 +9,7 @@ import msgspec
 from .commands import Handed
 from .decide.placements import handed
 from .rules.admission import QUEUES, Obstacle, obstacle
+from .rules.hosts import Host, Room, room_left
 from .rules.lifecycle import PENDING
 from .rules.pools import PoolConfig, path_of
 from .rules.resources import KINDS, Vector, add, subtract
@@ -89,6 +90,15 @@ def why_waiting(state: State, settings: Settings, task_id: str) -> Waiting | Non
     gang, pool = state.gangs[run.gang], state.pools[run.pool_id]
     ahead = next(place for place, number in enumerate(pool.queues[gang.queue]) if number == gang.number)
     return Waiting(run.pool_id, gang.queue, ahead, obstacle(gang.traits, pool.room(), settings.preemption_enabled))
+
+
+def hosts_changed(state: State, since_ms: int) -> Iterator[tuple[Host, Room, list[Run]]]:
+    """The hosts that have changed since, the last one first, with what is free there and what runs there."""
+    for hostname, at_ms in reversed(state.host_changes.items()):
+        if at_ms < since_ms:
+            break
+        host, runs = state.known_hosts[hostname], list(state.hosts.get(hostname, {}).values())
+        yield host, room_left(host, (run.task for run in runs)), runs
 
 
 def held_below(state: State, pool: Pool) -> tuple[Vector, Vector]:

@@ -21,6 +21,8 @@ def check(state: State) -> None:
     on_hosts = {run_id: host for host, runs in state.hosts.items() for run_id in runs}
     held = {run.task.mesos_id: run.hostname for run in (*state.runs.values(), *state.orphans.values()) if run.hostname}
     assert on_hosts == held, (on_hosts, held)
+    assert state.known_hosts.keys() == state.host_changes.keys()
+    assert list(state.host_changes.values()) == sorted(state.host_changes.values())
 
 
 def _check_runs(state: State) -> None:

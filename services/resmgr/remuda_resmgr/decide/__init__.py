@@ -17,7 +17,7 @@ from .admission import admit
 from .enqueue import enqueue_gangs
 from .entitle import calculate_entitlements, set_capacity
 from .expire import tick
-from .hosts import drain_hosts, rank_hosts, recover_runs
+from .hosts import drain_hosts, put_hosts, rank_hosts, recover_runs, remove_hosts
 from .placements import dequeue_gangs, get_placements, set_placements
 from .pools import create_pool, delete_pool, update_pool
 from .preemption import get_preemptible_tasks, preempt
@@ -43,6 +43,8 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Settings, Any], 
     commands.Preempt: preempt,
     commands.DrainHosts: drain_hosts,
     commands.RankHosts: rank_hosts,
+    commands.PutHosts: put_hosts,
+    commands.RemoveHosts: remove_hosts,
     commands.RecoverRuns: recover_runs,
     commands.Tick: tick,
 }

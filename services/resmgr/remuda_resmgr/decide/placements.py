@@ -14,6 +14,7 @@ from ..rules.lifecycle import LAUNCHING, PLACED, PLACING, READY, RESERVED, timeo
 from ..rules.placement import Placement
 from ..settings import Settings
 from ..state import Run, State
+from .hosts import why_no_room
 from .requeue import after_failed_placement
 
 Refused = tuple[tuple[Placement, str], ...]
@@ -45,6 +46,10 @@ def set_placements(state: State, settings: Settings, command: SetPlacements) -> 
             refused.append((placement, "hostname is empty, expected the name of the host"))
         elif len(state.placements) >= PLACEMENTS:
             refused.append((placement, f"{PLACEMENTS} placements wait to be launched, try again later"))
+        elif why := why_no_room(
+            state, placement.hostname, tuple(state.runs[task_id].task for task_id, _ in tasks), placement.ports
+        ):
+            refused.append((placement, why))
         else:
             kept = msgspec.structs.replace(placement, tasks=tasks)
             yield PlacementQueued(state.last_number + 1, kept, _due(state, PLACED, settings))

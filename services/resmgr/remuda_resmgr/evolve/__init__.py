@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from .. import facts
 from ..state import State
-from . import pools, queues, runs
+from . import hosts, pools, queues, runs
 
 
 def evolve(state: State, fact: facts.Fact) -> None:
@@ -36,6 +36,8 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.TaskMoved: runs.task_moved,
     facts.RunEnded: runs.run_ended,
     facts.RunRecovered: runs.run_recovered,
+    facts.HostsPut: hosts.hosts_put,
+    facts.HostsRemoved: hosts.hosts_removed,
     facts.HostsRanked: runs.hosts_ranked,
     facts.EventsAcknowledged: runs.events_acknowledged,
     facts.TimePassed: runs.time_passed,

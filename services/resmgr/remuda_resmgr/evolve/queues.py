@@ -76,11 +76,13 @@ def task_requeued(state: State, fact: facts.TaskRequeued) -> None:
 def placement_queued(state: State, fact: facts.PlacementQueued) -> None:
     state.placements[fact.number] = fact.placement
     state.last_number = max(state.last_number, fact.number)
+    ports = list(fact.placement.ports)  # of the tasks, one after the other
     for task_id, _ in fact.placement.tasks:
         run = state.runs[task_id]
         enter(state, run, PLACED, fact.due_ms, "placed")
         put_on_host(state, run, fact.placement.hostname)
         run.placement = fact.number
+        run.ports, ports = tuple(ports[: run.task.num_ports]), ports[run.task.num_ports :]
 
 
 def placement_taken(state: State, fact: facts.PlacementTaken) -> None:

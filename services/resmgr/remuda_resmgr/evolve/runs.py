@@ -24,6 +24,7 @@ def track(state: State, run: Run) -> None:
         _allocate(state, run)
     if run.hostname:
         state.hosts.setdefault(run.hostname, {})[run.task.mesos_id] = run
+        state.host_changed(run.hostname)
 
 
 def enter(state: State, run: Run, to: str, due_ms: int, reason: str) -> None:
@@ -42,11 +43,12 @@ def enter(state: State, run: Run, to: str, due_ms: int, reason: str) -> None:
 
 
 def put_on_host(state: State, run: Run, hostname: str) -> None:
-    """`hostname`: empty: the run is on no host."""
+    """`hostname`: empty: the run is on no host. It has no ports there yet."""
     _off_host(state, run)
-    run.hostname = hostname
+    run.hostname, run.ports = hostname, ()
     if hostname:
         state.hosts.setdefault(hostname, {})[run.task.mesos_id] = run
+        state.host_changed(hostname)
 
 
 def task_moved(state: State, fact: facts.TaskMoved) -> None:
@@ -92,8 +94,10 @@ def time_passed(state: State, fact: facts.TimePassed) -> None:
 
 def _off_host(state: State, run: Run) -> None:
     runs = state.hosts.get(run.hostname)
-    if runs is not None and runs.pop(run.task.mesos_id, None) is not None and not runs:
-        del state.hosts[run.hostname]
+    if runs is not None and runs.pop(run.task.mesos_id, None) is not None:
+        state.host_changed(run.hostname)
+        if not runs:
+            del state.hosts[run.hostname]
 
 
 def _allocate(state: State, run: Run) -> None:

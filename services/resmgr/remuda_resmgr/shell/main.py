@@ -20,7 +20,7 @@ from remuda_bus.rms.halts import Halts
 from remuda_bus.settings import server_pem
 
 from ..core import Core
-from . import metrics
+from . import hosts_file, metrics
 from .desk import Desk
 from .machine import ResmgrMachine
 from .server import Server
@@ -68,6 +68,8 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
             await bus.serve(subjects.front_end(settings.instance, "resmgr"), about, "front-end")
             log.info("listens for gRPC", host=settings.host, port=server.port)
             tasks.create_task(work.stand_by(log_id))
+            if settings.hosts_file is not None:
+                tasks.create_task(hosts_file.follow(settings.hosts_file, desk, lambda: core.state))
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:

@@ -41,6 +41,9 @@ class ResmgrSettings(Settings):
     cluster: Annotated[str, AfterValidator(_cluster)] = setting(
         "resmgr.cluster", "default", "name of the cluster: each has pools, tasks and a log of its own"
     )
+    hosts_file: ReadableFile = setting(
+        "resmgr.hosts_file", None, "file: the hosts, in YAML, where no host manager tells them; watched"
+    )
     standbys: int = setting(
         "resmgr.standbys", STANDBYS, "processes that follow the log beside its leader, ready to take over", ge=0
     )

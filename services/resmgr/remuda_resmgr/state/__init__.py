@@ -7,6 +7,7 @@ from collections import OrderedDict
 from ..rules.admission import QUEUES, Room
 from ..rules.allocation import Allocation
 from ..rules.entitlement import PoolTree
+from ..rules.hosts import Host
 from ..rules.placement import Placement
 from ..rules.pools import ROOT, PoolConfig
 from ..rules.resources import ZERO, Vector
@@ -20,8 +21,8 @@ class Run:
     """One run of a task. `gang`, `placement`: numbers; 0: none. `due_ms`: when its state times out; 0: never."""
 
     __slots__ = (
-        "attempts", "cycles", "due_ms", "gang", "hostname", "placement", "pool_id", "ready_for_host_reservation",
-        "reason", "since_ms", "started_ms", "state", "task", "timeout_s",
+        "attempts", "cycles", "due_ms", "gang", "hostname", "placement", "pool_id", "ports",
+        "ready_for_host_reservation", "reason", "since_ms", "started_ms", "state", "task", "timeout_s",
     )  # fmt: skip
 
     def __init__(self, task: Task, pool_id: str, state: str, now_ms: int, reason: str = "") -> None:
@@ -38,6 +39,7 @@ class Run:
         self.cycles = task.cycles
         self.ready_for_host_reservation = task.ready_for_host_reservation
         self.gang = 0
+        self.ports: tuple[int, ...] = ()
         self.placement = 0
 
 
@@ -71,7 +73,9 @@ class Pool:
 
 
 class State:
-    """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run. `task_of`: tasks of tracked runs and of
+    """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run. `known_hosts`: those that a
+    host manager has described; `host_changes`: when each of them, or what runs there, has changed last, oldest first:
+    derived, and of a restored state that of its restoring. `task_of`: tasks of tracked runs and of
     orphans. `tree`: derived from the pools; None: they have changed since."""
 
     def __init__(self) -> None:
@@ -91,9 +95,16 @@ class State:
         self.placements: OrderedDict[int, Placement] = OrderedDict()
         self.candidates: OrderedDict[str, tuple[str, str]] = OrderedDict()  # run: (task, reason)
         self.timers: list[tuple[int, str, str]] = []  # a heap: (due_ms, task, run)
+        self.known_hosts: dict[str, Host] = {}
+        self.host_changes: OrderedDict[str, int] = OrderedDict()
         self.ranked_hosts: tuple[str, ...] = ()
         self.acknowledged = 0
         self.last_number = 0
+
+    def host_changed(self, hostname: str) -> None:
+        if hostname in self.known_hosts:
+            self.host_changes[hostname] = self.now_ms
+            self.host_changes.move_to_end(hostname)
 
     def configs(self) -> dict[str, PoolConfig]:
         return {pool_id: pool.config for pool_id, pool in self.pools.items()}

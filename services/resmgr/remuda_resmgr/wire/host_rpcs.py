@@ -6,8 +6,12 @@ from typing import Any, Final
 
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2 as pb
 
-from .. import commands
-from ..limits import AMOUNT
+from .. import commands, queries
+from ..limits import AMOUNT, PORTS_END
+from ..rules.hosts import Host
+from ..rules.resources import KINDS
+from ..state import State
+from .messages import codec
 from .rpcs import INVALID_ARGUMENT, Rpc, RpcError
 from .tasks import task_of
 
@@ -21,11 +25,48 @@ def _set_capacity(request: pb.SetCapacityRequest) -> commands.Command:
     return commands.SetCapacity((request.cpu, request.gpu, request.memory, request.disk), slack_cpu)
 
 
+def _put_hosts(request: pb.PutHostsRequest) -> commands.Command:
+    return commands.PutHosts(tuple(map(host_of, request.hosts)))
+
+
+def host_of(message: Any) -> Host:
+    """Raises RpcError."""
+    name = message.hostname
+    if not name:
+        raise RpcError(INVALID_ARGUMENT, "hostname is empty")
+    if len(message.capacity) != len(KINDS):
+        raise RpcError(
+            INVALID_ARGUMENT, f"{name}: capacity has {len(message.capacity)} amounts, expected {', '.join(KINDS)}"
+        )
+    for amount in (*message.capacity, message.slack_cpu):
+        if not 0 <= amount <= AMOUNT:
+            raise RpcError(INVALID_ARGUMENT, f"{name}: an amount is {amount}, expected from 0 to {AMOUNT:g}")
+    if not 0 <= message.first_port <= message.last_port < PORTS_END:
+        raise RpcError(
+            INVALID_ARGUMENT, f"{name}: ports are {message.first_port} to {message.last_port}, expected 0 to 65535"
+        )
+    host: Host = _read_host(message)
+    return host
+
+
+def _list_hosts(state: State, request: pb.ListHostsRequest) -> pb.ListHostsResponse:
+    response = pb.ListHostsResponse(now_ms=state.now_ms, count=len(state.known_hosts))
+    for host, room, runs in queries.hosts_changed(state, request.since_ms):
+        use = response.hosts.add(host=_write_host(host), room=room[:4], slack_cpu_room=room[4])
+        for run in runs:
+            use.used_ports.extend(run.ports)
+            if request.with_tasks:
+                use.tasks.add(job_id=run.task.job_id, labels=run.task.labels)
+    return response
+
+
 def _recover(request: pb.RecoverRunsRequest) -> commands.Command:
     return commands.RecoverRuns(tuple(
         commands.RecoveredRun(task_of(one.task), one.pool_id, one.state, one.started_ms) for one in request.runs
     ))  # fmt: skip
 
+
+_write_host, _read_host = codec(Host)
 
 RPCS: Final[dict[str, Rpc[Any, Any]]] = {
     "SetCapacity": Rpc(pb.SetCapacityRequest, _set_capacity, lambda _, __: pb.SetCapacityResponse()),
@@ -39,5 +80,12 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
         lambda request: commands.RankHosts(tuple(request.hostnames)),
         lambda _, __: pb.RankHostsResponse(),
     ),
+    "PutHosts": Rpc(pb.PutHostsRequest, _put_hosts, lambda _, __: pb.PutHostsResponse()),
+    "RemoveHosts": Rpc(
+        pb.RemoveHostsRequest,
+        lambda request: commands.RemoveHosts(tuple(request.hostnames)),
+        lambda _, __: pb.RemoveHostsResponse(),
+    ),
+    "ListHosts": Rpc(pb.ListHostsRequest, question=_list_hosts),
     "RecoverRuns": Rpc(pb.RecoverRunsRequest, _recover, lambda _, __: pb.RecoverRunsResponse()),
 }

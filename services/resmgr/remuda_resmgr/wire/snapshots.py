@@ -17,6 +17,7 @@ from remuda_proto.remuda.resmgr.v1 import snapshot_pb2 as pb
 from ..limits import SNAPSHOT_RECORDS_PER_PIECE
 from ..rules.admission import QUEUES
 from ..rules.allocation import Allocation
+from ..rules.hosts import Host
 from ..rules.lifecycle import READY
 from ..rules.placement import Placement
 from ..rules.pools import ROOT, PoolConfig
@@ -39,6 +40,7 @@ HELD: Final = {
 
 _write_task, _read_task = codec(Task)
 _write_config, _read_config = codec(PoolConfig)
+_write_host, _read_host = codec(Host)
 _write_placement, _read_placement = codec(Placement)
 
 
@@ -100,6 +102,8 @@ def records(inbox_seq: int, state: State) -> Iterator[pb.SnapshotRecord]:
         ranked_hosts=state.ranked_hosts, acknowledged=state.acknowledged, last_number=state.last_number,
     )  # fmt: skip
     yield pb.SnapshotRecord(**{"global": overall})  # type: ignore[arg-type]
+    for host in state.known_hosts.values():
+        yield pb.SnapshotRecord(host=_write_host(host))
     below = [ROOT]
     while below:
         pool = state.pools[below.pop()]
@@ -129,7 +133,7 @@ def _pool_record(pool: Pool) -> pb.PoolRecord:
 
 def _run_record(run: Run, *, orphan: bool) -> pb.RunRecord:
     fields: dict[str, Any] = {name: getattr(run, name) for name in RUN_FIELDS}
-    return pb.RunRecord(task=_write_task(run.task), orphan=orphan, **fields)
+    return pb.RunRecord(task=_write_task(run.task), orphan=orphan, ports=run.ports, **fields)
 
 
 def _restore_global(state: State, record: pb.GlobalRecord) -> None:
@@ -150,10 +154,17 @@ def _restore_pool(state: State, record: pb.PoolRecord) -> None:
     pool.over_count = record.over_count
 
 
+def _restore_host(state: State, record: Any) -> None:
+    host = _read_host(record)
+    state.known_hosts[host.hostname] = host
+    state.host_changed(host.hostname)
+
+
 def _restore_run(state: State, record: pb.RunRecord) -> None:
     run = Run(_read_task(record.task), record.pool_id, record.state, record.since_ms)
     for name in RUN_FIELDS:
         setattr(run, name, getattr(record, name))
+    run.ports = tuple(record.ports)
     run_id, task_id = run.task.mesos_id, run.task.id
     if record.orphan:
         state.orphans[run_id] = run
@@ -185,7 +196,7 @@ def _restore_candidate(state: State, record: pb.CandidateRecord) -> None:
 
 _RESTORERS: Final[dict[str, Any]] = {
     "global": _restore_global, "pool": _restore_pool, "run": _restore_run, "gang": _restore_gang,
-    "placement": _restore_placement, "candidate": _restore_candidate,
+    "placement": _restore_placement, "candidate": _restore_candidate, "host": _restore_host,
 }  # fmt: skip
 
 

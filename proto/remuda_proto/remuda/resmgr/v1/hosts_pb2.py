@@ -23,33 +23,50 @@ _sym_db = _symbol_database.Default()
 
 
 from remuda_proto.peloton.private.resmgr import resmgr_pb2 as peloton_dot_private_dot_resmgr_dot_resmgr__pb2
+from remuda_proto.remuda.resmgr.v1 import log_pb2 as remuda_dot_resmgr_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cremuda/resmgr/v1/hosts.proto\x12\x10remuda.resmgr.v1\x1a#peloton/private/resmgr/resmgr.proto\"_\n\x12SetCapacityRequest\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x01\x12\x0b\n\x03gpu\x18\x02 \x01(\x01\x12\x0e\n\x06memory\x18\x03 \x01(\x01\x12\x0c\n\x04\x64isk\x18\x04 \x01(\x01\x12\x11\n\tslack_cpu\x18\x05 \x01(\x01\"\x15\n\x13SetCapacityResponse\"&\n\x11\x44rainHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"-\n\x12\x44rainHostsResponse\x12\x17\n\x0f\x65mpty_hostnames\x18\x01 \x03(\t\"%\n\x10RankHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"\x13\n\x11RankHostsResponse\"9\n\x12RecoverRunsRequest\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.remuda.resmgr.v1.Run\"e\n\x03Run\x12*\n\x04task\x18\x01 \x01(\x0b\x32\x1c.peloton.private.resmgr.Task\x12\x0f\n\x07pool_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\nstarted_ms\x18\x04 \x01(\x03\"\x15\n\x13RecoverRunsResponse2\xee\x02\n\x05Hosts\x12Z\n\x0bSetCapacity\x12$.remuda.resmgr.v1.SetCapacityRequest\x1a%.remuda.resmgr.v1.SetCapacityResponse\x12W\n\nDrainHosts\x12#.remuda.resmgr.v1.DrainHostsRequest\x1a$.remuda.resmgr.v1.DrainHostsResponse\x12T\n\tRankHosts\x12\".remuda.resmgr.v1.RankHostsRequest\x1a#.remuda.resmgr.v1.RankHostsResponse\x12Z\n\x0bRecoverRuns\x12$.remuda.resmgr.v1.RecoverRunsRequest\x1a%.remuda.resmgr.v1.RecoverRunsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cremuda/resmgr/v1/hosts.proto\x12\x10remuda.resmgr.v1\x1a#peloton/private/resmgr/resmgr.proto\x1a\x1aremuda/resmgr/v1/log.proto\"_\n\x12SetCapacityRequest\x12\x0b\n\x03\x63pu\x18\x01 \x01(\x01\x12\x0b\n\x03gpu\x18\x02 \x01(\x01\x12\x0e\n\x06memory\x18\x03 \x01(\x01\x12\x0c\n\x04\x64isk\x18\x04 \x01(\x01\x12\x11\n\tslack_cpu\x18\x05 \x01(\x01\"\x15\n\x13SetCapacityResponse\"&\n\x11\x44rainHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"-\n\x12\x44rainHostsResponse\x12\x17\n\x0f\x65mpty_hostnames\x18\x01 \x03(\t\"%\n\x10RankHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"\x13\n\x11RankHostsResponse\"9\n\x12RecoverRunsRequest\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.remuda.resmgr.v1.Run\"e\n\x03Run\x12*\n\x04task\x18\x01 \x01(\x0b\x32\x1c.peloton.private.resmgr.Task\x12\x0f\n\x07pool_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x12\n\nstarted_ms\x18\x04 \x01(\x03\"\x15\n\x13RecoverRunsResponse\"8\n\x0fPutHostsRequest\x12%\n\x05hosts\x18\x01 \x03(\x0b\x32\x16.remuda.resmgr.v1.Host\"\x12\n\x10PutHostsResponse\"\'\n\x12RemoveHostsRequest\x12\x11\n\thostnames\x18\x01 \x03(\t\"\x15\n\x13RemoveHostsResponse\"8\n\x10ListHostsRequest\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\x12\n\nwith_tasks\x18\x02 \x01(\x08\"\\\n\x11ListHostsResponse\x12(\n\x05hosts\x18\x01 \x03(\x0b\x32\x19.remuda.resmgr.v1.HostUse\x12\x0e\n\x06now_ms\x18\x02 \x01(\x03\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\"\x94\x01\n\x07HostUse\x12$\n\x04host\x18\x01 \x01(\x0b\x32\x16.remuda.resmgr.v1.Host\x12\x0c\n\x04room\x18\x02 \x03(\x01\x12\x16\n\x0eslack_cpu_room\x18\x03 \x01(\x01\x12\x12\n\nused_ports\x18\x04 \x03(\x03\x12)\n\x05tasks\x18\x05 \x03(\x0b\x32\x1a.remuda.resmgr.v1.HeldTask\"*\n\x08HeldTask\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0e\n\x06labels\x18\x02 \x01(\x0c\x32\xf3\x04\n\x05Hosts\x12Z\n\x0bSetCapacity\x12$.remuda.resmgr.v1.SetCapacityRequest\x1a%.remuda.resmgr.v1.SetCapacityResponse\x12W\n\nDrainHosts\x12#.remuda.resmgr.v1.DrainHostsRequest\x1a$.remuda.resmgr.v1.DrainHostsResponse\x12T\n\tRankHosts\x12\".remuda.resmgr.v1.RankHostsRequest\x1a#.remuda.resmgr.v1.RankHostsResponse\x12Z\n\x0bRecoverRuns\x12$.remuda.resmgr.v1.RecoverRunsRequest\x1a%.remuda.resmgr.v1.RecoverRunsResponse\x12Q\n\x08PutHosts\x12!.remuda.resmgr.v1.PutHostsRequest\x1a\".remuda.resmgr.v1.PutHostsResponse\x12Z\n\x0bRemoveHosts\x12$.remuda.resmgr.v1.RemoveHostsRequest\x1a%.remuda.resmgr.v1.RemoveHostsResponse\x12T\n\tListHosts\x12\".remuda.resmgr.v1.ListHostsRequest\x1a#.remuda.resmgr.v1.ListHostsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'remuda.resmgr.v1.hosts_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SETCAPACITYREQUEST']._serialized_start=87
-  _globals['_SETCAPACITYREQUEST']._serialized_end=182
-  _globals['_SETCAPACITYRESPONSE']._serialized_start=184
-  _globals['_SETCAPACITYRESPONSE']._serialized_end=205
-  _globals['_DRAINHOSTSREQUEST']._serialized_start=207
-  _globals['_DRAINHOSTSREQUEST']._serialized_end=245
-  _globals['_DRAINHOSTSRESPONSE']._serialized_start=247
-  _globals['_DRAINHOSTSRESPONSE']._serialized_end=292
-  _globals['_RANKHOSTSREQUEST']._serialized_start=294
-  _globals['_RANKHOSTSREQUEST']._serialized_end=331
-  _globals['_RANKHOSTSRESPONSE']._serialized_start=333
-  _globals['_RANKHOSTSRESPONSE']._serialized_end=352
-  _globals['_RECOVERRUNSREQUEST']._serialized_start=354
-  _globals['_RECOVERRUNSREQUEST']._serialized_end=411
-  _globals['_RUN']._serialized_start=413
-  _globals['_RUN']._serialized_end=514
-  _globals['_RECOVERRUNSRESPONSE']._serialized_start=516
-  _globals['_RECOVERRUNSRESPONSE']._serialized_end=537
-  _globals['_HOSTS']._serialized_start=540
-  _globals['_HOSTS']._serialized_end=906
+  _globals['_SETCAPACITYREQUEST']._serialized_start=115
+  _globals['_SETCAPACITYREQUEST']._serialized_end=210
+  _globals['_SETCAPACITYRESPONSE']._serialized_start=212
+  _globals['_SETCAPACITYRESPONSE']._serialized_end=233
+  _globals['_DRAINHOSTSREQUEST']._serialized_start=235
+  _globals['_DRAINHOSTSREQUEST']._serialized_end=273
+  _globals['_DRAINHOSTSRESPONSE']._serialized_start=275
+  _globals['_DRAINHOSTSRESPONSE']._serialized_end=320
+  _globals['_RANKHOSTSREQUEST']._serialized_start=322
+  _globals['_RANKHOSTSREQUEST']._serialized_end=359
+  _globals['_RANKHOSTSRESPONSE']._serialized_start=361
+  _globals['_RANKHOSTSRESPONSE']._serialized_end=380
+  _globals['_RECOVERRUNSREQUEST']._serialized_start=382
+  _globals['_RECOVERRUNSREQUEST']._serialized_end=439
+  _globals['_RUN']._serialized_start=441
+  _globals['_RUN']._serialized_end=542
+  _globals['_RECOVERRUNSRESPONSE']._serialized_start=544
+  _globals['_RECOVERRUNSRESPONSE']._serialized_end=565
+  _globals['_PUTHOSTSREQUEST']._serialized_start=567
+  _globals['_PUTHOSTSREQUEST']._serialized_end=623
+  _globals['_PUTHOSTSRESPONSE']._serialized_start=625
+  _globals['_PUTHOSTSRESPONSE']._serialized_end=643
+  _globals['_REMOVEHOSTSREQUEST']._serialized_start=645
+  _globals['_REMOVEHOSTSREQUEST']._serialized_end=684
+  _globals['_REMOVEHOSTSRESPONSE']._serialized_start=686
+  _globals['_REMOVEHOSTSRESPONSE']._serialized_end=707
+  _globals['_LISTHOSTSREQUEST']._serialized_start=709
+  _globals['_LISTHOSTSREQUEST']._serialized_end=765
+  _globals['_LISTHOSTSRESPONSE']._serialized_start=767
+  _globals['_LISTHOSTSRESPONSE']._serialized_end=859
+  _globals['_HOSTUSE']._serialized_start=862
+  _globals['_HOSTUSE']._serialized_end=1010
+  _globals['_HELDTASK']._serialized_start=1012
+  _globals['_HELDTASK']._serialized_end=1054
+  _globals['_HOSTS']._serialized_start=1057
+  _globals['_HOSTS']._serialized_end=1684
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from remuda_proto.peloton.private.resmgr import resmgr_pb2 as _resmgr_pb2
+from remuda_proto.remuda.resmgr.v1 import log_pb2 as _log_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -209,3 +210,184 @@ class RecoverRunsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecoverRunsResponse: _TypeAlias = RecoverRunsResponse  # noqa: Y015
+
+@_typing.final
+class PutHostsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[_log_pb2.Host]: ...
+    def __init__(
+        self,
+        *,
+        hosts: _abc.Iterable[_log_pb2.Host] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hosts", b"hosts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PutHostsRequest: _TypeAlias = PutHostsRequest  # noqa: Y015
+
+@_typing.final
+class PutHostsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PutHostsResponse: _TypeAlias = PutHostsResponse  # noqa: Y015
+
+@_typing.final
+class RemoveHostsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTNAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hostnames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        hostnames: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hostnames", b"hostnames"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveHostsRequest: _TypeAlias = RemoveHostsRequest  # noqa: Y015
+
+@_typing.final
+class RemoveHostsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveHostsResponse: _TypeAlias = RemoveHostsResponse  # noqa: Y015
+
+@_typing.final
+class ListHostsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    WITH_TASKS_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    """Only hosts that have changed since the answer with this `now_ms`. 0: all."""
+    with_tasks: _builtins.bool
+    """With the tasks of each host."""
+    def __init__(
+        self,
+        *,
+        since_ms: _builtins.int = ...,
+        with_tasks: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["since_ms", b"since_ms", "with_tasks", b"with_tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHostsRequest: _TypeAlias = ListHostsRequest  # noqa: Y015
+
+@_typing.final
+class ListHostsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTS_FIELD_NUMBER: _builtins.int
+    NOW_MS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    now_ms: _builtins.int
+    count: _builtins.int
+    """Of all hosts: another number than the caller has: some were removed."""
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostUse]: ...
+    def __init__(
+        self,
+        *,
+        hosts: _abc.Iterable[Global___HostUse] | None = ...,
+        now_ms: _builtins.int = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "hosts", b"hosts", "now_ms", b"now_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHostsResponse: _TypeAlias = ListHostsResponse  # noqa: Y015
+
+@_typing.final
+class HostUse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    ROOM_FIELD_NUMBER: _builtins.int
+    SLACK_CPU_ROOM_FIELD_NUMBER: _builtins.int
+    USED_PORTS_FIELD_NUMBER: _builtins.int
+    TASKS_FIELD_NUMBER: _builtins.int
+    slack_cpu_room: _builtins.float
+    @_builtins.property
+    def host(self) -> _log_pb2.Host: ...
+    @_builtins.property
+    def room(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """What is free: cpu, gpu, memory, disk; slack cpu. Negative: the host has shrunk."""
+
+    @_builtins.property
+    def used_ports(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldTask]: ...
+    def __init__(
+        self,
+        *,
+        host: _log_pb2.Host | None = ...,
+        room: _abc.Iterable[_builtins.float] | None = ...,
+        slack_cpu_room: _builtins.float = ...,
+        used_ports: _abc.Iterable[_builtins.int] | None = ...,
+        tasks: _abc.Iterable[Global___HeldTask] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["host", b"host"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "room", b"room", "slack_cpu_room", b"slack_cpu_room", "tasks", b"tasks", "used_ports", b"used_ports"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostUse: _TypeAlias = HostUse  # noqa: Y015
+
+@_typing.final
+class HeldTask(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    job_id: _builtins.str
+    labels: _builtins.bytes
+    """An encoded mesos.v1.Labels."""
+    def __init__(
+        self,
+        *,
+        job_id: _builtins.str = ...,
+        labels: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "labels", b"labels"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldTask: _TypeAlias = HeldTask  # noqa: Y015

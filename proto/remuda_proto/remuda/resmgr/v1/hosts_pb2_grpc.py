@@ -54,6 +54,21 @@ class HostsStub:
                 request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RecoverRunsRequest.SerializeToString,
                 response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RecoverRunsResponse.FromString,
                 _registered_method=True)
+        self.PutHosts = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/PutHosts',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PutHostsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PutHostsResponse.FromString,
+                _registered_method=True)
+        self.RemoveHosts = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/RemoveHosts',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.FromString,
+                _registered_method=True)
+        self.ListHosts = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/ListHosts',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsResponse.FromString,
+                _registered_method=True)
 
 
 class HostsServicer:
@@ -87,6 +102,28 @@ class HostsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutHosts(self, request, context):
+        """Adds hosts, or replaces those of the same name. Preempts all tasks on hosts that drain. From the first host on, the
+        capacity is the sum of all hosts that do not drain, and SetPlacements refuses what does not fit on its host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveHosts(self, request, context):
+        """Removes hosts. Their tasks are left as they are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHosts(self, request, context):
+        """Hosts with what tasks hold there, for placement engines.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_HostsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -109,6 +146,21 @@ def add_HostsServicer_to_server(servicer, server):
                     servicer.RecoverRuns,
                     request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RecoverRunsRequest.FromString,
                     response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RecoverRunsResponse.SerializeToString,
+            ),
+            'PutHosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutHosts,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PutHostsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PutHostsResponse.SerializeToString,
+            ),
+            'RemoveHosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveHosts,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.SerializeToString,
+            ),
+            'ListHosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHosts,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -219,6 +271,87 @@ class Hosts:
             '/remuda.resmgr.v1.Hosts/RecoverRuns',
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RecoverRunsRequest.SerializeToString,
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RecoverRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutHosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/PutHosts',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PutHostsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.PutHostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveHosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/RemoveHosts',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/ListHosts',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsResponse.FromString,
             options,
             channel_credentials,
             insecure,

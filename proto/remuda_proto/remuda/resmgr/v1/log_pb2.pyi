@@ -135,6 +135,8 @@ class Fact(_message.Message):
     HOSTS_RANKED_FIELD_NUMBER: _builtins.int
     EVENTS_ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     TIME_PASSED_FIELD_NUMBER: _builtins.int
+    HOSTS_PUT_FIELD_NUMBER: _builtins.int
+    HOSTS_REMOVED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pool_created(self) -> Global___PoolCreated: ...
     @_builtins.property
@@ -179,6 +181,10 @@ class Fact(_message.Message):
     def events_acknowledged(self) -> Global___EventsAcknowledged: ...
     @_builtins.property
     def time_passed(self) -> Global___TimePassed: ...
+    @_builtins.property
+    def hosts_put(self) -> Global___HostsPut: ...
+    @_builtins.property
+    def hosts_removed(self) -> Global___HostsRemoved: ...
     def __init__(
         self,
         *,
@@ -204,12 +210,14 @@ class Fact(_message.Message):
         hosts_ranked: Global___HostsRanked | None = ...,
         events_acknowledged: Global___EventsAcknowledged | None = ...,
         time_passed: Global___TimePassed | None = ...,
+        hosts_put: Global___HostsPut | None = ...,
+        hosts_removed: Global___HostsRemoved | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "hosts_ranked", b"hosts_ranked", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "hosts_ranked", b"hosts_ranked", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed", "hosts_put", "hosts_removed"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -1098,3 +1106,114 @@ class TimePassed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TimePassed: _TypeAlias = TimePassed  # noqa: Y015
+
+@_typing.final
+class HostLabel(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    value: _builtins.str
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostLabel: _TypeAlias = HostLabel  # noqa: Y015
+
+@_typing.final
+class Host(_message.Message):
+    """`capacity`: of tasks that are not revocable. `slack_cpu`: cores beside it, which revocable tasks use instead. Ports: from
+    `first_port` to `last_port`; 0: none. `pool`: the host pool.
+    `draining`: nothing is placed there any more.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTNAME_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    SLACK_CPU_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    FIRST_PORT_FIELD_NUMBER: _builtins.int
+    LAST_PORT_FIELD_NUMBER: _builtins.int
+    hostname: _builtins.str
+    slack_cpu: _builtins.float
+    pool: _builtins.str
+    draining: _builtins.bool
+    first_port: _builtins.int
+    last_port: _builtins.int
+    @_builtins.property
+    def capacity(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]: ...
+    @_builtins.property
+    def labels(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostLabel]: ...
+    def __init__(
+        self,
+        *,
+        hostname: _builtins.str = ...,
+        capacity: _abc.Iterable[_builtins.float] | None = ...,
+        slack_cpu: _builtins.float = ...,
+        pool: _builtins.str = ...,
+        draining: _builtins.bool = ...,
+        labels: _abc.Iterable[Global___HostLabel] | None = ...,
+        first_port: _builtins.int = ...,
+        last_port: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "draining", b"draining", "first_port", b"first_port", "hostname", b"hostname", "labels", b"labels", "last_port", b"last_port", "pool", b"pool", "slack_cpu", b"slack_cpu"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Host: _TypeAlias = Host  # noqa: Y015
+
+@_typing.final
+class HostsPut(_message.Message):
+    """Hosts are new, or replace those of the same name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Host]: ...
+    def __init__(
+        self,
+        *,
+        hosts: _abc.Iterable[Global___Host] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hosts", b"hosts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostsPut: _TypeAlias = HostsPut  # noqa: Y015
+
+@_typing.final
+class HostsRemoved(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTNAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hostnames(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        hostnames: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hostnames", b"hostnames"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostsRemoved: _TypeAlias = HostsRemoved  # noqa: Y015

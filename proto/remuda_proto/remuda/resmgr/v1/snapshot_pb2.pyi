@@ -68,6 +68,7 @@ class SnapshotRecord(_message.Message):
     GANG_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     CANDIDATE_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pool(self) -> Global___PoolRecord: ...
     @_builtins.property
@@ -78,6 +79,8 @@ class SnapshotRecord(_message.Message):
     def placement(self) -> Global___PlacementRecord: ...
     @_builtins.property
     def candidate(self) -> Global___CandidateRecord: ...
+    @_builtins.property
+    def host(self) -> _log_pb2.Host: ...
     def __init__(
         self,
         *,
@@ -86,12 +89,13 @@ class SnapshotRecord(_message.Message):
         gang: Global___GangRecord | None = ...,
         placement: Global___PlacementRecord | None = ...,
         candidate: Global___CandidateRecord | None = ...,
+        host: _log_pb2.Host | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "host", b"host", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "gang", b"gang", "global", b"global", "host", b"host", "placement", b"placement", "pool", b"pool", "record", b"record", "run", b"run"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["global", "pool", "run", "gang", "placement", "candidate"]  # noqa: Y015
+    _WhichOneofReturnType_record: _TypeAlias = _typing.Literal["global", "pool", "run", "gang", "placement", "candidate", "host"]  # noqa: Y015
     _WhichOneofArgType_record: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_record) -> _WhichOneofReturnType_record | None: ...
 
@@ -224,6 +228,7 @@ class RunRecord(_message.Message):
     GANG_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     ORPHAN_FIELD_NUMBER: _builtins.int
+    PORTS_FIELD_NUMBER: _builtins.int
     pool_id: _builtins.str
     state: _builtins.str
     reason: _builtins.str
@@ -240,6 +245,8 @@ class RunRecord(_message.Message):
     orphan: _builtins.bool
     @_builtins.property
     def task(self) -> _log_pb2.Task: ...
+    @_builtins.property
+    def ports(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -258,10 +265,11 @@ class RunRecord(_message.Message):
         gang: _builtins.int = ...,
         placement: _builtins.int = ...,
         orphan: _builtins.bool = ...,
+        ports: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cycles", b"cycles", "due_ms", b"due_ms", "gang", b"gang", "hostname", b"hostname", "orphan", b"orphan", "placement", b"placement", "pool_id", b"pool_id", "ready_for_host_reservation", b"ready_for_host_reservation", "reason", b"reason", "since_ms", b"since_ms", "started_ms", b"started_ms", "state", b"state", "task", b"task", "timeout_s", b"timeout_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cycles", b"cycles", "due_ms", b"due_ms", "gang", b"gang", "hostname", b"hostname", "orphan", b"orphan", "placement", b"placement", "pool_id", b"pool_id", "ports", b"ports", "ready_for_host_reservation", b"ready_for_host_reservation", "reason", b"reason", "since_ms", b"since_ms", "started_ms", b"started_ms", "state", b"state", "task", b"task", "timeout_s", b"timeout_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
