@@ -7,6 +7,7 @@ it refuses a placement for which another one has left no room, and the engine tr
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -42,8 +43,8 @@ class Held:
 
 
 class Engine:
-    """`name`: engines of different names begin at different hosts. `refresh_s`: at least so old is what it knows of
-    hosts when it asks again. `hold_s`: how long it tries to place a gang, before it reports a failure."""
+    """`name`: engines of different names begin at different hosts. `refresh_s`: it asks for
+    changes of hosts when what it knows is so old. `hold_s`: how long it tries to place a gang, before it reports a failure."""
 
     def __init__(
         self, name: str, task_type: int = 0, refresh_s: float = 0.2, hold_s: float = 10.0,
@@ -55,32 +56,43 @@ class Engine:
         self._held: list[Held] = []
         self._with_tasks = False
         self._since_ms = 0
+        self._changed = False  # hosts, since all held gangs were tried
         self._read_s = self._read_all_s = float("-inf")
 
     async def run(self, call: Caller) -> None:
         """Until an RPC fails, with its error. What the engine holds then, it tries again when it runs again."""
-        self._since_ms = 0  # it may be another process
+        self.connect_anew()
         while True:
             await self.turn(call)
+
+    def connect_anew(self) -> None:
+        """An RPC has failed, or the resource manager is another one: what is known of hosts may be wrong."""
+        self._since_ms = 0
 
     async def turn(self, call: Caller, timeout_s: float = limits.DEQUEUE_WITHIN_S) -> None:
         """Take gangs, waiting for the first, and place them and those that are held."""
         self._call = call
         wait_s = min(timeout_s, self._refresh_s) if self._held else timeout_s
         request = pb.DequeueGangsRequest(limit=limits.GANGS_PER_TURN, timeout=int(wait_s * 1_000), type=self._type)  # type: ignore[arg-type]
-        gangs = [tuple(map(wanted_of, gang.tasks)) for gang in (await call("DequeueGangs", request)).gangs]
-        until_s = self._clock_s() + self._hold_s
-        for gang in gangs:
-            self._hold(gang, until_s)
+        answer = await call("DequeueGangs", request)
+        gangs = [tuple(map(wanted_of, gang.tasks)) for gang in answer.gangs]
+        for gang, message in zip(gangs, answer.gangs, strict=True):
+            self._hold(gang, self._clock_s() + self._time_for(message))
         if not self._held:
             return
         if not self._with_tasks and any(one.needs_tasks for gang in gangs for one in gang):
             self._with_tasks, self._since_ms = True, 0
-        changed = await self._refresh(self._refresh_s)
+        await self._refresh(self._refresh_s)
         now_s, tried = self._clock_s(), len(self._held) - len(gangs)
-        if changed or any(one.until_s <= now_s for one in self._held[:tried]):
-            tried = 0
+        if self._changed or any(one.until_s <= now_s for one in self._held[:tried]):
+            tried, self._changed = 0, False
         await self._place(tried)
+
+    def _time_for(self, gang: pb.Gang) -> float:
+        """How long to try: not longer than the resource manager waits. A task for which a host is to be reserved has
+        all of that time: its failures are not counted."""
+        timeout_s = min((one.placementTimeoutSeconds or math.inf for one in gang.tasks), default=math.inf)
+        return timeout_s if any(one.readyForHostReservation for one in gang.tasks) else min(self._hold_s, timeout_s)
 
     async def _place(self, tried: int) -> None:
         """Place the gangs that are held; the first `tried` would find as little room as before."""
@@ -126,11 +138,11 @@ class Engine:
                 log.info("placement refused", task=one.wanted.task.id, host=one.hostname, reason=failure.message)
         return refused
 
-    async def _refresh(self, older_s: float) -> bool:
-        """Read the hosts that have changed, if what is known is older. Returns whether something has changed."""
+    async def _refresh(self, older_s: float) -> None:
+        """Read the hosts that have changed, if what is known is older."""
         now_s = self._clock_s()
         if now_s - self._read_s < older_s and self._since_ms:
-            return False
+            return
         if now_s - self._read_all_s >= limits.ALL_HOSTS_S:
             self._since_ms = 0
         answer = await self._list()
@@ -145,7 +157,7 @@ class Engine:
         for use in answer.hosts:
             self._hosts.put(_view(use))
         self._read_s, self._since_ms = now_s, max(1, answer.now_ms)
-        return bool(answer.hosts)
+        self._changed = self._changed or bool(answer.hosts)
 
     async def _list(self) -> Any:
         return await self._call(
