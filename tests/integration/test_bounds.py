@@ -62,6 +62,7 @@ NUMBERS = {
     "kubernetes/shim/quantities.py": {"INT64_MAX"},
     "resmgr/check/__init__.py": {"CLOSE"},
     "resmgr/rules/host_scores.py": {"BATCH"},
+    "resmgr/placing/place.py": {"SPREAD_JOB"},
     "resmgr/rules/resources.py": {"ZERO"},
     "resmgr/wire/snapshots.py": {"FORMAT"},
     "config/file_writer.py": {"DEFAULT_MODE"},

@@ -155,8 +155,7 @@ def task(instance: int, run: int) -> bytes:
 def create_pool(call: Call, cpu: float = 10.0, memory: float = 10_000.0, disk: float = 1_000.0) -> bytes:
     """The ID of a new pool with these limits, as a message."""
     resources = [
-        message(f1=kind, f2=0.0, f3=most, f4=1.0)
-        for kind, most in (("cpu", cpu), ("memory", memory), ("disk", disk))
+        message(f1=kind, f2=0.0, f3=most, f4=1.0) for kind, most in (("cpu", cpu), ("memory", memory), ("disk", disk))
     ]
     config = message(f2="pool", f6=resources, f7=identifier("root"))
     answer = call("CreateResourcePool", RESPOOL, f2=config)

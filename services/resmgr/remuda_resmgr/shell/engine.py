@@ -43,8 +43,8 @@ class Held:
 
 
 class Engine:
-    """`name`: engines of different names begin at different hosts. `refresh_s`: it asks for
-    changes of hosts when what it knows is so old. `hold_s`: how long it tries to place a gang, before it reports a failure."""
+    """`name`: engines of different names begin at different hosts. `refresh_s`: it asks for changes of
+    hosts when what it knows is so old. `hold_s`: how long it tries to place a gang before it reports a failure."""
 
     def __init__(
         self, name: str, task_type: int = 0, refresh_s: float = 0.2, hold_s: float = 10.0,
