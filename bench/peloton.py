@@ -4,9 +4,9 @@ engines as processes, one job manager.
     python bench/peloton.py [--json] [--pools N] [--tasks N] [--hosts N] [--engines N]
 
 All tasks are enqueued in gangs of one, and taken by GetPlacements as they come. `tasks_per_s`: from the first
-EnqueueGangs until the last placement was taken. `idle_p99_ms`: from the EnqueueGangs of one task until GetPlacements has
-returned it, while nothing else waits. `entitlement_ms`: one calculation for 10,000 pools, in this process, the median
-of five.
+EnqueueGangs until the last placement was taken. `idle_p99_ms`: from the EnqueueGangs of one task until GetPlacements
+has returned it, while nothing else waits. `entitlement_ms`: one calculation for 10,000 pools, in this process, the
+median of five.
 """
 
 from __future__ import annotations

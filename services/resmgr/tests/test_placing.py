@@ -69,8 +69,8 @@ def test_no_host_is_above_its_capacity_gangs_are_whole_and_constraints_hold(
 ) -> None:
     hosts = Hosts(start)
     for number, (cpu, rack, draining) in enumerate(described):
-        one = host(f"h{number}", cpu, rack, draining)
-        hosts.put(HostView(one, one.room))
+        made = host(f"h{number}", cpu, rack, draining)
+        hosts.put(HostView(made, made.room))
     rooms: dict[str, Room] = {name: view.host.room for name, view in hosts.by_name.items()}
     ports: dict[str, set[int]] = {name: set() for name in rooms}
     app: Counter[str] = Counter()
