@@ -19,6 +19,7 @@ SERVICES_OF_SECTION: Final = {
     "groups": ("rmproxy",),
     "grpc": ("grpc",),
     "kubernetes": ("kubernetes",),
+    "placement": ("placement",),
     "preemption": ("config",),
     "resmgr": ("resmgr",),
     "rms": ("rmproxy",),
