@@ -36,7 +36,8 @@ def make_certificates(directory: Path, *names: str) -> Path:
         subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
 
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test CA", "-days", "2")
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    openssl("req", "-x509", *key, *usage, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test CA", "-days", "2")
     for name in names:
         extension = directory / f"{name}.ext"
         extension.write_text(f"subjectAltName=DNS:{name}\n")

@@ -7,6 +7,7 @@ import gzip
 import ssl
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -61,10 +62,22 @@ def test_new_ca_is_trusted_beside_the_former_one() -> None:
     assert not is_trusted(first, third)
 
 
-def test_server_takes_what_was_made() -> None:
+def test_strict_client_trusts_what_was_made(tmp_path: Path) -> None:
     certificates = made(HOSTS, datetime.now(UTC))
-    ssl.create_default_context(cadata=certificates.bundle.decode())
-    assert certificates.certificate.startswith(b"-----BEGIN CERTIFICATE-----")
+    file = tmp_path / "served.pem"
+    file.write_bytes(certificates.key + certificates.certificate)
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_side.load_cert_chain(file)
+    client_side = ssl.create_default_context(cadata=certificates.bundle.decode())
+    client_side.verify_flags |= ssl.VERIFY_X509_STRICT
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = server_side.wrap_bio(to_server, to_client, server_side=True)
+    client = client_side.wrap_bio(to_client, to_server, server_hostname=HOSTS[0])
+    for _ in range(3):  # Messages of a handshake in turn.
+        for side in (client, server):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    assert client.version() == server.version() == "TLSv1.3"
 
 
 def test_secret_without_certificates_counts_as_none() -> None:

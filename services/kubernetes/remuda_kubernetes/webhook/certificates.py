@@ -70,6 +70,7 @@ def made(hosts: Sequence[str], now: datetime, former: Certificates | None = None
         .add_extension(_names(hosts), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     return Certificates(trusted, _private(ca_key), _pem(served), _private(key))
@@ -91,11 +92,27 @@ def _is_old(ca: bytes, now: datetime) -> bool:
     return left < timedelta(days=limits.CA_DAYS) / 3
 
 
+# Strict clients, such as Python's from 3.13 on, trust only a CA that says what its key is for.
+_CA_USAGE = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 def _ca(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "remuda webhook")])
     return (
         _builder(name, name, key, now, limits.CA_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_CA_USAGE, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
 
