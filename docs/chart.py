@@ -33,9 +33,13 @@ REPLACED = {
     "system:serviceaccount:remuda:remuda": f"system:serviceaccount:{NAMESPACE}:remuda",
     "web.remuda.svc": f"web.{NAMESPACE}.svc",
 }
+INSTANCE = """\
+            - name: REMUDA_INSTANCE
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
+"""
 DOMAIN = "            - {name: REMUDA_NATS_DOMAIN, value: remuda}\n"
+URL = '            - {name: REMUDA_NATS_URL, value: "{{ .Values.natsUrl }}"}\n'
 ENVIRONMENT = f"""\
-            - {{name: REMUDA_NATS_URL, value: "{{{{ .Values.natsUrl }}}}"}}
             - {{name: REMUDA_KUBERNETES_MODE, value: "{{{{ .Values.mode }}}}"}}
             - {{name: REMUDA_KUBERNETES_OWN_USER, value: "system:serviceaccount:{NAMESPACE}:remuda"}}
 """
@@ -51,7 +55,7 @@ def templates() -> dict[str, str]:
 
 def _template(file: str, condition: str) -> str:
     text = (DEPLOY / "kubernetes" / file).read_text()
-    return _when(condition, _replaced(text).replace(DOMAIN, DOMAIN + ENVIRONMENT))
+    return _when(condition, _replaced(text).replace(INSTANCE, INSTANCE + ENVIRONMENT).replace(DOMAIN, DOMAIN + URL))
 
 
 def _settings(name: str) -> str:

@@ -26,7 +26,14 @@ from remuda_bus.process import Settings, run
 class Own(Settings):
     greeting: str = "hello"
 
+    @property
+    def needs_bus(self) -> bool:
+        return self.greeting != "alone"
+
 async def main(bus: Bus, settings: Own) -> None:
+    if settings.greeting == "alone":
+        print(bus, flush=True)
+        return
     if settings.greeting == "bug":
         raise KeyError("a bug")
     if settings.greeting == "bad":
@@ -146,3 +153,8 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("REMUDA_LOG_FORMAT", "xml")
     with pytest.raises(ValueError, match="log_format"):
         Settings()
+
+
+async def test_process_that_needs_no_bus_runs_without() -> None:
+    code, out, _ = await ended(await start("nats://127.0.0.1:1", "alone"))
+    assert (code, out.strip()) == (0, "None")

@@ -40,9 +40,8 @@ def test_each_manifest_is_valid(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
 
-@pytest.mark.parametrize("folder", ["scheduler", "webhook"])
-def test_settings_are_those_of_the_service(folder: str) -> None:
-    given = ("nats.ca=", "nats.seed=")
+@pytest.mark.parametrize(("folder", "given"), [("scheduler", ("nats.ca=", "nats.seed=")), ("webhook", ())])
+def test_settings_are_those_of_the_service(folder: str, given: tuple[str, ...]) -> None:
     assert check_settings(["kubernetes"], DEPLOY / folder / "remuda.yaml", given, environment=False)
 
 
@@ -62,6 +61,15 @@ def test_webhook_reads_one_secret_and_changes_no_pods() -> None:
         assert "*" not in (*rule["resources"], *rule["verbs"])
         if set(rule["resources"]) - {"namespaces", "priorityclasses"}:
             assert rule["verbs"] == ["create"] or rule["resourceNames"]
+
+
+def test_webhook_has_no_key_of_the_bus() -> None:
+    """Whoever takes over the webhook, which every user's request passes, must not be able to speak as the RM."""
+    pod = named("webhook", "Deployment")["spec"]["template"]
+    mounted = {kind for volume in pod["spec"]["volumes"] for kind in volume if kind != "name"}
+    assert mounted == {"emptyDir", "configMap"}
+    assert "remuda" not in pod["metadata"]["labels"]  # the label of pods that may reach NATS
+    assert "nats" not in YAML(typ="safe").load(DEPLOY / "webhook/remuda.yaml")
 
 
 def test_plugin_mode_needs_one_right_more() -> None:

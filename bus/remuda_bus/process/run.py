@@ -30,8 +30,9 @@ S = TypeVar("S", bound=Settings)
 
 
 def run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
-    """Run `main(bus, settings)` until it returns, or until SIGTERM or SIGINT cancels it. Raises SystemExit(1), after
-    one log line with the reason, when `main` fails or the server closes the connection for good."""
+    """Run `main(bus, settings)` until it returns, or until SIGTERM or SIGINT cancels it. Without `settings.needs_bus`
+    the bus is None. Raises SystemExit(1), after one log line with the reason, when `main` fails or the server closes
+    the connection for good."""
     configure_logging(service, settings)
     tracing.setup(service, settings.instance, settings.traces_endpoint, settings.traces_part)
     try:
@@ -67,6 +68,10 @@ async def _run(service: str, main: Callable[[Bus, S], Awaitable[None]], settings
 
 
 async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settings: S) -> None:
+    if not settings.needs_bus:
+        log.info("started", instance=settings.instance)
+        await _work(service, settings, None, main(None, settings))  # type: ignore[arg-type]
+        return
     name = settings.connection_name(service)
     bus = await connect(settings.nats_url, name, replicas=settings.replicas, access=access_of(settings))
     try:
@@ -74,21 +79,25 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
             await bus.declare()
             await bus.announce(settings.instance)
         log.info("started", instance=settings.instance, url=settings.nats_url)
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
-        metrics.PROCESS.info({"service": service, "instance": settings.instance})
         if not settings.is_rm:
             await LogLevels(settings.instance, settings.log_level).serve(bus, service)
-        probed = None if settings.is_rm else bus
-        async with health_pages.served(probed, settings.health_port, host=settings.health_host):
-            watching = asyncio.ensure_future(_measure_lag())
-            try:
-                await _unless_closed(bus, main(bus, settings))
-            finally:
-                watching.cancel()
+        await _work(service, settings, None if settings.is_rm else bus, _unless_closed(bus, main(bus, settings)))
     finally:
         await bus.close()
+
+
+async def _work(service: str, settings: Settings, probed: NatsBus | None, work: Awaitable[None]) -> None:
+    """Await the work of the process, with its pages. `probed`: the bus that readiness depends on."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    metrics.PROCESS.info({"service": service, "instance": settings.instance})
+    async with health_pages.served(probed, settings.health_port, host=settings.health_host):
+        watching = asyncio.ensure_future(_measure_lag())
+        try:
+            await work
+        finally:
+            watching.cancel()
 
 
 def access_of(settings: Settings) -> Access:

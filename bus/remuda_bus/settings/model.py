@@ -68,6 +68,11 @@ class Settings(BaseSettings):
         ge=0, le=1,
     )  # fmt: skip
 
+    @property
+    def needs_bus(self) -> bool:
+        """Whether the process connects to the bus. One that does not needs no key of it."""
+        return True
+
     def connection_name(self, service: str) -> str:
         """The name of this process's connection to the bus."""
         return f"remuda-{service}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from ipaddress import ip_address
+from typing import ClassVar, Literal, Self
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from remuda_bus import subjects
 from remuda_bus.process import Settings
@@ -133,10 +134,31 @@ class KubernetesSettings(Settings):
         check_patterns(patterns)
         return patterns
 
+    @model_validator(mode="after")
+    def _extender_knows_its_clients(self) -> Self:
+        """Whoever reaches the extender may ask it about any pod, and take approvals back by asking twice."""
+        is_served = self.mode == "plugin" and self.hold != "gates" and self.role == "front"
+        if is_served and not is_loopback(self.extender_host):
+            missing = [
+                f"kubernetes.{name}"
+                for name in ("extender_cert", "extender_key", "extender_client_ca")
+                if getattr(self, name) is None
+            ]
+            if missing:
+                raise ValueError(
+                    f"kubernetes.extender_host={self.extender_host!r}: expected an address of this machine only, "
+                    f"such as 127.0.0.1, or also {', '.join(missing)}"
+                )
+        return self
+
     @field_validator("rm")
     @classmethod
     def _is_rm_id(cls, rm_id: str) -> str:
         return subjects.check_rm_id(rm_id)
+
+    @property
+    def needs_bus(self) -> bool:
+        return self.role == "front"
 
     def connection_name(self, service: str) -> str:
         """That of an RM: its permissions name it."""
@@ -172,3 +194,13 @@ class KubernetesSettings(Settings):
             self.gangs,
             self.predicates,
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine only. Empty: all addresses."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

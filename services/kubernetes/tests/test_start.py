@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from aiohttp import web
 from remuda_bus.retry import RetryPolicy
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.errors import Away, Conflict, NotFound, Rejected
+from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.certificates import CertificateStore
 from remuda_kubernetes.shell.plugin import version_of
 from remuda_kubernetes.shell.server import served
@@ -97,3 +99,37 @@ async def test_configuration_that_was_not_checked_is_reported(
         async with served(routes, "127.0.0.1", port, 1_000, None), aiohttp.ClientSession() as http:
             assert await problem_of(http, f"http://127.0.0.1:{port}", "text") == problem
     assert [one["event"] for one in logs] == ["a configuration was not checked"] * warnings
+
+
+PLUGIN: dict[str, Any] = {"mode": "plugin", "hold": "extender"}
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "10.0.0.1", "::", "remuda.example"])
+def test_extender_that_others_reach_needs_to_know_its_clients(host: str, tmp_path: Path) -> None:
+    """Whoever asks it twice about a pod takes back the pod's approval."""
+    file = tmp_path / "some.pem"
+    file.write_text("")
+    given: dict[str, Any] = {"extender_cert": file, "extender_key": file}
+    with pytest.raises(ValueError, match=r"extender_host=.*kubernetes\.extender_client_ca"):
+        KubernetesSettings(**PLUGIN, extender_host=host, **given)
+    KubernetesSettings(**PLUGIN, extender_host=host, extender_client_ca=file, **given)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        {**PLUGIN, "extender_host": "127.0.0.1"},
+        {**PLUGIN, "extender_host": "::1"},
+        {**PLUGIN, "extender_host": "localhost"},
+        {"mode": "plugin", "hold": "gates", "extender_host": ""},
+        {"mode": "shim", "extender_host": ""},
+        {**PLUGIN, "role": "webhook", "extender_host": ""},
+    ],
+)
+def test_extender_of_this_machine_needs_no_certificates(of: dict[str, Any]) -> None:
+    KubernetesSettings(**of)
+
+
+def test_webhook_needs_no_bus() -> None:
+    assert not KubernetesSettings(role="webhook").needs_bus
+    assert KubernetesSettings().needs_bus

@@ -59,12 +59,12 @@ async def webhook(plane: Plane, server: NatsServer, **settings: Any) -> AsyncIte
                     f"/apis/rbac.authorization.k8s.io/v1/{kind}", {"metadata": {"name": "alice"}, **body}
                 )
 
-        async def main(bus: NatsBus, _: object) -> None:
+        async def main(_: NatsBus, __: object) -> None:
             of = KubernetesSettings(
                 nats_url=server.url, kubeconfig=plane.kubeconfig("webhook"), role="webhook",
                 webhook_url=f"https://127.0.0.1:{port}", webhook_host="127.0.0.1", webhook_port=port, **settings,
             )  # fmt: skip
-            await kubernetes_main(bus, of)
+            await kubernetes_main(None, of)
 
         try:
             async with running(server.url, "webhook", main) as task:  # type: ignore[arg-type]

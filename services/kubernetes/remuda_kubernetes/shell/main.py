@@ -16,13 +16,13 @@ from remuda_kubernetes.shell.webhook import Webhook
 log = structlog.get_logger()
 
 
-async def main(bus: Bus, settings: KubernetesSettings) -> None:
-    """Runs until cancelled. Raises ValueError for wrong credentials; errors of the bus, RegistrationFailed,
-    Superseded. While the API server does not answer, it waits."""
+async def main(bus: Bus | None, settings: KubernetesSettings) -> None:
+    """Runs until cancelled. `bus`: None for the webhook. Raises ValueError for wrong credentials; errors of the bus,
+    RegistrationFailed, Superseded. While the API server does not answer, it waits."""
     credentials = credentials_of(settings)
     log.info("uses a Kubernetes cluster", server=credentials.server, rm=settings.rm)
     async with Client(credentials) as client:
-        if settings.role == "webhook":
+        if bus is None:
             await Webhook(client, settings).run()
             return
         await Front(bus, client, settings, await shim_of(client, settings)).run()
