@@ -233,6 +233,8 @@ CHANGES_READ_S = 0.5
 METRIC_RMS = 200
 # Seconds: from a decision in the core to an outage.
 METRIC_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Seconds that an ask waits for its allocation: up to two hours.
+METRIC_WAIT_SECONDS = (*METRIC_SECONDS, 30.0, 60.0, 300.0, 1_800.0, 7_200.0)
 # Facts of a commit: of one request, of a full pass, of a request with 100,000 items.
 METRIC_FACTS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0, 30_000.0, 100_000.0, 300_000.0)
 # A changed log level is reset after a day at most. Loggers of libraries that are changed at once, and their names.

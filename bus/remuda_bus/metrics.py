@@ -7,6 +7,8 @@ is out: metrics are derived from facts, and scheduling rules contain none. Names
 
 from __future__ import annotations
 
+import re
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.gc_collector import GCCollector
@@ -19,6 +21,7 @@ __all__ = ["OTHERS", "REGISTRY", "counter", "exemplar_of", "gauge", "histogram",
 
 REGISTRY = CollectorRegistry()
 OTHERS = "others"
+_SAMPLED = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f][13579bdf]")  # W3C Trace Context
 
 _labelled_rms: set[str] = set()
 
@@ -33,9 +36,11 @@ def gauge(name: str, description: str, labels: tuple[str, ...] = ()) -> Gauge:
     return Gauge(name, description, labels, registry=REGISTRY)
 
 
-def histogram(name: str, description: str, buckets: tuple[float, ...] = limits.METRIC_SECONDS) -> Histogram:
+def histogram(
+    name: str, description: str, buckets: tuple[float, ...] = limits.METRIC_SECONDS, labels: tuple[str, ...] = ()
+) -> Histogram:
     """A distribution; by default of seconds."""
-    return Histogram(name, description, buckets=buckets, registry=REGISTRY)
+    return Histogram(name, description, labels, buckets=buckets, registry=REGISTRY)
 
 
 def info(name: str, description: str) -> Info:
@@ -54,9 +59,9 @@ def rm_label(rm_id: str) -> str:
 
 
 def exemplar_of(headers: Headers) -> dict[str, str] | None:
-    """The exemplar that names the trace of a message; None: it is not traced."""
-    parts = headers.get(subjects.TRACEPARENT, "").split("-")
-    return {"trace_id": parts[1]} if len(parts) > 1 else None
+    """The exemplar that names the trace of a message; None: it is not traced, or its spans are not exported."""
+    found = _SAMPLED.fullmatch(headers.get(subjects.TRACEPARENT, ""))
+    return {"trace_id": found[1]} if found else None
 
 
 def page(accept: str) -> tuple[str, bytes]:

@@ -10,12 +10,14 @@ Headers = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A received message. `seq`: its stream sequence; 0 when it was not read from a stream."""
+    """A received message. `seq`: its stream sequence; 0 when it was not read from a stream. `stored_ns`: when the
+    server stored it, in ns since 1970; 0 when that is not known."""
 
     subject: str
     payload: bytes
     headers: Headers = field(default_factory=dict)
     seq: int = 0
+    stored_ns: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

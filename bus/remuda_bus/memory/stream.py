@@ -56,9 +56,12 @@ class MemoryStream:
 
     def append(self, message: Outgoing) -> Message:
         self.last_seq += 1
-        stored = Message(message.subject, message.payload, dict(message.headers), self.last_seq)
+        now_s = self._clock()
+        stored = Message(
+            message.subject, message.payload, dict(message.headers), self.last_seq, round(now_s * 1_000_000_000)
+        )
         self.messages.append(stored)
-        self.times[stored.seq] = self._clock()
+        self.times[stored.seq] = now_s
         self._bytes += size_of(stored)
         self._last[stored.subject] = stored.seq
         if subjects.MSG_ID in message.headers:

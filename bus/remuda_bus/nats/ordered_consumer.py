@@ -20,13 +20,13 @@ from remuda_bus.untrusted import Malformed, number_in, shortened
 NANOSECOND = 1_000_000_000
 
 
-def stream_position(reply: str) -> tuple[int, int, int]:
-    """(stream sequence, consumer sequence, number of pending messages behind it) from a JetStream reply subject. Raises
-    Malformed."""
+def stream_position(reply: str) -> tuple[int, int, int, int]:
+    """(stream sequence, consumer sequence, time of storing in ns, number of pending messages behind it) from a
+    JetStream reply subject. Raises Malformed."""
     fields = reply.split(".")
     at = 5 if len(fields) == 9 else 7  # the longer form names domain and account as well
     try:
-        return int(fields[at]), int(fields[at + 1]), int(fields[at + 3])
+        return int(fields[at]), int(fields[at + 1]), int(fields[at + 2]), int(fields[at + 3])
     except (IndexError, ValueError):
         raise Malformed(f"reply subject {shortened(reply)!r}: expected that of a consumer") from None
 
@@ -88,7 +88,7 @@ class OrderedConsumer(SubscribedBuffer):
             self._control(message, message.headers or NO_HEADERS)
             return
         try:
-            sequence, number, self.pending = stream_position(reply)
+            sequence, number, stored_ns, self.pending = stream_position(reply)
         except Malformed as problem:
             self.fail(str(problem))
         else:
@@ -96,7 +96,7 @@ class OrderedConsumer(SubscribedBuffer):
             if number != self._received:
                 self.fail(f"message {self._received} of the consumer is missing")
                 return
-            self.deliver(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence))
+            self.deliver(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence, stored_ns))
 
     def deliver(self, message: Message) -> None:
         self.messages.append(message)

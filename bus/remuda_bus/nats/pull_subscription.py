@@ -70,14 +70,14 @@ class PullSubscription(SubscribedBuffer):
 
     def _take_in(self, message: Msg) -> None:
         self._asked -= 1
-        sequence, number, _ = stream_position(message.reply)
+        sequence, number, stored_ns, _ = stream_position(message.reply)
         if self._delivered is not None:
             self._delivered += 1
             if number != self._delivered:
                 self.fail(f"another has taken {number - self._delivered} messages of the same consumer")
                 return
         self.replies[sequence] = message.reply
-        self.messages.append(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence))
+        self.messages.append(Message(message.subject, message.data, message.headers or NO_HEADERS, sequence, stored_ns))
         self.wake()
 
     async def _control(self, headers: Headers) -> None:

@@ -40,7 +40,10 @@ class Follower:
     async def follow(self) -> None:
         """Apply commits until cancelled, which loses nothing. Raises HistoryChanged, LogTrimmed, Unreadable."""
         while True:
-            await self._apply(await self._reader.batch(limits.COMMITS_FOLLOWED_AT_ONCE))
+            entries = await self._reader.batch(limits.COMMITS_FOLLOWED_AT_ONCE)
+            await self._apply(entries)
+            if entries:
+                self._machine.metrics.count_applied(entries[-1].commit.now_ms)
 
     async def catch_up(self) -> None:
         """Apply the commits that the log holds at the time of the call."""

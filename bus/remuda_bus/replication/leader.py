@@ -151,6 +151,8 @@ class Leader:
     async def _take(self, inbox: Reader, timeout_s: float | None) -> list[Message]:
         messages = await inbox.batch(limits.COMMANDS_PER_COMMIT, limits.INBOX_BYTES_PER_COMMIT, timeout_s)
         self.snapshots.count_inbox(messages)
+        if messages:
+            self._machine.metrics.count_taken(messages[0])
         return messages
 
     async def _wait(self, inbox: Reader) -> list[Message]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 from remuda_bus import limits
+from remuda_bus.bus import Message
 from remuda_bus.metrics import counter, gauge, histogram, rm_label
 
 
@@ -25,6 +27,13 @@ class ReplicationMetrics:
         self.decide_seconds = histogram(
             f"{name}_decide_seconds", "Time to decide one commit: messages of the inbox, and a pass."
         )
+        self.inbox_lag_seconds = histogram(
+            f"{name}_inbox_lag_seconds",
+            "How long the oldest message of those that a leader takes has been in the inbox.",
+        )
+        self.log_lag_seconds = histogram(
+            f"{name}_log_lag_seconds", "Time from the decision of a commit until a standby has applied it."
+        )
         self.append_seconds = histogram(f"{name}_append_seconds", "Time until a commit is durable in the log.")
         self.commits = counter(f"{name}_commits", "Durable commits.", ("rm",))
         self.commands = counter(f"{name}_commands", "Messages of the inbox that durable commits answer.", ("rm",))
@@ -36,6 +45,15 @@ class ReplicationMetrics:
         self.snapshot_stopped_seconds = histogram(
             f"{name}_snapshot_stopped_seconds", "How long a snapshot stops the process."
         )
+
+    def count_taken(self, oldest: Message) -> None:
+        """A leader has taken messages of the inbox. `oldest`: the first of them."""
+        if oldest.stored_ns:
+            self.inbox_lag_seconds.observe(max(0.0, (time.time_ns() - oldest.stored_ns) / 1_000_000_000))
+
+    def count_applied(self, decided_ms: int) -> None:
+        """A standby has applied a commit that was decided then."""
+        self.log_lag_seconds.observe(max(0.0, time.time() - decided_ms / 1_000))
 
     def count_commit(self, log_id: str, commands: int, facts: Mapping[type[Any], int], seconds: float) -> None:
         """Count a commit that is durable. `commands`: the messages that it answers. `facts`: its facts by kind.

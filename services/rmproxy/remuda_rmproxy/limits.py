@@ -81,6 +81,14 @@ INBOX_APPEND_TIMEOUT_S: Final = 2.0
 FORWARD_RETRY: Final = RetryPolicy(0.5)
 # Commands of an RM in its inbox that the core has not handled: seconds of its work. Further requests wait in REQUESTS.
 BACKLOG_MESSAGES: Final = 20_000
+# Measuring from publish to callback: requests of an RM without a decision, asks without an allocation, of an RM and of
+# all (some 300 bytes each), and facts of a decision that are looked at, so that a large one costs no more.
+MEASURED_REQUESTS: Final = 1_000
+MEASURED_ASKS_OF_RM: Final = 2_000
+MEASURED_ASKS: Final = 100_000
+MEASURED_FACTS: Final = 100
+# Traces of asks that a commit's callbacks are linked with.
+LINKED_TRACES: Final = 32
 BACKLOG_BYTES: Final = 64_000_000
 # Entries that the account of these commands has at most.
 BACKLOG_STEPS: Final = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remuda_bus import limits
 from remuda_bus.metrics import counter, gauge, histogram, rm_label
 
 REQUESTS = counter("remuda_rmproxy_requests", "Requests of resource managers that are durable in inboxes.", ("rm",))
@@ -10,6 +11,18 @@ CALLBACKS = counter("remuda_rmproxy_callbacks", "Durable callbacks.", ("rm",))
 CALLBACK_SECONDS = histogram(
     "remuda_rmproxy_callback_seconds",
     "Time from the decision of a commit, by the clock of the core, until its callbacks are durable.",
+)
+PUBLISH_TO_CALLBACK_SECONDS = histogram(
+    "remuda_rmproxy_publish_to_callback_seconds",
+    "Time from the publishing of a request until a callback is durable that answers it, or has the first allocation of"
+    " an ask. Of a request with many items the first ones are measured.",
+    limits.METRIC_WAIT_SECONDS,
+    ("answer",),
+)
+UNDECIDED = gauge(
+    "remuda_rmproxy_undecided_seconds",
+    "Age of the oldest request of the resource manager that is in its inbox without a decision; 0: there is none.",
+    ("rm",),
 )
 THROTTLED_SECONDS = counter(
     "remuda_rmproxy_throttled_seconds",

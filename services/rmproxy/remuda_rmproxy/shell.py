@@ -29,6 +29,7 @@ from remuda_rmproxy.inbound.request_trimmer import RequestTrimmer
 from remuda_rmproxy.inbound.request_worker import RequestWorker
 from remuda_rmproxy.outbound.publishers import CallbackPublishers
 from remuda_rmproxy.records.registry import RmRegistry
+from remuda_rmproxy.records.request_times import RequestTimes
 from remuda_rmproxy.sessions.allowed_rms import AllowedRms
 from remuda_rmproxy.sessions.cursor_check import CursorCheck
 from remuda_rmproxy.sessions.forgetting import RmForgetter
@@ -81,8 +82,9 @@ async def _work(bus: Bus, lease: Lease, settings: RmproxySettings, core_timeout_
 
         dead_letters = DeadLetters(bus, registry, note_dead_letter)
         decisions = SessionDecisions(bus, dead_letters, pending_answers)
-        publishers = CallbackPublishers(bus, group, halts, faults, decisions.apply)
-        worker = RequestWorker(bus, registry, dead_letters, halts, resolver, groups)
+        times = RequestTimes()
+        publishers = CallbackPublishers(bus, group, halts, faults, decisions.apply, times)
+        worker = RequestWorker(bus, registry, dead_letters, halts, resolver, groups, times)
         forwarder = Forwarder(bus, registry, halts, faults, worker, progress)
         registrar = Registrar(
             bus, registry, halts, cursor_check, forwarder, resolver, publishers, pending_answers, core_timeout_s,

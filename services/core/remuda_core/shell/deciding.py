@@ -23,6 +23,7 @@ from ..core import Core
 from ..facts import Fact
 from ..next_tick import next_tick_ms
 from ..wire.codec import CommitCodec
+from . import metrics
 
 log = structlog.get_logger()
 
@@ -65,7 +66,8 @@ class Deciding:
         if self._next_clean_ms is not None and now_ms >= self._next_clean_ms:
             self._next_clean_ms = None
             await deciding.own(commands.CleanQueues())
-        facts = await deciding.own(commands.Schedule(self._allocations_per_pass), deciding.trace)
+        with metrics.PASS_SECONDS.time():
+            facts = await deciding.own(commands.Schedule(self._allocations_per_pass), deciding.trace)
         self.more_to_schedule = facts >= self._allocations_per_pass or self._core.index.unfinished
         if deciding.facts and self._next_clean_ms is None:
             self._next_clean_ms = now_ms + limits.CLEAN_QUEUES_MS

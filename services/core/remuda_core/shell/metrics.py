@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from remuda_bus.metrics import counter, gauge
+from remuda_bus.metrics import counter, gauge, histogram
 from remuda_bus.replication.metrics import ReplicationMetrics
 
 REPLICATION = ReplicationMetrics("core")
+PASS_SECONDS = histogram("remuda_core_pass_seconds", "Time of a scheduling pass, with its pauses for other work.")
 QUERIES = counter("remuda_core_queries", "Queries that this core has answered.", ("kind",))
 AUDITS = counter("remuda_core_audits", "Audits of followed states, in which all invariants were checked.", ("rm",))
 AUDITS_GIVEN_UP = counter("remuda_core_audits_given_up", "Audits that took too long or too much memory.", ("rm",))

@@ -29,6 +29,7 @@ from remuda_rmproxy.inbound.translate import InvalidRequest
 from remuda_rmproxy.records.correlation import Correlation
 from remuda_rmproxy.records.record_store import read_record
 from remuda_rmproxy.records.registry import RmRegistry
+from remuda_rmproxy.records.request_times import RequestTimes
 from remuda_rmproxy.records.rm_record import RmRecord, config_source, stated_registration
 
 log = structlog.get_logger()
@@ -41,7 +42,7 @@ TOO_MUCH_WAITS = (
 class RequestWorker:
     def __init__(
         self, bus: Bus, registry: RmRegistry, dead_letters: DeadLetters, halts: Halts, resolver: ConfigurationResolver,
-        groups: Groups = FROM_REQUEST,
+        groups: Groups = FROM_REQUEST, times: RequestTimes | None = None,
     ) -> None:  # fmt: skip
         self._bus = bus
         self._registry = registry
@@ -49,6 +50,7 @@ class RequestWorker:
         self._halts = halts
         self._resolver = resolver
         self._groups = groups
+        self._times = times or RequestTimes()
         self._backlog = InboxBacklog()
         # Of each RM the requests whose append has failed, and their commands: some of them may be in the inbox.
         self._attempts: dict[str, tuple[list[int], list[Outgoing]]] = {}
@@ -58,6 +60,7 @@ class RequestWorker:
         """The RM has no record any more."""
         self._backlog.drop(rm_id)
         self._attempts.pop(rm_id, None)
+        self._times.drop(rm_id)
 
     async def has_record(self, rm_id: str) -> bool:
         """Reads the record, because the registry may not know it yet. Raises BusError."""
@@ -121,6 +124,8 @@ class RequestWorker:
             commands = await self._commands_of(message, rm_id, spans)
             queue.start_first()
             seqs.append(message.seq)
+            if commands:
+                self._times.forwarded(rm_id, message.seq, message.stored_ns)
             batch += commands
             size += sum(len(command.payload) for command in commands)
             if one:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import structlog
 
 from remuda_bus import subjects, tracing
-from remuda_bus.bus import Bus, BusError, HistoryChanged, LogTrimmed, Outgoing, Unreadable
+from remuda_bus.bus import Bus, BusError, Headers, HistoryChanged, LogTrimmed, Outgoing, Unreadable
 from remuda_bus.limits import HEADER_ROOM_BYTES
 from remuda_bus.log import START, LogEntry, LogReader, check_commit
 from remuda_bus.metrics import exemplar_of, rm_label
@@ -22,6 +22,7 @@ from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.outbound.acknowledgement_window import AcknowledgementWindow
 from remuda_rmproxy.outbound.callbacks import Callback, Question, callbacks_of
 from remuda_rmproxy.outbound.published_position import PublishedPosition, position_in, read_published_position
+from remuda_rmproxy.records.request_times import Cause, RequestTimes
 
 log = structlog.get_logger()
 
@@ -34,8 +35,8 @@ class CallbackPublisher:
     """`on_decision` is awaited for each decision that answers a request, after the callbacks before it and before those
     of the decision. `on_questions` receives the questions to the RM, with all entries that were read together.
     `is_unthrottled`: publish also what the RM does not acknowledge, because a request waits for a later decision.
-    `on_published` is called when there may be callbacks to trim. `openings` bounds how many publishers start at the
-    same time."""
+    `times`: when the requests were published. `on_published` is called when there may be callbacks to trim. `openings`
+    bounds how many publishers start at the same time."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class CallbackPublisher:
         is_unthrottled: Callable[[], bool],
         on_published: Callable[[], None] = lambda: None,
         openings: asyncio.Semaphore | None = None,
+        times: RequestTimes | None = None,
     ) -> None:
         self._bus = bus
         self._rm_id = rm_id
@@ -53,6 +55,7 @@ class CallbackPublisher:
         self._on_questions = on_questions
         self._on_published = on_published
         self._openings = openings or asyncio.Semaphore()
+        self._times = times or RequestTimes()
         metrics.show_rm(rm_id)
         self._window = AcknowledgementWindow(bus, rm_id, is_unthrottled)
         self._payload_limit = bus.max_payload - HEADER_ROOM_BYTES
@@ -135,12 +138,13 @@ class CallbackPublisher:
         batch: list[Outgoing] = []
         size = 0
         questions: list[tuple[LogEntry, Question]] = []
-        answered: list[LogEntry] = []  # commits with callbacks
+        answered: list[tuple[LogEntry, Sequence[Cause]]] = []  # commits with callbacks
         with ExitStack() as spans:
             for entry in entries:
                 self.log_seq = entry.seq
-                messages = self._messages_of(entry, questions, spans)
-                answered += [entry] if messages else []
+                causes = self._times.causes(self._rm_id, entry.commit)
+                messages = self._messages_of(entry, questions, causes, spans)
+                answered += [(entry, causes)] if messages else []
                 for first_fact, decision in correlated_decisions(entry.commit):
                     if changes_session(decision):  # earlier callbacks belong to the former registration
                         before, messages = split_at_fact(messages, first_fact)
@@ -159,13 +163,21 @@ class CallbackPublisher:
                 self._on_questions(entries, questions)
             if batch:
                 await self._append(batch)
-        now_s = time.time()
-        for entry in answered:
-            late_s = max(0.0, now_s - entry.commit.now_ms / 1_000)
+        now_ns = time.time_ns()
+        for entry, causes in answered:
+            late_s = max(0.0, now_ns / 1_000_000_000 - entry.commit.now_ms / 1_000)
             metrics.CALLBACK_SECONDS.observe(late_s, exemplar_of(entry.headers))
+            for cause in causes:
+                took_s = max(0.0, (now_ns - cause.published_ns) / 1_000_000_000)
+                exemplar = exemplar_of({subjects.TRACEPARENT: cause.traceparent})
+                metrics.PUBLISH_TO_CALLBACK_SECONDS.labels(cause.answer).observe(took_s, exemplar)
 
     def _messages_of(
-        self, entry: LogEntry, questions: list[tuple[LogEntry, Question]], spans: ExitStack
+        self,
+        entry: LogEntry,
+        questions: list[tuple[LogEntry, Question]],
+        causes: Sequence[Cause],
+        spans: ExitStack,
     ) -> list[Outgoing]:
         """The callbacks of a commit that are not published. Its questions are added to `questions`."""
         after_fact = self._published.fact if entry.seq == self._published.commit.seq else -1
@@ -174,13 +186,24 @@ class CallbackPublisher:
         questions.extend((entry, question) for question in asked)
         if not callbacks:
             return []
-        span = tracing.span("rmproxy.callback", entry.headers, rm=self._rm_id, log_seq=entry.seq)
-        headers = {**entry.position.headers(), **spans.enter_context(span).headers()}
+        headers = {**entry.position.headers(), **self._traced(entry, causes, spans)}
         messages: list[Outgoing] = []
         for callback in callbacks:
             messages.append(self._message(entry, callback, headers))
             self._prepared = PublishedPosition(entry.position, callback.last_fact)
         return messages
+
+    def _traced(self, entry: LogEntry, causes: Sequence[Cause], spans: ExitStack) -> Headers:
+        """Begin the span of a commit's callbacks. The trace of a commit is that of its first request, so the span links
+        to those of other asks with an allocation in it, and each of these traces has a span that links back."""
+        traces = {one.traceparent for one in causes if one.traceparent} if tracing.enabled() else ()
+        own = trace_of(entry.headers.get(subjects.TRACEPARENT, ""))
+        others = [one for one in sorted(traces) if trace_of(one) != own][: limits.LINKED_TRACES]
+        about = {"rm": self._rm_id, "log_seq": entry.seq}
+        headers = spans.enter_context(tracing.span("rmproxy.callback", entry.headers, others, **about)).headers()
+        for other in others:
+            spans.enter_context(tracing.span("rmproxy.answer", other, [headers], **about))
+        return headers
 
     def _message(self, entry: LogEntry, callback: Callback, headers: dict[str, str]) -> Outgoing:
         return Outgoing(
@@ -202,6 +225,11 @@ class CallbackPublisher:
         metrics.CALLBACKS.labels(rm_label(self._rm_id)).inc(len(batch))
         self._window.record(callback_seq, sum(len(message.payload) for message in batch))
         self._on_published()
+
+
+def trace_of(traceparent: str) -> str:
+    """Version and trace ID."""
+    return traceparent[:35]
 
 
 def correlated_decisions(commit: log_pb2.Commit) -> Iterator[tuple[int, log_pb2.Decision]]:

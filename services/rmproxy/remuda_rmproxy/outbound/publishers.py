@@ -19,6 +19,7 @@ from remuda_bus.rms.halts import Halts
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_publisher import CallbackPublisher, OnDecision
 from remuda_rmproxy.outbound.predicates import PredicateClient
+from remuda_rmproxy.records.request_times import RequestTimes
 
 log = structlog.get_logger()
 
@@ -35,11 +36,13 @@ class CallbackPublishers:
     same commit. The publishers of other RMs continue."""
 
     def __init__(
-        self, bus: Bus, group: asyncio.TaskGroup, halts: Halts, faults: Faults, on_decision: OnDecision
-    ) -> None:
+        self, bus: Bus, group: asyncio.TaskGroup, halts: Halts, faults: Faults, on_decision: OnDecision,
+        times: RequestTimes | None = None,
+    ) -> None:  # fmt: skip
         self._bus = bus
         self._halts = halts
         self._faults = faults
+        self._times = times or RequestTimes()
         self._group = group
         self._on_decision = on_decision
         self._tasks_of_rm: dict[str, _RmTasks] = {}
@@ -131,6 +134,7 @@ class CallbackPublishers:
             lambda: self._unthrottled[rm_id] > 0,
             lambda: self._untrimmed.add(rm_id),
             self._openings,
+            self._times,
         )
 
     def _create_task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
