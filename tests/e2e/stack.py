@@ -24,10 +24,11 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 SECRETS = DEPLOY / "secrets"
 PROJECT = "remuda-e2e"
 LOGS = Path("/tmp/remuda-e2e-logs")
-SERVICES = ("core-1", "core-2", "rmproxy-1", "rmproxy-2", "config-1", "events-1")
+SERVICES = ("core-1", "core-2", "rmproxy-1", "rmproxy-2", "config-1", "events-1", "resmgr-1", "resmgr-2", "placement-1")
 SERVERS = ("nats-1", "nats-2", "nats-3")
 PORTS = {"nats-1": 14221, "nats-2": 14222, "nats-3": 14223}
-IMAGES = ("nats", "core", "rmproxy", "config", "events", "cli")
+IMAGES = ("nats", "core", "rmproxy", "config", "events", "resmgr", "cli")
+PELOTON_PORTS = {"resmgr-1": 15394, "resmgr-2": 15395}
 UP_WITHIN_S = 120.0
 
 
@@ -58,6 +59,7 @@ class Compose(DockerCompose):
 class Stack:
     def __init__(self) -> None:
         os.environ |= {f"E2E_PORT_{name[-1]}": str(port) for name, port in PORTS.items()}
+        os.environ |= {f"PELOTON_PORT_{name[-1]}": str(port) for name, port in PELOTON_PORTS.items()}
         files = [str(DEPLOY / "compose.yaml"), str(Path(__file__).parent / "ports.yaml")]
         self._compose = Compose(str(DEPLOY), compose_file_name=files, wait=False)
         self._engine = docker.from_env()

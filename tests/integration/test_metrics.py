@@ -29,6 +29,8 @@ from remuda_core import limits as core_limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events import shell as events_shell
+from remuda_resmgr.shell.main import main as resmgr_main
+from remuda_resmgr.shell.settings import ResmgrSettings
 from remuda_sdk import ResourceManager, application, ask, node
 from tests.integration.running import QUEUES, around_the_core, running, until
 
@@ -115,6 +117,10 @@ async def events_service(bus: Bus, settings: Settings) -> None:
     await events_shell.serve(bus, settings.instance)
 
 
+async def resmgr_service(bus: Bus, settings: ResmgrSettings) -> None:
+    await resmgr_main(bus, settings.model_copy(update={"port": 0}))
+
+
 async def work(url: str) -> None:
     """Allocations, a request that is refused, and two lives of a registration."""
     async with ResourceManager.connect(url, "rm-1", config=QUEUES) as rm:
@@ -138,6 +144,7 @@ async def test_every_query_has_data(server: NatsServer, tmp_path: Path, monkeypa
         around_the_core(server.url) as bus,
         running(server.url, "core", core_main, CoreSettings),
         running(server.url, "events", events_service),
+        running(server.url, "resmgr", resmgr_service, ResmgrSettings),
         served(bus, scraped, host="127.0.0.1"),
         prometheus(tmp_path, scraped) as port,
     ):

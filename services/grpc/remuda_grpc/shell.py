@@ -11,6 +11,7 @@ from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
 from remuda_bus.operator_api import endpoints
 from remuda_bus.operator_api.methods import methods as operator_methods
+from remuda_bus.settings import shown_host
 from remuda_bus.system_user import local_operator
 from remuda_grpc import metrics
 from remuda_grpc.callers import Callers
@@ -53,6 +54,6 @@ async def main(bus: Bus, settings: GrpcSettings) -> None:
 
 def _about(server: Server, settings: GrpcSettings, sessions: Sessions) -> Handler:
     async def about(_: Message) -> bytes:
-        return json.dumps({"host": settings.host, "port": server.port, "rms": len(sessions)}).encode()
+        return json.dumps({"host": shown_host(settings.host), "port": server.port, "rms": len(sessions)}).encode()
 
     return about

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from remuda_bus import health, subjects
 from remuda_bus.bus import Bus, Handler, Message
+from remuda_bus.settings import shown_host
 from remuda_bus.system_user import local_operator
 from remuda_proto.access_list import AccessList
 from remuda_web import limits
@@ -109,6 +110,6 @@ async def _check(answers: Answers) -> None:
 
 def _about(server: Server, settings: WebSettings) -> Handler:
     async def about(_: Message) -> bytes:
-        return json.dumps({"host": settings.host, "port": server.port, "scheme": settings.scheme}).encode()
+        return json.dumps({"host": shown_host(settings.host), "port": server.port, "scheme": settings.scheme}).encode()
 
     return about

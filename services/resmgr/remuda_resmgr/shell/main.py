@@ -17,7 +17,7 @@ from remuda_bus.replication.members import Members
 from remuda_bus.replication.standby import Standby
 from remuda_bus.replication.work import Work
 from remuda_bus.rms.halts import Halts
-from remuda_bus.settings import server_pem
+from remuda_bus.settings import server_pem, shown_host
 
 from ..core import Core
 from . import hosts_file, metrics
@@ -57,7 +57,8 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
 
     async def about(_: Message) -> bytes:
         leads = any(one.leads for one in work.standbys.values())
-        return msgspec.json.encode({"host": settings.host, "port": server.port, "scheme": "grpc", "leads": leads})
+        host = settings.advertise or shown_host(settings.host)
+        return msgspec.json.encode({"host": host, "port": server.port, "scheme": "grpc", "leads": leads})
 
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -15,6 +15,7 @@ from ..state import State
 
 REPLICATION: Final = ReplicationMetrics("resmgr", " of Peloton")
 RPCS: Final = counter("remuda_resmgr_rpcs", "RPCs that this process has answered.", ("rpc", "result"))
+RESULTS: Final = ("answered", "refused", "unavailable")
 READY_GANGS: Final = gauge("remuda_resmgr_ready_gangs", "Gangs that wait for a placement engine.")
 PLACEMENTS: Final = gauge("remuda_resmgr_placements", "Placements that wait for a job manager.")
 TASKS: Final = gauge("remuda_resmgr_tasks", "Tasks, by state.", ("state",))

@@ -22,7 +22,7 @@ from ..limits import MESSAGE_BYTES
 from ..wire import host_rpcs, pool_rpcs, rpcs
 from ..wire.rpcs import Rpc, RpcError
 from .desk import Desk, Unavailable
-from .metrics import RPCS
+from .metrics import RESULTS, RPCS
 
 # By the full name of the service: its descriptor, and its RPCs.
 SERVICES: Final = {
@@ -77,6 +77,9 @@ class Server:
 
 
 def _handler(desk: Desk, name: str, rpc: Rpc[Any, Any], response_type: type[Message]) -> Handler:
+    for result in RESULTS:  # a counter that begins with its first event has no rate at first
+        RPCS.labels(name, result)
+
     async def handle(payload: bytes, context: Any) -> bytes:
         metadata = dict(context.invocation_metadata() or ())
         if (service := metadata.get("rpc-service")) is not None:

@@ -32,6 +32,10 @@ class ResmgrSettings(Settings):
     port: int = setting(
         "resmgr.port", limits.PORT, "gRPC port; 0: any free one, shown by `remuda status`", ge=0, le=65535
     )
+    advertise: str = setting(
+        "resmgr.advertise", "",
+        "name or address for engines and people; empty: `resmgr.host`, or the machine's name if that is all addresses",
+    )  # fmt: skip
     certificate: ReadableFile = setting("resmgr.certificate", None, "file: certificate chain of the server")
     key: ReadableFile = setting("resmgr.key", None, "file: private key of the certificate")
     client_ca: ReadableFile = setting(
