@@ -14,6 +14,7 @@ import uvicorn
 
 from remuda.embedded import NatsServer
 from remuda_bus.memory import MemoryBus
+from remuda_web import limits
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
 from remuda_web.source import Row
@@ -40,7 +41,8 @@ VIEWS = {
 
 
 @pytest.fixture
-async def web(server: NatsServer, tmp_path: Path) -> AsyncIterator[Web]:
+async def web(server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Web]:
+    monkeypatch.setattr(limits, "HISTORY_EVERY_MS", 100)
     (tmp_path / "queues.yaml").write_text(QUEUES)
     async with web_of(server.url, tmp_path / "queues.yaml") as found:
         yield found
@@ -90,7 +92,17 @@ async def test_an_operator_acts_and_changes_the_configuration(web: Web) -> None:
         await page.get_by_label("Reason").fill("the storage is being replaced")
         await page.get_by_role("dialog").get_by_role("button", name="Hold").click()
         await found.shows("Hold: done", "held")
+        await page.get_by_role("button", name="Change priority").click()
+        await page.get_by_role("spinbutton", name="Priority").fill("7")
+        await page.get_by_role("dialog").get_by_role("button", name="Change priority").click()
+        await found.shows("Change priority: done", "priority 7")
         assert "the storage is being replaced" in str((await _row(web, "queues", "path", "root.a"))["held"])
+        await page.reload()
+        await found.page.get_by_role("img", name="vcore of root.a: now used").wait_for()
+        kept = await web.client.get(
+            str(web.client.base_url.copy_with(path="/api/v1/rms/rm-1/queue-history")), params={"queue": "root.a"}
+        )
+        assert kept.json()["resources"]["vcore"]["allocated"][-1] == 1, "the history of before the reload"
 
         await found.open("configuration/rm-1/edit")
         editor = page.get_by_label("queues.yaml")

@@ -11,6 +11,7 @@ from remuda_bus.bus import Bus
 from remuda_web import limits
 from remuda_web.api_v1 import schemas
 from remuda_web.api_v1.routes import Api
+from remuda_web.queue_history import QueueHistory
 from remuda_web.source import Source
 from remuda_web.streams import Streams
 from remuda_web.web_page import add_page
@@ -20,7 +21,8 @@ from remuda_web.ws_v1.history import History
 
 
 class Application(FastAPI):
-    """`answers`: to add samples to the history. `bus`: for the methods of operators; None: there are none."""
+    """`answers`, `queue_history`: to add samples to the histories. `bus`: for the methods of operators; None: there are
+    none."""
 
     def __init__(self, source: Source, version: str, started_ms: int, log_level: str, bus: Bus | None = None) -> None:
         # The pages of FastAPI load scripts from other servers.
@@ -29,7 +31,8 @@ class Application(FastAPI):
         self.answers = Answers(source, history, started_ms)
         streams = Streams()
         routes.add_routes(self, self.answers, history, source, streams, log_level)
-        Api(source, bus, streams).add_to(self)
+        self.queue_history = QueueHistory()
+        Api(source, self.queue_history, bus, streams).add_to(self)
         add_page(self)
         self.add_middleware(GZipMiddleware, minimum_size=limits.COMPRESSED_FROM_BYTES)
 

@@ -60,3 +60,14 @@ PROVIDER_WITHIN_S: Final = 10.0
 SESSION_KEY_CHARACTERS: Final = 32
 # The longest session, in seconds: a month. The provider is not asked again while it lasts.
 SESSION_S: Final = 30 * 24 * 3_600
+# Histories of queues: an hour of samples that are close together, and a day of others. People look at the last hour
+# closely; for more there is Prometheus.
+HISTORY_EVERY_MS: Final = 10_000
+HISTORY_SAMPLES: Final = 360
+HISTORY_COARSE_EVERY_MS: Final = 300_000
+HISTORY_COARSE_SAMPLES: Final = 288
+# Resources of queues with a history: 4 amounts of 648 samples of 8 bytes each, so 62 MB in all. 1,000 queues with 3
+# resources; those near root come first.
+HISTORY_SERIES: Final = 3_000
+# Followers are asked for samples a tenth of the time at most: so many times as long as it took, nothing is asked.
+HISTORY_REST: Final = 9

@@ -126,6 +126,10 @@ class RestrictedSource:
     async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
         return await self._shown(rm, kind, await self._source.rows(rm, kind, **filters))
 
+    async def sees_queue(self, rm: str, partition: str, path: str) -> bool:
+        """Whether the operator sees what is used in the queue."""
+        return (await self._visible(rm)).sees(partition, path)
+
     async def stats(self, rm: str) -> Row:
         return await self.page(rm, "stats")
 

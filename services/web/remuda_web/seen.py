@@ -1,4 +1,4 @@
-"""The source of a request: as its caller may see it."""
+"""What the caller of a request may see of a source."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def source_for(request: Request, source: Source) -> Source:
     if caller.reads_all or caller.operator is None:
         return source
     return RestrictedSource(source, caller.operator)
+
+
+async def sees_queue(request: Request, source: Source, rm: str, partition: str, path: str) -> bool:
+    """Raises Unreadable."""
+    seen = source_for(request, source)
+    return not isinstance(seen, RestrictedSource) or await seen.sees_queue(rm, partition, path)

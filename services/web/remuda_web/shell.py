@@ -23,6 +23,7 @@ from remuda_web.access.openid import Provider
 from remuda_web.access.tokens import Tokens
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
+from remuda_web.queue_history import sample_queues
 from remuda_web.server import Server
 from remuda_web.settings import WebSettings
 from remuda_web.source import Unreadable
@@ -39,6 +40,7 @@ async def main(bus: Bus, settings: WebSettings) -> None:
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),
         asyncio.create_task(_sample(app.answers), name="history"),
+        asyncio.create_task(sample_queues(source, app.queue_history), name="history of queues"),
         asyncio.create_task(_check(app.answers), name="health check"),
     ]
     try:

@@ -18,7 +18,8 @@ from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.methods import add_methods
 from remuda_web.callers import caller_of
 from remuda_web.problems import Problem
-from remuda_web.seen import source_for
+from remuda_web.queue_history import QueueHistory
+from remuda_web.seen import sees_queue, source_for
 from remuda_web.source import LISTS, Row, Source, Unreadable
 from remuda_web.streams import Streams, event
 from remuda_web.ws_v1.events import record
@@ -31,8 +32,9 @@ Rows = Callable[..., Awaitable[Response]]
 class Api:
     """`bus`: for the methods of `remuda.v1.Admin` and `Metrics`; None: there are none."""
 
-    def __init__(self, source: Source, bus: Bus | None, streams: Streams) -> None:
+    def __init__(self, source: Source, history: QueueHistory, bus: Bus | None, streams: Streams) -> None:
         self._source = source
+        self._history = history
         self._bus = bus
         self._streams = streams
 
@@ -43,6 +45,8 @@ class Api:
             ("/rms", self.rms, "The registered RMs", schemas.answers(schemas.RMS)),
             ("/me", self.me, "The operator in whose name requests act", schemas.answers(schemas.ME)),
             ("/rms/{rm}/stats", self.stats, "Totals of an RM, and its registration", schemas.answers(schemas.OBJECT)),
+            ("/rms/{rm}/queue-history", self.queue_history, "What a queue used, wanted and might use in the last day",
+             schemas.answers(schemas.QUEUE_HISTORY)),
             *(
                 (f"/rms/{{rm}}/{kind}", self._rows_of(kind), f"A page of the query {kind}",
                  schemas.answers(schemas.of_rows(kind)))
@@ -71,6 +75,18 @@ class Api:
 
     async def stats(self, request: Request, rm: str) -> Response:
         return tagged(request, await self._asked(request, rm, "stats"))
+
+    async def queue_history(
+        self, request: Request, rm: str,
+        queue: Annotated[str, Query(max_length=limits.FILTER_CHARACTERS)],
+        partition: Annotated[str, Query(max_length=limits.FILTER_CHARACTERS)] = "default",
+    ) -> Response:  # fmt: skip
+        self._known(rm)
+        try:
+            is_seen = await sees_queue(request, self._source, rm, partition, queue)
+        except Unreadable as error:
+            raise Problem(error.code, str(error)) from None
+        return tagged(request, (self._history if is_seen else QueueHistory()).of(rm, partition, queue))
 
     async def me(self, request: Request) -> Response:
         caller = caller_of(request)
@@ -107,9 +123,12 @@ class Api:
             answer.headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
         return answer
 
-    async def _asked(self, request: Request, rm: str, kind: str, **arguments: Any) -> Row:
+    def _known(self, rm: str) -> None:
         if rm not in self._source.rms():
             raise Problem(404, f"rm={rm[:64]!r}: no such resource manager is registered")
+
+    async def _asked(self, request: Request, rm: str, kind: str, **arguments: Any) -> Row:
+        self._known(rm)
         try:
             return await source_for(request, self._source).page(rm, kind, **arguments)
         except Unreadable as error:

@@ -35,6 +35,23 @@ ME: Final[Schema] = {
         "groups": {"type": "array", "items": {"type": "string"}},
     },
 }  # fmt: skip
+_NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
+QUEUE_HISTORY: Final[Schema] = {
+    "type": "object", "required": ["rm", "partition", "queue", "kept", "times", "running", "resources"],
+    "properties": {
+        "rm": {"type": "string"}, "partition": {"type": "string"}, "queue": {"type": "string"},
+        "kept": {"type": "boolean"}, "times": _NUMBERS, "running": _NUMBERS,
+        "resources": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "additionalProperties": {
+                    "type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+                },
+            },
+        },
+    },
+}  # fmt: skip
 _DESCRIPTORS: Final = {method.name: method for service in SERVICES for method in service.methods}
 
 

@@ -2,8 +2,8 @@
 import { html, useEffect, useRef, useState } from "/page/html.js";
 import { paths, post } from "/page/api.js";
 
-// An action: {text, path, fields, partition, ask, input}. `ask`: what the dialog says. `input`: {label, field} of a value
-// that the operator types.
+// An action: {text, path, fields, partition, ask, input}. `ask`: what the dialog says. `input`: {label, field, number,
+// first} of a value that the operator types: whether it is a number, and what it is at first.
 export const holdQueue = ({ path, partition, held }) => [held
   ? { text: "End the hold", path: "resume-queue", fields: { queue: path }, partition, ask: `New allocations are made again in ${path} and below.` }
   : { text: "Hold", path: "hold-queue", fields: { queue: path }, partition, ask: `Nothing new is allocated or started in ${path} and below.` }];
@@ -16,6 +16,9 @@ export const moveApplication = ({ id, partition, queue }) =>
 
 export const releaseAllocation = ({ uuid, key, node, partition }) =>
   ({ text: "Release", danger: true, path: "release-allocation", fields: { uuid }, partition, ask: `The RM is asked to release ${key} on ${node}.` });
+
+export const changePriority = ({ application, key, priority, partition }) =>
+  ({ text: "Change priority", path: "change-ask-priority", fields: { application_id: application, allocation_key: key }, partition, ask: `Of ${key}: ${priority} now. Higher ones go first in their queue.`, input: { label: "Priority", field: "priority", number: true, first: priority } });
 
 export const drainNode = ({ id, partition, status }) => (status === "Schedulable"
   ? { text: "Drain", path: "drain-node", fields: { node_id: id }, partition, ask: `Nothing new is allocated on ${id}. What runs there goes on.` }
@@ -39,7 +42,8 @@ function Confirm({ rm, action, onClose }) {
     event.preventDefault();
     const given = new FormData(event.target);
     const force = Boolean(refusal && refusal.soft);
-    const fields = action.input ? { ...action.fields, [action.input.field]: given.get("input") } : action.fields;
+    const typed = action.input && (action.input.number ? Number(given.get("input")) : given.get("input"));
+    const fields = action.input ? { ...action.fields, [action.input.field]: typed } : action.fields;
     setBusy(true);
     try {
       const outcome = await post(paths.action(rm, action.path), { ...fields, options: { reason: given.get("reason"), partition: action.partition, force } });
@@ -52,7 +56,7 @@ function Confirm({ rm, action, onClose }) {
   };
   return html`<dialog ref=${box} aria-labelledby="confirm" onClose=${() => onClose()}><form onSubmit=${confirm}>
     <h3 id="confirm">${action.text}</h3><p>${action.ask}</p>
-    ${action.input && html`<label>${action.input.label} <input name="input" required autofocus /></label>`}
+    ${action.input && html`<label>${action.input.label} <input name="input" required autofocus type=${action.input.number ? "number" : "text"} min=${-(2 ** 31)} max=${2 ** 31 - 1} defaultValue=${action.input.first} /></label>`}
     <label>Reason, for the log <input name="reason" maxlength="1000" /></label>
     ${refusal && html`<p class="problem" role="alert">${refusal.outcome}: ${refusal.reason}</p>`}
     <p class="buttons"><button type="button" onClick=${() => box.current.close()}>Cancel</button>

@@ -32,6 +32,7 @@ export const paths = {
   faults: `${V1}/faults`,
   events: (count) => `${V1}/events${query({ count })}`,
   rm: (rm, rest, fields = {}) => `${below(rm)}/${rest}${query(fields)}`,
+  queueHistory: (rm, partition, queue) => `${below(rm)}/queue-history${query({ partition, queue })}`,
   whatIf: (rm, application, key, partition) => `${below(rm)}/what-if${query({ application, key, partition })}`,
   story: (rm, id) => `${below(rm)}/story${query({ id })}`,
   preview: (rm) => `${below(rm)}/preview`,
@@ -51,7 +52,9 @@ function headers(more = {}) {
 
 // Response of a request. Raises Problem with the reason that the service gives.
 async function request(path, options = {}) {
-  const answer = await fetch(path, { ...options, headers: headers(options.headers) });
+  const answer = await fetch(path, { ...options, headers: headers(options.headers) }).catch((error) => {
+    throw error.name === "AbortError" ? error : new Problem("the web service does not answer", 0);
+  });
   if (answer.ok) return answer;
   if (answer.status === 401) throw new Problem("a token is needed", 401);
   const said = await answer.json().catch(() => ({}));

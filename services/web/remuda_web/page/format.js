@@ -1,7 +1,7 @@
 // Text for people. Amounts are in base units: vcore and gpu in thousandths, memory in bytes, the rest as they are.
 
 const FIRST = ["vcore", "memory", "gpu"];
-const BYTES = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 const rank = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length);
 
@@ -11,9 +11,10 @@ const short = (value) => (value >= 1000 ? Math.round(value).toLocaleString("en")
 
 export function amount(name, value) {
   if (name === "vcore" || name === "gpu") return short(value / 1000);
-  if (name !== "memory" || value < 1024) return short(value);
+  if (name !== "memory") return short(value);
+  if (value < 1024) return value ? `${short(value)} B` : "0";
   const step = Math.min(BYTES.length - 1, Math.floor(Math.log2(value) / 10));
-  return `${short(value / 1024 ** step)}${BYTES[step]}`;
+  return `${short(value / 1024 ** step)} ${BYTES[step]}`;
 }
 
 export const amounts = (of, none = "-") =>
@@ -43,6 +44,7 @@ export function duration(ms) {
 // Reasons name amounts in base units: `memory needs 34359738368, 0 of 687194767360 are left`.
 export function withUnits(text) {
   return text
+    .replace(/\{([^{}]*)\}/g, (_, inner) => inner.split(" ").join(", "))
     .replace(/\b(vcore|gpu|memory)=(\d+)/g, (_, name, value) => `${name} ${amount(name, +value)}`)
     .replace(/\b(vcore|gpu|memory) needs (\d+), (\d+)( of (\d+))?/g, (_, name, need, left, of, all) =>
       `${name} needs ${amount(name, +need)}, ${amount(name, +left)}${of ? ` of ${amount(name, +all)}` : ""}`);

@@ -30,9 +30,14 @@ export function List({ label, columns, rows, keyOf, rowHeight = 34, tall = true 
       <tbody>
         ${from > 0 && html`<tr class="filler" key="above" aria-hidden="true" style=${`height:${from * rowHeight}px`}></tr>`}
         ${sorted.slice(from, until).map((row, index) => html`<tr key=${keyOf(row)} aria-rowindex=${from + index + 2} style=${`height:${rowHeight}px`}>
-          ${columns.map((one) => html`<td class=${one.extra ? "extra" : ""}>${one.cell(row)}</td>`)}</tr>`)}
+          ${columns.map((one) => html`<${Cell} column=${one} value=${one.cell(row)} />`)}</tr>`)}
         ${until < sorted.length && html`<tr class="filler" key="below" aria-hidden="true" style=${`height:${(sorted.length - until) * rowHeight}px`}></tr>`}
       </tbody></table></div>`;
+}
+
+// Text that is cut off is shown in full under the pointer.
+function Cell({ column, value }) {
+  return html`<td class=${column.extra ? "extra" : ""} title=${typeof value === "string" ? value : null}>${value}</td>`;
 }
 
 function inOrder(rows, by, down) {

@@ -61,8 +61,8 @@ export function NodeMap({ nodes, colouring, onOpen }) {
     <p class="pointed" role="status">${text}</p></div>`;
 }
 
-// From the background to full, brighter in the dark.
+// Of one hue, away from the background: lightness orders the shares for every eye.
 function shade(share, dark) {
   const full = Math.max(0, Math.min(1, share));
-  return dark ? `hsl(${200 - 170 * full ** 3}, 70%, ${18 + 42 * full}%)` : `hsl(${200 - 185 * full ** 3}, 70%, ${90 - 45 * full}%)`;
+  return dark ? `hsl(212, ${35 + 45 * full}%, ${22 + 50 * full}%)` : `hsl(212, ${45 + 35 * full}%, ${91 - 58 * full}%)`;
 }

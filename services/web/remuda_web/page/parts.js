@@ -9,10 +9,10 @@ export function State({ ready, error, empty }) {
   return empty ? html`<p class="dim">${empty}</p>` : null;
 }
 
-// How much of `whole` is used, with a mark where guaranteed is.
-export function Bar({ name, used = 0, whole = 0, guaranteed }) {
+// How much of `whole` is used, with a mark where guaranteed is. `limited`: more may be wanted, so a full bar is a warning.
+export function Bar({ name, used = 0, whole = 0, guaranteed, limited = false }) {
   const share = whole ? Math.min(1, used / whole) : 0;
-  const level = share > 0.97 ? "full" : guaranteed !== undefined && used > guaranteed ? "borrowed" : "";
+  const level = limited && share > 0.97 ? "full" : guaranteed !== undefined && used > guaranteed ? "borrowed" : "";
   const text = `${name} ${amount(name, used)} of ${amount(name, whole)}`;
   const more = guaranteed === undefined ? "" : `, ${amount(name, guaranteed)} guaranteed`;
   return html`<div class="bar" title=${text + more}>
@@ -21,9 +21,9 @@ export function Bar({ name, used = 0, whole = 0, guaranteed }) {
     <span class="figure">${text}</span></div>`;
 }
 
-export function Bars({ used = {}, whole = {}, guaranteed = {} }) {
+export function Bars({ used = {}, whole = {}, guaranteed = {}, limited = false }) {
   return ordered(Object.keys(whole)).map((name) =>
-    html`<${Bar} key=${name} name=${name} used=${used[name]} whole=${whole[name]} guaranteed=${guaranteed[name]} />`);
+    html`<${Bar} key=${name} name=${name} used=${used[name]} whole=${whole[name]} guaranteed=${guaranteed[name]} limited=${limited} />`);
 }
 
 export function Badge({ kind = "", children }) {

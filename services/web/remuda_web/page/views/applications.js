@@ -37,7 +37,7 @@ export function ApplicationList({ rm, queue, partition, tall = true }) {
   ];
   return html`<${Search} label="Search applications" text=${text} onText=${search} found=${found.length} of=${of.length} />
     <${State} ready=${first} error=${error} empty=${first && !found.length && (more ? "None yet, further ones are being read." : "None.")} />
-    <${List} label="Applications" columns=${queue ? columns.filter((one) => one.name !== "queue") : columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} tall=${tall} />`;
+    ${found.length > 0 && html`<${List} label="Applications" columns=${queue ? columns.filter((one) => one.name !== "queue") : columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} tall=${tall} />`}`;
 }
 
 function AskList({ rm }) {
@@ -55,19 +55,19 @@ function AskList({ rm }) {
   ];
   return html`<${Search} label="Search asks" text=${text} onText=${search} found=${found.length} of=${rows.length} />
     <${State} ready=${first} error=${error} empty=${first && !found.length && "None."} />
-    <${List} label="Asks" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.application} ${one.key}`} />`;
+    ${found.length > 0 && html`<${List} label="Asks" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.application} ${one.key}`} />`}`;
 }
 
 function RejectionList({ rm }) {
   const { rows = [], first, error } = useRows(paths.rm(rm, "rejections"));
   const columns = [
     { name: "application", cell: (one) => one.id, by: (one) => one.id, width: "22%" },
-    { name: "reason", cell: (one) => html`<span title=${one.reason}>${one.reason}</span>`, by: (one) => one.reason },
+    { name: "reason", cell: (one) => one.reason, by: (one) => one.reason },
     { name: "user", cell: (one) => one.user, by: (one) => one.user, width: "8rem", extra: true },
     { name: "at", cell: (one) => time(one.since_ms), by: (one) => one.since_ms, width: "8rem", extra: true },
   ];
   return html`<${State} ready=${first} error=${error} empty=${first && !rows.length && "None."} />
-    <${List} label="Rejections" columns=${columns} rows=${rows} keyOf=${(one) => `${one.partition} ${one.id}`} />`;
+    ${rows.length > 0 && html`<${List} label="Rejections" columns=${columns} rows=${rows} keyOf=${(one) => `${one.partition} ${one.id}`} />`}`;
 }
 
 function Application({ rm, id }) {

@@ -20,10 +20,10 @@ export function Events() {
   const columns = [
     { name: "time", cell: (one) => clock(one.timestampNano / 1e6), width: "6.2rem" },
     { name: "of", cell: (one) => KINDS[one.type] || one.type, width: "7.5rem", extra: true },
-    { name: "object", cell: (one) => html`<span title=${one.objectID}>${one.objectID}</span>` },
-    { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "5.5rem", extra: true },
-    { name: "reference", cell: (one) => one.referenceID || "", extra: true },
-    { name: "message", cell: (one) => html`<span title=${one.message}>${one.message || ""}</span>` },
+    { name: "object", cell: (one) => one.objectID },
+    { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "6rem" },
+    { name: "reference", cell: (one) => one.referenceID || "", width: "24rem", extra: true },
+    { name: "message", cell: (one) => one.message || "", extra: true },
   ];
   return html`<h2>Events <span class="dim small">of all resource managers</span></h2>
     <div class="controls"><${Search} label="Search events" text=${text} onText=${search} found=${found.length} of=${all.length} />

@@ -34,7 +34,7 @@ function Overview({ rm, rows }) {
     { name: "state", cell: (one) => html`<${StateBadge} state=${one.status} />`, by: (one) => one.status, width: "8.2rem" },
     { name: "used", cell: (one) => { const { name } = fullest(used(one), one.capacity); return html`<${Bar} name=${name} used=${used(one)[name]} whole=${one.capacity[name]} />`; }, by: (one) => fullest(used(one), one.capacity).share },
     { name: "allocations", cell: (one) => number(one.allocations), by: (one) => one.allocations, width: "7rem", extra: true },
-    { name: "kept for", cell: (one) => (one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""), extra: true },
+    { name: "reserved for", cell: (one) => (one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""), extra: true },
   ];
   return html`<div class="controls"><${Choice} label="Colour by" value=${colouring.key} options=${known.map((one) => [one.key, one.name])} onChoice=${choose} />
       <${Search} label="Search nodes" text=${text} onText=${search} found=${found.length} of=${rows.length} /></div>
@@ -63,7 +63,7 @@ function Node({ rm, id, rows, ready, error }) {
     ${one && html`<${Actions} rm=${rm} actions=${[drainNode(one)]} /><${Bars} used=${used(one)} whole=${one.capacity} />
       <${Facts} of=${[
         ["allocated", amounts(one.allocated)], ["occupied", amounts(one.occupied)], ["available", amounts(one.available)],
-        ["kept for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""], ...Object.entries(one.attributes),
+        ["reserved for", one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""], ...Object.entries(one.attributes),
       ]} />
       <h3>Allocations</h3><${AllocationList} rm=${rm} filter=${{ node: id }} />`}`;
 }

@@ -26,7 +26,7 @@ export function System({ rm }) {
       { name: "does", cell: (one) => (one.error ? html`<span class="problem">${one.error}</span>` : one.leads ? html`<${Badge} kind="good">leads</${Badge}>` : "follows"), by: (one) => `${one.leads}` },
       { name: "commit", cell: (one) => number(one.log_seq), extra: true }, { name: "behind", cell: (one) => (one.leads ? "-" : duration(one.behind_ms)), extra: true },
     ]} rows=${cores.data.cores.flatMap((core) => (core.error || !core.rms.length ? [{ instance: core.instance, rm: "", ...core }] : core.rms.map((one) => ({ instance: core.instance, ...one }))))} />`}
-    <h3>Front ends</h3><${State} ready=${fronts.data} error=${fronts.error} empty=${fronts.data && !fronts.data.front_ends.length && "None."} />
+    <h3>gRPC front ends</h3><${State} ready=${fronts.data} error=${fronts.error} empty=${fronts.data && !fronts.data.front_ends.length && "None runs."} />
     ${fronts.data && html`<${Facts} of=${fronts.data.front_ends.map((one) => [one.instance, one.error || `${one.host}:${one.port}, ${number(one.rms)} RMs`])} />`}
     <h3>Faults</h3><${State} ready=${faults.data} error=${faults.error} empty=${faults.data && !faults.data.faults.length && "None on record."} />
     ${faults.data && html`<ul>${faults.data.faults.map((one) => html`<li><strong>${one.rm_id}</strong> ${time(one.at_ms)} ${one.stream} ${one.seq}: ${one.error} <span class="dim">${one.by}</span></li>`)}</ul>`}`;

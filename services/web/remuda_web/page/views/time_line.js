@@ -10,6 +10,7 @@ import { bandsOf } from "/page/story.js";
 const TRACKS = 60;
 const FACTS = 200;
 const LINES = 10000;
+const KINDS = [["waiting", "waits"], ["blocked", "waits for a reason"], ["running", "allocated"], ["ending", "being released"]];
 
 export function TimeLine({ rm, id }) {
   const { rows: lines = [], first, more, error } = useStory(paths.story(rm, id), LINES);
@@ -25,7 +26,7 @@ export function TimeLine({ rm, id }) {
         <div class="bands">${track.bands.map((band) => html`<button class=${`band ${band.kind}`} style=${`left:${at(band.from)};width:max(3px,${((band.until - band.from) / span) * 100}%)`}
           title=${label(band)} aria-label=${`${track.name}: ${label(band)}`} onClick=${() => choose({ ...band, track: track.name })}>${band.kind === "state" ? band.text : ""}</button>`)}</div></div>`)}
     </div>
-    <p class="legend"><span class="key waiting"></span>waits <span class="key blocked"></span>waits for a reason <span class="key running"></span>allocated <span class="key ending"></span>being released</p>
+    <p class="legend">${KINDS.map(([kind, text]) => html`<span><span class=${`key ${kind}`}></span>${text}</span>`)}</p>
     ${tracks.length > TRACKS && html`<p class="dim">The first ${TRACKS} of ${number(tracks.length)} asks.</p>`}
     <p role="status">${chosen && html`<strong>${chosen.track}</strong> ${label(chosen)}`}</p>
     <details><summary>${plural(lines.length, "fact")}${more ? ", there are more" : ""}${first.complete ? "" : ", older ones are deleted"}</summary>

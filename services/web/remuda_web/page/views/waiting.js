@@ -1,10 +1,12 @@
 // Why asks wait: what blocks them, since when, who goes first, what blocked them before, and what would let them run.
 import { html, useState } from "/page/html.js";
+import { Actions, changePriority } from "/page/actions.js";
 import { get, paths } from "/page/api.js";
 import { useData } from "/page/data.js";
-import { amount, amounts, duration, number, plural, time, withUnits } from "/page/format.js";
-import { State } from "/page/parts.js";
+import { amount, amounts, duration, number, plural, withUnits } from "/page/format.js";
+import { Badge, State } from "/page/parts.js";
 import { link } from "/page/place.js";
+import { ReasonBands, Step, alike } from "/page/wait_bands.js";
 
 const SHOWN = 50;
 
@@ -12,21 +14,21 @@ export function Waiting({ rm, application, queue }) {
   const { data, error } = useData(paths.rm(rm, "explain", { application, queue, limit: SHOWN }));
   const asks = data ? data.rows.filter((ask) => ask.pending) : [];
   return html`<${State} ready=${data} error=${error} empty=${!asks.length && "Nothing is pending."} />
-    ${asks.map((ask) => html`<${Ask} key=${ask.application + ask.key} rm=${rm} ask=${ask} named=${!application} />`)}
-    ${data && data.next && html`<p class="dim">The first ${asks.length} are shown.</p>`}`;
+    ${alike(asks).map((group) => html`<${Ask} key=${group[0].application + group[0].key} rm=${rm} ask=${group[0]} others=${group.slice(1)} named=${!application} />`)}
+    ${data && data.next && html`<p class="dim">Of the first ${asks.length} asks; there may be more.</p>`}`;
 }
 
-function Ask({ rm, ask, named }) {
+function Ask({ rm, ask, others, named }) {
   const now = Date.now();
   return html`<section class="card" aria-label=${`${ask.application} ${ask.key}`}>
     <h4>${named && html`<a href=${link("applications", rm, ask.application)}>${ask.application}</a> `}${ask.key}
-      <span class="dim"> ${amounts(ask.resource)}${ask.pending > 1 ? `, ${number(ask.pending)} pending` : ""}, for ${duration(now - ask.since_ms)}</span></h4>
-    <ul class="reasons">${ask.constraints.map((by) => html`<li><strong>${by.constraint}</strong> ${withUnits(by.reason)}
+      <span class="dim"> ${amounts(ask.resource)}${ask.pending > 1 ? `, ${number(ask.pending)} pending` : ""}, priority ${ask.priority}, for ${duration(now - ask.since_ms)}</span></h4>
+    ${others.length > 0 && html`<details><summary>${plural(others.length, "other ask")} of it ${others.length === 1 ? "waits" : "wait"} alike</summary><p class="dim">${others.map((one) => one.key).join(", ")}</p></details>`}
+    <ul class="reasons">${ask.constraints.map((by) => html`<li><${Badge} kind="warn">${by.constraint}</${Badge}> ${withUnits(by.reason)}
       ${by.since_ms > 0 && html`<span class="dim"> for ${duration(now - by.since_ms)}</span>`}<${Holders} rm=${rm} by=${by} /></li>`)}
       ${!ask.constraints.length && html`<li>${withUnits(ask.reason || "not looked at yet")}</li>`}</ul>
     ${ask.position && html`<p class="dim">${place(ask.position)}</p>`}
-    ${ask.history && ask.history.length > 0 && html`<details><summary>Before: ${plural(ask.history.length, "reason")}</summary><ul>${ask.history.map((by) =>
-      html`<li><strong>${by.constraint}</strong> ${by.where} ${by.resource} <span class="dim">${time(by.since_ms)}${by.ended_ms ? `, for ${duration(by.ended_ms - by.since_ms)}` : ", until now"}</span></li>`)}</ul></details>`}
+    <${ReasonBands} ask=${ask} nowMs=${now} />
     <${WhatIf} rm=${rm} ask=${ask} /></section>`;
 }
 
@@ -43,11 +45,12 @@ function WhatIf({ rm, ask }) {
     set({ busy: true });
     try { set((await get(paths.whatIf(rm, ask.application, ask.key, ask.partition))).data); } catch (error) { set({ error: error.message }); }
   };
-  if (!found) return html`<p><button onClick=${look}>What would let it run?</button></p>`;
+  if (!found) return html`<div class="actions"><button onClick=${look}>What would let it run?</button><${Actions} rm=${rm} actions=${[changePriority(ask)]} /></div>`;
   if (found.busy) return html`<p class="dim" role="status">trying on a copy of the state …</p>`;
   if (found.error) return html`<p class="problem" role="alert">${found.error}</p>`;
   if (found.runs) return html`<p class="good" role="status">It runs within the next ${found.passes === 1 ? "pass" : `${found.passes} passes`}, without a change.</p>`;
-  return html`<div role="status"><strong>Any of these would let it run</strong><ul>${found.changes.map((change) => html`<li>${change.steps.map((step) => withUnits(step.text)).join(" and ")}</li>`)}</ul>
+  return html`<div role="status"><strong>Any of these would let it run</strong>
+    <ol class="changes">${found.changes.map((change) => html`<li>${change.steps.map((step) => html`<${Step} step=${step} />`)}</li>`)}</ol>
     ${!found.changes.length && html`<p>No single change that was tried suffices.</p>`}<p class="dim">${plural(found.trials, "trial")} on a copy of the state${found.complete ? "" : "; not everything was tried"}.</p></div>`;
 }
 

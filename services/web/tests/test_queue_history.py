@@ -1,0 +1,110 @@
+"""Histories of queues: both grids, the bound, queues that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from httpx import ASGITransport, AsyncClient
+
+from remuda_bus.operator_api.callers import Caller
+from remuda_bus.operators import Operator
+from remuda_web import limits
+from remuda_web.app import Application
+from remuda_web.callers import set_caller
+from remuda_web.queue_history import QueueHistory, sample_queues
+from remuda_web.source import Row, Unreadable
+
+EVERY = limits.HISTORY_EVERY_MS
+
+
+def queue(path: str, allocated: dict[str, int], **more: Any) -> Row:
+    return {
+        "partition": "default", "path": path, "allocated": allocated, "pending": {}, "guaranteed": {},
+        "max_in_force": {}, "running_applications": 1, "submit_acl": "", "admin_acl": "", **more,
+    }  # fmt: skip
+
+
+def test_an_hour_is_kept_closely_and_a_day_coarsely() -> None:
+    history = QueueHistory()
+    samples = 24 * 3_600_000 // EVERY + 500
+    for number in range(samples):
+        history.add("rm-1", [queue("root", {"vcore": number}, max_in_force={"vcore": 9})], number * EVERY)
+    found = history.of("rm-1", "default", "root")
+    times, values = found["times"], found["resources"]["vcore"]["allocated"]
+    assert found["kept"] and times[-1] == (samples - 1) * EVERY and times == sorted(set(times))
+    assert [time // EVERY for time in times] == values and len(found["running"]) == len(times)
+    assert set(found["resources"]["vcore"]) == {"allocated", "max"}
+    fine = times[-limits.HISTORY_SAMPLES :]
+    assert fine[-1] - fine[0] == 3_600_000 - EVERY and {b - a for a, b in pairwise(fine)} == {EVERY}
+    assert 22 * 3_600_000 < times[-1] - times[0] <= 24 * 3_600_000
+
+
+def test_an_amount_has_gaps_where_there_was_none() -> None:
+    history = QueueHistory()
+    given: list[dict[str, int]] = [{"gpu": 3}, {"vcore": 1}, {"vcore": 2, "gpu": 4}]
+    for number, allocated in enumerate(given):
+        history.add("rm-1", [queue("root", allocated)], number * EVERY)
+        history.add("rm-1", [queue("root", {"vcore": 77})], number * EVERY + 1)  # too soon
+    resources = history.of("rm-1", "default", "root")["resources"]
+    assert resources == {"vcore": {"allocated": [None, 1, 2]}, "gpu": {"allocated": [3, None, 4]}}
+    for number in range(3, limits.HISTORY_SAMPLES + 3):
+        history.add("rm-1", [queue("root", {"vcore": 1})], number * EVERY)
+    assert set(history.of("rm-1", "default", "root")["resources"]) == {"vcore", "gpu"}, "the day still has it"
+
+
+def test_queues_near_root_are_kept_while_there_is_room() -> None:
+    history = QueueHistory(most_series=3)
+    both = {"vcore": 1, "memory": 1}
+    history.add("rm-1", [queue("root.a.b", both), queue("root", both), queue("root.c", {"vcore": 1})], 0)
+    kept = [history.of("rm-1", "default", path)["kept"] for path in ("root", "root.c", "root.a.b")]
+    assert kept == [True, True, False]
+    assert not history.has_room_for("rm-2") and history.has_room_for("rm-1")
+    history.add("rm-1", [queue("root", {**both, "gpu": 1}), queue("root.a.b", {"vcore": 1})], EVERY)
+    assert history.of("rm-1", "default", "root.a.b")["kept"] is False, "a third resource of root took the room"
+    assert history.of("rm-1", "default", "root.c")["kept"] is False, "it is gone"
+    history.forget(["rm-2"])
+    assert history.has_room_for("rm-2") and not history.of("rm-1", "default", "root")["kept"]
+
+
+class Queues:
+    """A source of two RMs; one of them does not answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def rms(self) -> list[str]:
+        return ["rm-0", "rm-1"]
+
+    async def rows(self, rm: str, kind: str, **filters: str) -> list[Row]:
+        self.asked.append(rm)
+        if rm == "rm-0":
+            raise Unreadable("no core answers")
+        return [queue("root", {"vcore": 1}), queue("root.a", {"vcore": 1}, submit_acl="alice")]
+
+
+async def test_an_outage_of_one_rm_is_a_gap_of_that_rm() -> None:
+    history, source = QueueHistory(), Queues()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(sample_queues(source, history), 0.05)  # type: ignore[arg-type]
+    assert source.asked == ["rm-0", "rm-1"] and history.of("rm-1", "default", "root")["kept"]
+
+
+@pytest.mark.parametrize(("operator", "is_kept"), [(None, True), ("alice", True), ("bob", False)])
+async def test_the_history_shows_what_its_reader_may_see(operator: str | None, is_kept: bool) -> None:
+    source: Any = Queues()
+    app = Application(source, "1", 0, "info")
+    app.queue_history.add("rm-1", await source.rows("rm-1", "queues"), 5)
+    caller = Caller(reads_all=True) if operator is None else Caller(Operator(operator), reads_all=False)
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        set_caller(scope, caller)
+        await app(scope, receive, send)
+
+    async with AsyncClient(transport=ASGITransport(guarded), base_url="http://web/api/v1") as client:
+        found = (await client.get("/rms/rm-1/queue-history", params={"queue": "root.a"})).json()
+        assert (found["kept"], found["times"]) == (is_kept, [5] if is_kept else [])
+        assert (await client.get("/rms/rm-9/queue-history", params={"queue": "root"})).status_code == 404
+        assert (await client.get("/rms/rm-1/queue-history")).status_code == 400
