@@ -39,7 +39,7 @@ async def started(recording: Recording, at: int | None) -> Core:
     check(core.state, core.index)
     if not reports_draining(recording):
         forget_drain_reports(core)
-    forget_ask_over(core)
+    forget_what_snapshots_lacked(core)
     return core
 
 
@@ -59,14 +59,15 @@ def forget_drain_reports(core: Core) -> None:
             queue.drain_report_ms = 0
 
 
-def forget_ask_over(core: Core) -> None:
-    """Clear a flag that the first snapshots of 0.1.0 do not hold: the RM was told that an ask is over. A core restored
-    from one of them answers a repeated release of all asks once more."""
+def forget_what_snapshots_lacked(core: Core) -> None:
+    """Clear what the first snapshots of 0.1.0 do not hold. That the RM was told that an ask is over: a core restored
+    from one of them answers a repeated release of all asks once more. When the ask of an allocation came, and the peak
+    of an application's usage: they are only shown."""
     for partition in core.state.partitions.values():
         for application in partition.applications.values():
-            application.asks_over = 0
+            application.asks_over, application.peak = 0, None
         for allocation in partition.allocations.values():
-            allocation.ask_over = False
+            allocation.ask_over, allocation.asked_ms = False, 0
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}/{path.name.partition('.')[0]}")
@@ -111,7 +112,7 @@ def holds(was: Message, is_now: Message, where: str) -> None:
     """All that was said is still said; what is said besides is new."""
     for field, value in was.ListFields():
         now, there = getattr(is_now, field.name), f"{where}.{field.name}"
-        if field.name == "ask_over":  # see forget_ask_over
+        if field.name == "ask_over":  # see forget_what_snapshots_lacked
             continue
         if isinstance(value, Message):
             holds(value, now, there)

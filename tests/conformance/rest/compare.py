@@ -1,7 +1,7 @@
 """Compares two answers to one request: status, headers, and the body key by key and type by type.
 
 Values are equal where they mean the same: times and UUIDs are those of a run, an amount of 0 is no amount, and lists
-that the reference makes from maps have no order.
+that the reference makes from maps have no order. `events` and `samples` say what is compared of event records and metrics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, Final
 
 import yaml
 
+from .events import in_events
 from .recordings import Answer
+from .samples import samples_of
 
 HEADERS: Final = (
     "Content-Type", "Location", "Allow", "Access-Control-Allow-Origin", "Access-Control-Allow-Methods",
@@ -38,6 +40,7 @@ IDENTITIES: Final = (
 )  # fmt: skip
 UNORDERED_NAMES: Final = {"runningApplications", "applications", "reservations", "nodeNames", "allocatingAcceptedApps"}
 FAMILY: Final = re.compile(r"^# TYPE (\S+) (\S+)", re.MULTILINE)
+RECORDS: Final = "EventRecords"
 Path = tuple[str, ...]
 
 
@@ -74,7 +77,7 @@ def _body(answer: Answer) -> Any:
     if "yaml" in kind:
         return yaml.safe_load(answer.text)
     if "version=0.0.4" in kind:
-        return dict(FAMILY.findall(answer.text))
+        return {"families": dict(FAMILY.findall(answer.text)), "samples": samples_of(answer.text)}
     return answer.text
 
 
@@ -86,6 +89,9 @@ def _walk(path: Path, ours: Any, theirs: Any) -> Iterator[Difference]:
         if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
             for key in sorted({*ours, *theirs}):
                 one, other = ours.get(key), theirs.get(key)
+                if key == RECORDS:
+                    yield from (Difference((*path, key, *found), *each) for found, *each in in_events(one, other))
+                    continue
                 if key in AMOUNTS:
                     one, other = _amounts(one), _amounts(other)
                 yield from _walk((*path, key), one, other)

@@ -852,6 +852,7 @@ class Application(_message.Message):
     PLACEHOLDERS_UNTIL_MS_FIELD_NUMBER: _builtins.int
     TASK_GROUPS_FIELD_NUMBER: _builtins.int
     TRACKED_GROUP_FIELD_NUMBER: _builtins.int
+    MAX_ALLOCATED_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     id: _builtins.str
     queue: _builtins.str
@@ -892,6 +893,10 @@ class Application(_message.Message):
     def placeholder_ask(self) -> _si_pb2.Resource: ...
     @_builtins.property
     def task_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskGroup]: ...
+    @_builtins.property
+    def max_allocated(self) -> _si_pb2.Resource:
+        """The most that its real allocations, or its placeholders, ever had of each resource."""
+
     def __init__(
         self,
         *,
@@ -921,10 +926,11 @@ class Application(_message.Message):
         placeholders_until_ms: _builtins.int = ...,
         task_groups: _abc.Iterable[Global___TaskGroup] | None = ...,
         tracked_group: _builtins.str = ...,
+        max_allocated: _si_pb2.Resource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocated_placeholder", b"allocated_placeholder", "pending", b"pending", "placeholder_ask", b"placeholder_ask"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocated_placeholder", b"allocated_placeholder", "max_allocated", b"max_allocated", "pending", b"pending", "placeholder_ask", b"placeholder_ask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocated_placeholder", b"allocated_placeholder", "allocations", b"allocations", "asks", b"asks", "counts_as_running", b"counts_as_running", "ends_ms", b"ends_ms", "execution_timeout_ms", b"execution_timeout_ms", "gang_scheduling_style", b"gang_scheduling_style", "groups", b"groups", "id", b"id", "partition", b"partition", "pending", b"pending", "placeholder_ask", b"placeholder_ask", "placeholders_until_ms", b"placeholders_until_ms", "priority", b"priority", "queue", b"queue", "reservations", b"reservations", "since_ms", b"since_ms", "state", b"state", "states", b"states", "states_left_out", b"states_left_out", "submitted_ms", b"submitted_ms", "tags", b"tags", "task_groups", b"task_groups", "tracked_group", b"tracked_group", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocated_placeholder", b"allocated_placeholder", "allocations", b"allocations", "asks", b"asks", "counts_as_running", b"counts_as_running", "ends_ms", b"ends_ms", "execution_timeout_ms", b"execution_timeout_ms", "gang_scheduling_style", b"gang_scheduling_style", "groups", b"groups", "id", b"id", "max_allocated", b"max_allocated", "partition", b"partition", "pending", b"pending", "placeholder_ask", b"placeholder_ask", "placeholders_until_ms", b"placeholders_until_ms", "priority", b"priority", "queue", b"queue", "reservations", b"reservations", "since_ms", b"since_ms", "state", b"state", "states", b"states", "states_left_out", b"states_left_out", "submitted_ms", b"submitted_ms", "tags", b"tags", "task_groups", b"task_groups", "tracked_group", b"tracked_group", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1189,6 +1195,7 @@ class Allocation(_message.Message):
     ENDS_MS_FIELD_NUMBER: _builtins.int
     RELEASING_FIELD_NUMBER: _builtins.int
     REPLACED_FIELD_NUMBER: _builtins.int
+    REQUESTED_MS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     uuid: _builtins.str
     application: _builtins.str
@@ -1205,6 +1212,8 @@ class Allocation(_message.Message):
     """The RM has been asked to release it."""
     replaced: _builtins.str
     """The UUID of the placeholder that it has replaced."""
+    requested_ms: _builtins.int
+    """When its ask came; 0: not known."""
     @_builtins.property
     def resource(self) -> _si_pb2.Resource: ...
     @_builtins.property
@@ -1227,10 +1236,11 @@ class Allocation(_message.Message):
         ends_ms: _builtins.int = ...,
         releasing: _builtins.bool = ...,
         replaced: _builtins.str = ...,
+        requested_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "replaced", b"replaced", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "ends_ms", b"ends_ms", "key", b"key", "node", b"node", "originator", b"originator", "partition", b"partition", "placeholder", b"placeholder", "priority", b"priority", "releasing", b"releasing", "replaced", b"replaced", "requested_ms", b"requested_ms", "resource", b"resource", "since_ms", b"since_ms", "tags", b"tags", "task_group", b"task_group", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -345,6 +345,7 @@ class ApplicationRecord(_message.Message):
     COUNTS_AS_RUNNING_FIELD_NUMBER: _builtins.int
     PLACEHOLDERS_UNTIL_MS_FIELD_NUMBER: _builtins.int
     STATES_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    PEAK_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
     at_ms: _builtins.int
     resumed: _builtins.bool
@@ -360,6 +361,10 @@ class ApplicationRecord(_message.Message):
     def log(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateChange]:
         """Its first and last states. The last one is the current state."""
 
+    @_builtins.property
+    def peak(self) -> _si_pb2.Resource:
+        """The most that its real allocations, or its placeholders, had when an allocation went."""
+
     def __init__(
         self,
         *,
@@ -371,10 +376,11 @@ class ApplicationRecord(_message.Message):
         counts_as_running: _builtins.bool = ...,
         placeholders_until_ms: _builtins.int = ...,
         states_left_out: _builtins.int = ...,
+        peak: _si_pb2.Resource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "peak", b"peak"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "at_ms", b"at_ms", "counts_as_running", b"counts_as_running", "log", b"log", "placeholders_until_ms", b"placeholders_until_ms", "resumed", b"resumed", "seq", b"seq", "states_left_out", b"states_left_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "at_ms", b"at_ms", "counts_as_running", b"counts_as_running", "log", b"log", "peak", b"peak", "placeholders_until_ms", b"placeholders_until_ms", "resumed", b"resumed", "seq", b"seq", "states_left_out", b"states_left_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -539,6 +545,7 @@ class AllocationRecord(_message.Message):
     BY_PREEMPTION_FIELD_NUMBER: _builtins.int
     REPLACED_FIELD_NUMBER: _builtins.int
     ASK_OVER_FIELD_NUMBER: _builtins.int
+    ASKED_MS_FIELD_NUMBER: _builtins.int
     at_ms: _builtins.int
     asked_seq: _builtins.int
     releasing: _builtins.int
@@ -548,6 +555,8 @@ class AllocationRecord(_message.Message):
     replaced: _builtins.str
     ask_over: _builtins.bool
     """The RM got the release of the allocation's ask."""
+    asked_ms: _builtins.int
+    """When its ask came; 0: not known."""
     @_builtins.property
     def fact(self) -> _log_pb2.Fact:
         """Allocated"""
@@ -564,10 +573,11 @@ class AllocationRecord(_message.Message):
         by_preemption: _builtins.bool = ...,
         replaced: _builtins.str = ...,
         ask_over: _builtins.bool = ...,
+        asked_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_over", b"ask_over", "asked_seq", b"asked_seq", "at_ms", b"at_ms", "by_preemption", b"by_preemption", "fact", b"fact", "overdue", b"overdue", "releasing", b"releasing", "releasing_ms", b"releasing_ms", "replaced", b"replaced"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_over", b"ask_over", "asked_ms", b"asked_ms", "asked_seq", b"asked_seq", "at_ms", b"at_ms", "by_preemption", b"by_preemption", "fact", b"fact", "overdue", b"overdue", "releasing", b"releasing", "releasing_ms", b"releasing_ms", "replaced", b"replaced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,7 +9,7 @@ from ..state import (
     PendingAsk,
     State,
 )
-from .booking import allocation_comes, book_allocated, book_pending_as_allocated, book_preempting
+from .booking import allocation_comes, book_allocated, book_pending_as_allocated, book_preempting, keep_peak
 from .pending import prioritise
 from .predicate_classes import leave_class
 from .preemption import allocated_by_preemption
@@ -30,7 +30,7 @@ def allocated(state: State, fact: facts.Allocated) -> PendingAsk:
         return pending
     pending.pending -= 1
     pending.free -= 1
-    allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
+    allocation = Allocation(fact, node, application, state.now_ms, pending.seq, pending.at_ms)
     book_pending_as_allocated(partition, allocation)
     if fact.placeholder:
         application.task_groups[fact.task_group].coming -= 1
@@ -57,7 +57,7 @@ def _held_allocated(state: State, partition: Partition, pending: PendingAsk, fac
     state.timers.cancel(timeouts.of_question(question))
     application, node = question.application, question.node
     node.allocations_left += 1  # the question's, which the allocation takes
-    allocation = Allocation(fact, node, application, state.now_ms, pending.seq)
+    allocation = Allocation(fact, node, application, state.now_ms, pending.seq, pending.at_ms)
     allocation_comes(partition, allocation)
     if fact.placeholder:  # until now it was booked as a real allocation
         for name, amount in fact.resource.items():
@@ -115,6 +115,7 @@ def allocation_goes(state: State, partition: Partition, uuid: str) -> Allocation
         del of_key[uuid]
         if not of_key:
             del application.by_key[fact.allocation_key]
+    keep_peak(application, fact.placeholder)
     book_allocated(application, node, fact.resource, -1, fact.placeholder)
     if fact.placeholder:
         application.placeholders -= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..limits import NAMES_KEPT
-from ..rules.resource import Resource, add, forget_zeros
+from ..rules.resource import Resource, add, forget_zeros, raise_to
 from ..state import (
     Allocation,
     Application,
@@ -65,6 +65,16 @@ def book_allocated(
             forget_zeros(kept, resource)
     if application.trackers:
         book(application, resource, times)
+
+
+def keep_peak(application: Application, placeholder: bool) -> None:
+    """Before an allocation goes: what an application holds falls only then, so its peak is this or what it holds now."""
+    held = application.allocated_placeholder if placeholder else application.allocated
+    if application.peak is None:
+        application.peak = {}
+    raise_to(application.peak, held)
+    if len(application.peak) > NAMES_KEPT:
+        application.peak = {name: amount for name, amount in application.peak.items() if held.get(name)}
 
 
 def book_preempting(allocation: Allocation, times: int) -> None:

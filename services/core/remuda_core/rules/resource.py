@@ -58,6 +58,13 @@ def forget_zeros(amounts: dict[str, int], names: Iterable[str]) -> None:
             del amounts[name]
 
 
+def raise_to(most: dict[str, int], amounts: Resource) -> None:
+    """For each name the larger of both amounts, in place."""
+    for name, amount in amounts.items():
+        if amount > most.get(name, 0):
+            most[name] = amount
+
+
 def times(resource: Resource, count: int) -> Resource:
     return {name: amount * count for name, amount in resource.items()}
 

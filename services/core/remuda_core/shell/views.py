@@ -166,6 +166,7 @@ def application(name: str, application: Application) -> View:
         "ends_ms": ends_ms(application),
         "allocated": amounts(application.allocated),
         "allocated_placeholder": amounts(application.allocated_placeholder),
+        "max_allocated": application.max_allocated,
         "pending": amounts(pending.amounts),
         "asks": pending.pieces,
         "allocations": len(application.allocations),
@@ -232,6 +233,7 @@ def allocation(name: str, allocation: Allocation) -> View:
         "originator": fact.originator,
         "replaced": allocation.replaced,
         "since_ms": allocation.at_ms,
+        "requested_ms": allocation.asked_ms,
         "ends_ms": allocation.at_ms + fact.execution_timeout_ms if fact.execution_timeout_ms > 0 else 0,
         "releasing": allocation.releasing,
     }

@@ -76,6 +76,7 @@ class ApplicationRecord(Record):
     counts_as_running: bool = False
     placeholders_until_ms: int = 0
     states_left_out: int = 0
+    peak: Resource = {}
 
 
 class WaitingSince(Record):
@@ -125,6 +126,7 @@ class AllocationRecord(Record):
     by_preemption: bool = False
     replaced: str = ""
     ask_over: bool = False
+    asked_ms: int = 0
 
 
 class TaskGroupRecord(Record):

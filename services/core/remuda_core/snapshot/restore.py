@@ -145,6 +145,7 @@ def _application(state: State, record: records.ApplicationRecord) -> None:
     for change in record.log:  # logs of earlier versions are not cut
         application.enters(change.state, change.at_ms)
     application.states_left_out += record.states_left_out
+    application.peak = dict(record.peak) or None
     application.state_at_ms, application.state = application.log[-1]
     application.resumed, application.placeholders_until_ms = record.resumed, record.placeholders_until_ms
     partition.applications[application.id] = application
@@ -195,8 +196,8 @@ def _allocation(state: State, record: records.AllocationRecord) -> None:
     partition = state.partitions[fact.partition]
     application, node = partition.applications[fact.application_id], partition.nodes[fact.node_id]
     allocation = Allocation(
-        fact, node, application, record.at_ms, record.asked_seq, record.releasing, record.releasing_ms, record.overdue,
-        record.by_preemption, replaced=record.replaced, ask_over=record.ask_over,
+        fact, node, application, record.at_ms, record.asked_seq, record.asked_ms, record.releasing, record.releasing_ms,
+        record.overdue, record.by_preemption, replaced=record.replaced, ask_over=record.ask_over,
     )  # fmt: skip
     application.asks_over += record.ask_over
     partition.names.add_names(fact.resource)

@@ -73,6 +73,7 @@ def _save_partition(partition: Partition) -> Iterator[Record]:
             a.by_preemption,
             a.replaced,
             a.ask_over,
+            a.asked_ms,
         )
     for application in partition.applications.values():
         for g in application.task_groups.values():
@@ -128,8 +129,9 @@ def _saved_application(partition: str, a: Application) -> records.ApplicationRec
     )  # fmt: skip
     log = tuple(records.StateChange(at_ms, state) for at_ms, state in a.log)
     return records.ApplicationRecord(
-        accepted, a.seq, a.at_ms, log, a.resumed, a.counts_as_running, a.placeholders_until_ms, a.states_left_out
-    )
+        accepted, a.seq, a.at_ms, log, a.resumed, a.counts_as_running, a.placeholders_until_ms, a.states_left_out,
+        a.peak or {},
+    )  # fmt: skip
 
 
 def _saved_ask(partition: Partition, a: PendingAsk) -> records.AskRecord:

@@ -12,7 +12,7 @@ import msgspec
 from .. import facts
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
-from ..rules.resource import Items, Resource, Sums, sums, times, total_of
+from ..rules.resource import Items, Resource, Sums, raise_to, sums, times, total_of
 from ..settings import Limit, QueueSettings
 from .hold import Hold
 from .past_constraint import PastConstraint
@@ -88,6 +88,8 @@ class Allocation(msgspec.Struct, eq=False):
     at_ms: int
     # `PendingAsk.seq` of its ask; 0: the RM reported the allocation as running.
     asked_seq: int = 0
+    # When its ask came, in ms; 0: not known.
+    asked_ms: int = 0
     # The TerminationType with which the core has asked the RM to release it (0: it has not), when, and whether the RM
     # has failed to confirm in time.
     releasing: int = 0
@@ -230,6 +232,8 @@ class Application:
     # Resources of its real allocations, and of its placeholders.
     allocated: Sums = field(default_factory=sums)
     allocated_placeholder: Sums = field(default_factory=sums)
+    # The most that either of them was when an allocation went. None: none has gone.
+    peak: dict[str, int] | None = None
     # Resources held for its asks by preemptions under way.
     held: dict[str, int] = field(default_factory=dict)
     # The number of allocated placeholders, and when they time out (0: there are none).
@@ -275,6 +279,14 @@ class Application:
     def pending(self) -> dict[str, int]:
         """Resources of its pending allocations."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
+
+    @property
+    def max_allocated(self) -> dict[str, int]:
+        """The most that its real allocations, or its placeholders, ever had of each resource."""
+        most = dict(self.peak or {})
+        for held in (self.allocated, self.allocated_placeholder):
+            raise_to(most, held)
+        return most
 
     @property
     def priorities(self) -> dict[int, int]:

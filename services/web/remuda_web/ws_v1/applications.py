@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from remuda_web.ws_v1.amounts import add
 from remuda_web.ws_v1.go_json import Json, nanoseconds, without_empty
 from remuda_web.ws_v1.partitions import Place
 
@@ -36,14 +35,10 @@ def applications(place: Place, rows: Iterable[Row], asks: Iterable[Row], allocat
 
 
 def application(place: Place, row: Row, asks: Sequence[Row], allocations: Sequence[Row]) -> Json:
-    """The peak of its usage is not known; `maxUsedResource` is what it uses now, placeholders included."""
-    held: dict[str, int] = {}
-    add(held, row["allocated"])
-    add(held, row["allocated_placeholder"])
     shown = {
         "applicationID": row["id"],
         "usedResource": row["allocated"],
-        "maxUsedResource": held,
+        "maxUsedResource": row["max_allocated"],
         "pendingResource": row["pending"],
         "partition": place.shown,
         "queueName": row["queue"],
@@ -119,11 +114,14 @@ def ask(place: Place, row: Row) -> Json:
 
 
 def allocation(place: Place, row: Row) -> Json:
-    """When it was requested is not known: an ask is forgotten once all of it is allocated."""
+    """One that the RM has reported was requested when it came."""
+    requested_ms = row["requested_ms"] or row["since_ms"]
     shown = {
         "allocationKey": row["key"],
         "allocationTags": row["tags"],
+        "requestTime": nanoseconds(requested_ms),
         "allocationTime": nanoseconds(row["since_ms"]),
+        "allocationDelay": nanoseconds(row["since_ms"] - requested_ms),
         "uuid": row["uuid"],
         "resource": row["resource"],
         "priority": str(row["priority"]),
@@ -135,4 +133,4 @@ def allocation(place: Place, row: Row) -> Json:
         "taskGroupName": row["task_group"],
         "preempted": row["releasing"] == PREEMPTED,
     }
-    return without_empty(shown)
+    return without_empty(shown, *(("allocationDelay",) if row["requested_ms"] else ()))

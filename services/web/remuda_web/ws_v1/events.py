@@ -54,11 +54,11 @@ def record(event: si.EventRecord) -> Json:
     shown = {
         "type": event.type,
         "objectID": event.objectID,
-        "referenceID": event.referenceID,
         "message": event.message,
         "timestampNano": event.timestampNano,
         "eventChangeType": event.eventChangeType,
         "eventChangeDetail": event.eventChangeDetail,
+        "referenceID": event.referenceID,
         "resource": {"resources": amounts} if amounts else {},
     }
     return without_empty(shown, "resource")

@@ -108,6 +108,7 @@ def add_nodes(to: Families, rows: Sequence[Row]) -> None:
     text = "Nodes by state."
     to.add("scheduler_node", "gauge", text, len(rows), state="active")
     to.add("scheduler_node", "gauge", text, 0, state="failed")
+    to.add("scheduler_node", "gauge", text, sum(row["status"] == "Draining" for row in rows), state="draining")
     for row in rows:
         for resource, used in percent(row["allocated"], row["capacity"]).items():
             family = f"scheduler_{name_of(resource)}_node_usage_total"
@@ -121,3 +122,4 @@ def add_allocations(to: Families, ever: int, now: int) -> None:
     family, text = "scheduler_container_allocation_attempt_total", "Allocations that were made, and that were released."
     to.add(family, "counter", text, ever, state="allocated")
     to.add(family, "counter", text, ever - now, state="released")
+    to.add(family, "counter", text, 0, state="error")  # an error ends the core's process
