@@ -1,7 +1,7 @@
 """Compares two answers to one request: status, headers, and the body key by key and type by type.
 
 Values are equal where they mean the same: times and UUIDs are those of a run, an amount of 0 is no amount, and lists
-that the reference makes from maps have no order. `events` and `samples` say what is compared of event records and metrics.
+that the reference makes from maps have no order. `events` and `samples` say what counts of event records and metrics.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ AMOUNTS: Final = {
 # The fields that identify an element of a list without order.
 IDENTITIES: Final = (
     ("applicationID",), ("nodeID",), ("queuename",), ("queuePath",), ("userName",), ("groupName",),
-    ("taskGroupName", "count"), ("allocationKey", "nodeId"), ("clusterId", "name"), ("partitionName",),
+    ("taskGroupName", "count"), ("allocationKey", "nodeId"), ("allocationKey", "applicationId"),
+    ("clusterId", "name"), ("partitionName",),
     ("clusterName", "partition"),
     ("partition", "utilizations"), ("rmId",),
 )  # fmt: skip

@@ -214,7 +214,7 @@ class QuotasUnderThePath(Kind):
     SAMPLE: Final = re.compile(r'yunikorn_(\w+)_queue_resource{resource="[^"]*",state="(guaranteed|max)"}')
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
-        sample = self.SAMPLE.fullmatch(found.path[-1]) if found.path[1] == "samples" else None
+        sample = self.SAMPLE.fullmatch(_sample_of(found))
         if sample is None or found.ours is None:
             return False
         if found.theirs is None:
@@ -229,8 +229,7 @@ class AcceptedNow(Kind):
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
-        accepted = found.path[1] == "samples" and found.path[-1].endswith('_queue_app{state="accepted"}')
-        return accepted and float(found.theirs or 0) != float(found.ours or 0)
+        return _sample_of(found).endswith('_queue_app{state="accepted"}')
 
 
 class CountersOfTheData(Kind):
@@ -241,9 +240,7 @@ class CountersOfTheData(Kind):
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
-        if found.path[1] != "samples":
-            return False
-        name = found.path[-1].partition("{")[0]
+        name = _sample_of(found).partition("{")[0]
         counted = name.endswith("_attempt_total") and float(found.theirs or 0) > float(found.ours or 0)
         return counted or name.endswith("_node_usage_total")
 
@@ -255,8 +252,13 @@ class PartitionsAddedUp(Kind):
     """
 
     def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
-        of_queue = found.path[1] == "samples" and "_queue_" in found.path[-1]
+        of_queue = "_queue_" in _sample_of(found)
         return of_queue and recorded.partitions > 1 and float(found.ours or 0) >= float(found.theirs or 0)
+
+
+def _sample_of(found: Difference) -> str:
+    """The name and labels of a sample of metrics; "": it is none."""
+    return found.path[2] if found.path[:2] == ("body", "samples") else ""
 
 
 def _objects(value: Any, field: str) -> Iterator[Mapping[str, Any]]:

@@ -79,20 +79,74 @@ def test_only_meaningful_values_count() -> None:
     assert paths([1, 2], [2, 1]) == ["[0]", "[1]"]
 
 
+def test_requests_have_no_order() -> None:
+    """They are values of a map in the reference."""
+    asks: list[dict[str, object]] = [{"allocationKey": key, "applicationId": "app"} for key in ("a", "b")]
+    assert paths({"requests": asks}, {"requests": asks[::-1]}) == []
+
+
+def happened(**fields: object) -> dict[str, object]:
+    return {"type": 2, "objectID": "app", "timestampNano": 5, "eventChangeType": 2, "resource": {}, **fields}
+
+
+def history(*records: object, highest: int | None = None) -> dict[str, object]:
+    return {"LowestID": 0, "HighestID": len(records) if highest is None else highest, "EventRecords": [*records]}
+
+
+def word(ours: object, theirs: object, path: str = "/ws/v1/events/batch") -> str:
+    return judge_answer("x", recorded(0, theirs, path), answer(ours)).word
+
+
+def test_the_same_things_must_have_happened() -> None:
+    one, two = happened(), happened(eventChangeDetail=205)
+    assert word(history(one, two), history(two, {**one, "timestampNano": 9, "message": "prose"})) == "equal"
+    assert word(history(one, two), history(two, one, highest=7)) == "explained"
+    assert word(history(one), history(one, two)) == "different"
+    assert word(history(one), history(happened(resource={"resources": {"vcore": {"value": 1}}}))) == "different"
+    assert word(history({**one, "extra": 1}), history(one)) == "different"
+    assert word(history(one), history(two), "/ws/v1/events/batch?count=1") == "explained"
+    assert word(history(one), history(one, two), "/ws/v1/events/batch?count=2") == "different"
+    waits = happened(type=1, message="does not fit")
+    assert word(history(one, two), history(one, two, waits)) == "explained"
+
+
+def measured(*lines: str) -> Answer:
+    text = "\n".join(("# TYPE yunikorn_scheduler_node gauge", *lines))
+    return Answer(200, {"Content-Type": "text/plain; version=0.0.4"}, text, None)
+
+
+def word_of_metrics(ours: str, theirs: str, partitions: int = 1) -> str:
+    request = {"method": "GET", "path": "/ws/v1/metrics"}
+    return judge_answer("x", Recorded("one", 0, request, measured(theirs), partitions), measured(ours)).word
+
+
+def test_values_of_metrics_count() -> None:
+    node, attempts = 'yunikorn_scheduler_node{state="active"}', "yunikorn_scheduler_container_allocation_attempt_total"
+    assert word_of_metrics(f"{node} 3", f"{node} 3.0") == "equal"
+    assert word_of_metrics("", f"{node} 0") == "equal"
+    assert word_of_metrics(f"{node} 3", f"{node} 4") == "different"
+    assert word_of_metrics("", f"{node} 4") == "different"
+    assert word_of_metrics(f"{attempts} 3", f"{attempts} 4") == "explained"
+    assert word_of_metrics(f"{attempts} 4", f"{attempts} 3") == "different"
+    quota = 'yunikorn_root_a_queue_resource{resource="vcore",state="max"}'
+    assert word_of_metrics(f"{quota} 1", "") == "explained"
+    assert word_of_metrics(f"{quota} 1", f"{quota} 2") == "different"
+    used = 'yunikorn_root_a_queue_resource{resource="vcore",state="allocated"}'
+    assert word_of_metrics(f"{used} 3", f"{used} 2") == "different"
+    assert word_of_metrics(f"{used} 3", f"{used} 2", partitions=2) == "explained"
+    assert word_of_metrics(f"{used} 1", f"{used} 2", partitions=2) == "different"
+
+
 def test_near_misses_are_not_explained() -> None:
     """They look like intended differences."""
-    assert (
-        judge_answer(
-            "x", recorded(0, {"maxUsedResource": {"vcore": 1}}), answer({"maxUsedResource": {"vcore": 2}})
-        ).word
-        == "different"
-    )
+    delay = recorded(0, {"allocationDelay": 1})
+    assert judge_answer("x", delay, answer({})).word == "different"
     assert judge_answer("x", recorded(0, {"stateLog": [1]}), answer({"stateLog": []})).word == "different"
     theirs = recorded(0, {"allowed": True}, "/ws/v1/validate-conf")
     assert judge_answer("x", theirs, answer({"allowed": False, "reason": "no"})).word == "different"
-    history = recorded(0, [1], "/ws/v1/history/apps")
-    assert judge_answer("x", history, answer(None)).word == "different"
-    assert judge_answer("x", history, None).word == "failed"
+    samples = recorded(0, [1], "/ws/v1/history/apps")
+    assert judge_answer("x", samples, answer(None)).word == "different"
+    assert judge_answer("x", samples, None).word == "failed"
 
 
 def test_a_scenario_with_two_partitions(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def book_allocated(
 
 
 def keep_peak(application: Application, placeholder: bool) -> None:
-    """Before an allocation goes: what an application holds falls only then, so its peak is this or what it holds now."""
+    """Before an allocation goes. What an application holds falls only then, so the peak is this or what it holds."""
     held = application.allocated_placeholder if placeholder else application.allocated
     if application.peak is None:
         application.peak = {}

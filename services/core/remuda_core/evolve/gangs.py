@@ -57,7 +57,8 @@ def placeholder_replaced(state: State, fact: facts.PlaceholderReplaced) -> Alloc
     group = application.task_groups[placeholder.fact.task_group]
     group.replaced += 1
     node = replacement.node
-    allocation = Allocation(real, node, application, state.now_ms, pending.seq, pending.at_ms, replaced=fact.placeholder)
+    allocation = Allocation(real, node, application, state.now_ms, pending.seq, pending.at_ms)
+    allocation.replaced = fact.placeholder
     allocation_comes(partition, allocation)
     book_allocated(application, node, real.resource, 1)
     if real.execution_timeout_ms > 0:

@@ -17,6 +17,7 @@ from ..rules import lifecycle
 from ..rules.acl import admin_acls
 from ..rules.limits import GROUP
 from ..rules.required_node import required_node
+from ..rules.resource import raise_to
 from ..settings import QueueSettings
 from ..state import Allocation, Application, Hold, Node, Partition, PendingAsk, Queue, RejectedApplication, Tracker
 from .usage import Usage
@@ -166,7 +167,7 @@ def application(name: str, application: Application) -> View:
         "ends_ms": ends_ms(application),
         "allocated": amounts(application.allocated),
         "allocated_placeholder": amounts(application.allocated_placeholder),
-        "max_allocated": application.max_allocated,
+        "max_allocated": max_allocated(application),
         "pending": amounts(pending.amounts),
         "asks": pending.pieces,
         "allocations": len(application.allocations),
@@ -190,6 +191,14 @@ def application(name: str, application: Application) -> View:
             for group in application.task_groups.values()
         ],
     }
+
+
+def max_allocated(application: Application) -> dict[str, int]:
+    """The most that its real allocations, or its placeholders, ever had of each resource."""
+    most = dict(application.peak or {})
+    for held in (application.allocated, application.allocated_placeholder):
+        raise_to(most, held)
+    return most
 
 
 def ask_of(ask: PendingAsk) -> View:

@@ -12,7 +12,7 @@ import msgspec
 from .. import facts
 from ..limits import ALLOCATIONS_PER_NODE, FIRST_STATES, LAST_STATES
 from ..rules import lifecycle
-from ..rules.resource import Items, Resource, Sums, raise_to, sums, times, total_of
+from ..rules.resource import Items, Resource, Sums, sums, times, total_of
 from ..settings import Limit, QueueSettings
 from .hold import Hold
 from .past_constraint import PastConstraint
@@ -279,14 +279,6 @@ class Application:
     def pending(self) -> dict[str, int]:
         """Resources of its pending allocations."""
         return total_of(times(ask.ask.resource, ask.pending) for ask in self.asks.values())
-
-    @property
-    def max_allocated(self) -> dict[str, int]:
-        """The most that its real allocations, or its placeholders, ever had of each resource."""
-        most = dict(self.peak or {})
-        for held in (self.allocated, self.allocated_placeholder):
-            raise_to(most, held)
-        return most
 
     @property
     def priorities(self) -> dict[int, int]:
