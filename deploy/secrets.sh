@@ -1,12 +1,12 @@
 #!/bin/sh
 # secrets.sh [RM...]: creates the keys and certificates of the stack of compose.yaml in deploy/secrets: a test CA, a
-# certificate for the NATS servers, a key for each role, for the example operator alice of the group ops, for the demo's
+# certificates for servers and for clients of Peloton, a key for each role, for the example operator alice of the group ops, for the demo's
 # resource manager and for each RM named. Existing files stay, so it can be run again.
 set -eu
 cd "$(dirname "$0")"
 umask 077
 mkdir -p secrets saved
-./tls/make-ca.sh secrets/tls
+./tls/make-ca.sh secrets/tls 365 jobmgr hostmgr respool
 user=${REMUDA_UID:-10001}:${REMUDA_GID:-10001}
 mkdir -p secrets/keys
 # The containers run as that user; no other user needs to read these files.

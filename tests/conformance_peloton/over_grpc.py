@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import grpc
@@ -17,10 +17,12 @@ from remuda_bus.memory import MemoryBus
 from remuda_bus.replication.leader import Leader
 from remuda_bus.replication.snapshots import Snapshots
 from remuda_resmgr.core import Core
+from remuda_resmgr.rules.access import Clients
 from remuda_resmgr.shell.desk import Desk
+from remuda_resmgr.shell.front import RESMGR, RESPOOL, Front
 from remuda_resmgr.shell.machine import ResmgrMachine
 from remuda_resmgr.shell.main import wall_clock_ms
-from remuda_resmgr.shell.server import RESMGR, RESPOOL, Server
+from remuda_resmgr.shell.server import Server
 from remuda_resmgr.shell.settings import ResmgrSettings
 
 WITHIN_S = 20.0
@@ -30,30 +32,43 @@ SERVICES = {"resmgr": RESMGR, "respool": RESPOOL}
 Call = Callable[[str, str, Message, type[Message]], Message]
 
 
+@asynccontextmanager
+async def leading(
+    core: Core,
+    clients: Clients,
+    credentials: grpc.ServerCredentials | None = None,
+    clock_ms: Callable[[], int] | None = None,
+) -> AsyncIterator[Server]:
+    """Serve the core by a leader on a bus in memory. Nothing happens by itself."""
+    bus, log_id = MemoryBus(), subjects.peloton_log("default")
+    machine = ResmgrMachine(log_id, core, None)
+    desk = Desk(bus, log_id, core, lambda: True)
+    kept = Snapshots(bus, machine, ResmgrSettings())
+    writer = LogWriter(bus, log_id, Position())
+    desk.leader = leader = Leader(bus, machine, 1, writer, clock_ms or wall_clock_ms, kept)
+    leader.applied = desk.applied
+    server = Server(Front(desk, clients), "127.0.0.1:0", credentials)
+    running = asyncio.create_task(leader.lead(lambda: True))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
 @contextmanager
 def served(core: Core, clock_ms: Callable[[], int] | None = None) -> Iterator[Call]:
-    """Serve the core by a leader on a bus in memory. Others must not change the core while a call is under way. Nothing
-    happens by itself."""
+    """Serve the core (`leading`). Others must not change the core while a call is under way."""
     loop, ports, end = asyncio.new_event_loop(), [], asyncio.Event()
     started = threading.Event()
 
     async def serve() -> None:
-        bus, log_id = MemoryBus(), subjects.peloton_log("default")
-        machine = ResmgrMachine(log_id, core, None)
-        desk = Desk(bus, log_id, core, lambda: True)
-        kept = Snapshots(bus, machine, ResmgrSettings())
-        writer = LogWriter(bus, log_id, Position())
-        desk.leader = leader = Leader(bus, machine, 1, writer, clock_ms or wall_clock_ms, kept)
-        leader.applied = desk.applied
-        server = Server(desk, "127.0.0.1:0")
-        leading = asyncio.create_task(leader.lead(lambda: True))
-        await server.start()
-        ports.append(server.port)
-        started.set()
-        await end.wait()
-        await server.stop()
-        leading.cancel()
-        await asyncio.gather(leading, return_exceptions=True)
+        async with leading(core, Clients(), None, clock_ms) as server:
+            ports.append(server.port)
+            started.set()
+            await end.wait()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()

@@ -25,11 +25,10 @@ pytestmark = pytest.mark.timeout(200)
 
 
 @asynccontextmanager
-async def client(port: int) -> AsyncIterator[Any]:
-    """Calls RPCs with the certificate of the engine, again while the process has not caught up."""
-    ca, key, certificate = (
-        (SECRETS / "tls" / name).read_bytes() for name in ("ca.pem", "client-placement.key", "client-placement.pem")
-    )
+async def client(port: int, name: str) -> AsyncIterator[Any]:
+    """Calls RPCs with the certificate of this name, again while the process has not caught up."""
+    files = ("ca.pem", f"client-{name}.key", f"client-{name}.pem")
+    ca, key, certificate = ((SECRETS / "tls" / file).read_bytes() for file in files)
     credentials = grpc.ssl_channel_credentials(ca, key, certificate)
     async with grpc.aio.secure_channel(f"localhost:{port}", credentials) as channel:
 
@@ -71,20 +70,22 @@ async def placed(call: Any, pool: str) -> set[str]:
 
 async def test_a_job_is_placed_and_again_after_a_process_is_killed(stack: Stack) -> None:
     first, second = PELOTON_PORTS
-    async with client(PELOTON_PORTS[first]) as call:
+    async with client(PELOTON_PORTS[first], "hostmgr") as call:
         host = hosts_pb2.PutHostsRequest()
         host.hosts.add(hostname="h1", capacity=[8.0, 0.0, 1024.0, 1024.0])
         await call("/remuda.resmgr.v1.Hosts/PutHosts", host, hosts_pb2.PutHostsResponse)
+    async with client(PELOTON_PORTS[first], "respool") as call:
         pool = respool_pb2.CreateRequest()
         pool.config.name, pool.config.parent.value = f"e2e-{uuid.uuid4()}", "root"
         for kind in ("cpu", "gpu", "memory", "disk"):
             pool.config.resources.add(kind=kind, reservation=1.0, limit=8.0, share=1.0)
         created = await call(f"{RESPOOL}/CreateResourcePool", pool, respool_pb2.CreateResponse)
         assert not created.HasField("error"), created
+    async with client(PELOTON_PORTS[first], "jobmgr") as call:
         assert await placed(call, created.result.value) == {"h1"}
     await in_thread(stack.kill, first)
     try:
-        async with client(PELOTON_PORTS[second]) as call:
+        async with client(PELOTON_PORTS[second], "jobmgr") as call:
             assert await placed(call, created.result.value) == {"h1"}
     finally:
         await in_thread(stack.start, first)

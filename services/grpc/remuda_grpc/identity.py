@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import grpc
 
 from remuda_bus import name_patterns
 from remuda_grpc.status import Failure
 from remuda_proto.bounds import shown
-
-
-def names_of(auth: Mapping[str, Iterable[bytes]]) -> frozenset[str]:
-    """The common name and the alternative names in the client certificate of a connection; empty without one."""
-    fields = ("x509_common_name", "x509_subject_alternative_name")
-    return frozenset(one.decode(errors="replace") for field in fields for one in auth.get(field, ()))
 
 
 class Clients:

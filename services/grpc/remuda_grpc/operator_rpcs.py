@@ -12,10 +12,10 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Refused
+from remuda_bus.certificates import names_of
 from remuda_bus.operator_api.methods import Method
 from remuda_grpc import limits
 from remuda_grpc.callers import Callers
-from remuda_grpc.identity import names_of
 from remuda_grpc.status import Failure, failure_of, invalid
 
 Context = Any  # grpc.aio.ServicerContext; grpcio has no types

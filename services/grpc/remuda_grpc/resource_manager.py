@@ -10,10 +10,11 @@ import grpc
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, ConsumerGone
+from remuda_bus.certificates import names_of
 from remuda_bus.resource_manager.request_messages import RequestMessages
 from remuda_bus.streams.ordered_append import append_in_order
 from remuda_grpc import limits
-from remuda_grpc.identity import Clients, names_of
+from remuda_grpc.identity import Clients
 from remuda_grpc.questions import Questions
 from remuda_grpc.requests import message_in
 from remuda_grpc.scheduler import abort, check_rm_id, first_failure, metadata_of, position_in

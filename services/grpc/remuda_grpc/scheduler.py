@@ -11,10 +11,11 @@ import grpc
 
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus
+from remuda_bus.certificates import names_of
 from remuda_bus.resource_manager.callback_place import NOWHERE, Place
 from remuda_bus.untrusted import Malformed, number_in
 from remuda_grpc import limits, metrics
-from remuda_grpc.identity import Clients, names_of
+from remuda_grpc.identity import Clients
 from remuda_grpc.requests import AcknowledgedRequests, RequestWriter, message_in, parse
 from remuda_grpc.session import CallbackStream
 from remuda_grpc.sessions import Sessions

@@ -6,7 +6,8 @@ import grpc
 import pytest
 from pydantic import ValidationError
 
-from remuda_grpc.identity import Clients, names_of
+from remuda_bus.certificates import names_of
+from remuda_grpc.identity import Clients
 from remuda_grpc.settings import GrpcSettings
 from remuda_grpc.status import Failure
 

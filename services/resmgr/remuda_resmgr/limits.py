@@ -46,8 +46,35 @@ LIMIT_PER_CALL: Final = 10_000
 # Tasks of one EnqueueGangs call, so that a commit fits into a few messages. Job managers send at most 1,000.
 TASKS_PER_CALL: Final = 10_000
 
-# The largest message of an RPC, either way. Peloton's number; its clients are configured for it.
-MESSAGE_BYTES: Final = 256 * 1024 * 1024
+# The largest request. EnqueueGangs of 10,000 tasks has 15 MB.
+REQUEST_BYTES: Final = 32 * 1024 * 1024
+# The largest response. Peloton's number; its clients are configured for it. Questions about all tasks have the largest.
+RESPONSE_BYTES: Final = 256 * 1024 * 1024
+# The largest request in JSON, which takes fifty times as long to read as in protobuf.
+JSON_BYTES: Final = 1024 * 1024
+# RPCs at the same time, of all clients: most are long polls, which cost some kB each.
+RPCS_AT_ONCE: Final = 4_000
+# RPCs at the same time of one caller: of one certificate, or of one address where there are no certificates. So one
+# caller does not take all.
+RPCS_OF_CALLER: Final = 500
+# RPCs at the same time of one connection.
+RPCS_OF_CONNECTION: Final = 200
+# Requests of one caller that are being received at the same time. Only they have memory for their messages.
+RECEIVED_AT_ONCE: Final = 16
+# A request is received within this time, or its RPC ends.
+RECEIVED_WITHIN_S: Final = 30.0
+# Bytes of requests and responses of one caller that are under way, beyond which its RPCs are refused: a client that
+# does not read what it has asked for.
+BYTES_OF_CALLER: Final = 512 * 1024 * 1024
+# A long poll waits at most so long. Peloton's clients ask again after 100 ms to 10 s.
+LONG_POLL_S: Final = 60.0
+# A client that answers no ping for KEEPALIVE_TIMEOUT_S is gone, so its RPCs end within KEEPALIVE_S more.
+KEEPALIVE_S: Final = 10.0
+KEEPALIVE_TIMEOUT_S: Final = 5.0
+# Clients may ping as often. YARPC's do so every 10 s.
+CLIENT_PING_S: Final = 5.0
+# Characters of the name of a pool or a host. Paths of names stay readable, and are in every answer about a pool.
+NAME_CHARACTERS: Final = 256
 
 # Records in one piece of a snapshot (200 kB), which bounds what is in memory twice.
 SNAPSHOT_RECORDS_PER_PIECE: Final = 1_000

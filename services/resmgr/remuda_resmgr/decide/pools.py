@@ -8,7 +8,7 @@ import msgspec
 
 from ..commands import CalculateEntitlements, CreatePool, DeletePool, UpdatePool
 from ..facts import Fact, GangReduced, PoolCreated, PoolDeleted, PoolUpdated
-from ..limits import POOL_DEPTH, POOLS
+from ..limits import NAME_CHARACTERS, POOL_DEPTH, POOLS
 from ..rules.pools import (
     ROOT,
     InvalidPool,
@@ -52,6 +52,8 @@ def update_pool(state: State, settings: Settings, command: UpdatePool) -> Answer
             _check_shape(config, former.config)
         else:
             config = validate(command.pool, _known(state))
+        if config.name != former.config.name:
+            _check_name(config)
     except InvalidPool as problem:
         return problem
     if config != former.config:
@@ -96,8 +98,7 @@ def _check_place(state: State, config: PoolConfig) -> None:
     """Raises InvalidPool if the tree has no room for the pool, or work of its parent would be stuck."""
     if len(state.pools) > POOLS:
         raise InvalidPool("too_many_pools", f"there are {POOLS} pools, expected fewer")
-    if not config.name or "/" in config.name:
-        raise InvalidPool("invalid_name", f"name is {config.name[:64]!r}, expected a name without /", name=config.name)
+    _check_name(config)
     parent = state.pools[config.parent]
     if path_of(config.parent, state.configs()).count("/") >= POOL_DEPTH:
         raise InvalidPool("too_deep", f"the pool would be below {POOL_DEPTH} others, expected fewer")
@@ -105,6 +106,13 @@ def _check_place(state: State, config: PoolConfig) -> None:
         raise InvalidPool(
             "parent_is_busy", f"parent {config.parent} is a leaf with tasks, which it could not run any more"
         )
+
+
+def _check_name(config: PoolConfig) -> None:
+    name = config.name
+    if not name or "/" in name or not name.isprintable() or len(name) > NAME_CHARACTERS:
+        expected = f"expected 1 to {NAME_CHARACTERS} printable characters without /"
+        raise InvalidPool("invalid_name", f"name is {name[:64]!r}, {expected}", name=name)
 
 
 def _check_shape(config: PoolConfig, former: PoolConfig) -> None:

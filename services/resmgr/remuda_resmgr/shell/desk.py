@@ -16,7 +16,7 @@ from remuda_bus.replication.leader import Leader
 from remuda_proto.remuda.resmgr.v1 import inbox_pb2, log_pb2
 
 from ..core import Core
-from ..limits import ANSWERED_WITHIN_S, PAYLOAD_PARTS
+from ..limits import ANSWERED_WITHIN_S, LONG_POLL_S, PAYLOAD_PARTS
 from ..state import State
 from ..wire.divide import divided
 from ..wire.rpcs import Rpc
@@ -38,6 +38,10 @@ class Desk:
         self._answers: dict[str, asyncio.Future[bytes]] = {}
         self._changed = asyncio.Event()
         self.leader: Leader | None = None
+
+    @property
+    def state(self) -> State:
+        return self._core.state
 
     def applied(self, commit: Any) -> None:
         """A commit is durable, and the state of this process has it."""
@@ -80,7 +84,7 @@ class Desk:
         """Wait until there is something to take, or the time of the request is over."""
         assert rpc.waits is not None
         loop = asyncio.get_running_loop()
-        until = loop.time() + request.timeout / 1_000
+        until = loop.time() + min(request.timeout / 1_000, LONG_POLL_S)
         while request.limit:
             changed = self._changed
             if rpc.waits(self._core.state, request) and (response := await self._do(name, request)):

@@ -20,8 +20,10 @@ from remuda_bus.rms.halts import Halts
 from remuda_bus.settings import server_pem, shown_host
 
 from ..core import Core
+from ..rules.access import Clients
 from . import hosts_file, metrics
 from .desk import Desk
+from .front import Front
 from .machine import ResmgrMachine
 from .server import Server
 from .settings import ResmgrSettings
@@ -53,7 +55,7 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
         return standby
 
     work = Work(bus, members, halts, clock_ms, make)
-    server = Server(desk, settings.address, credentials(settings))
+    server = Server(Front(desk, Clients(settings.clients)), settings.address, credentials(settings))
 
     async def about(_: Message) -> bytes:
         leads = any(one.leads for one in work.standbys.values())

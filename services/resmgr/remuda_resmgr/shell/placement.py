@@ -18,7 +18,7 @@ from remuda_proto.peloton.private.resmgr import resmgr_pb2
 
 from .. import limits
 from .engine import Engine
-from .server import SERVICES
+from .front import SERVICES
 
 log = structlog.get_logger()
 
@@ -86,7 +86,7 @@ async def main(bus: Bus, settings: PlacementSettings) -> None:
 
 def channel(address: str, settings: PlacementSettings) -> grpc.aio.Channel:
     """Raises OSError when a file cannot be read."""
-    options = [("grpc.max_receive_message_length", limits.MESSAGE_BYTES)]
+    options = [("grpc.max_receive_message_length", limits.RESPONSE_BYTES)]
     if settings.ca is None:
         return grpc.aio.insecure_channel(address, options)
     pair = [one.read_bytes() if one is not None else None for one in (settings.key, settings.certificate)]

@@ -9,10 +9,11 @@ from pydantic import AfterValidator, model_validator
 from remuda_bus.limits import REPLAY_HORIZON_S, SNAPSHOT_APART_S, SNAPSHOT_FACTS, SNAPSHOT_S, STANDBYS
 from remuda_bus.log_names import peloton_log
 from remuda_bus.process import Settings
-from remuda_bus.settings import ReadableFile, Seconds, is_loopback, setting
+from remuda_bus.settings import ReadableFile, Seconds, Texts, is_loopback, setting
 
 from .. import limits
 from .. import settings as rules
+from ..rules.access import read_grants
 from .periods import Periods
 
 _RULES: Final = rules.DEFAULT
@@ -22,6 +23,11 @@ _PERIODS: Final = Periods()
 def _cluster(name: str) -> str:
     peloton_log(name)
     return name
+
+
+def _clients(entries: tuple[str, ...]) -> tuple[str, ...]:
+    read_grants(entries)
+    return entries
 
 
 class ResmgrSettings(Settings):
@@ -41,6 +47,11 @@ class ResmgrSettings(Settings):
     client_ca: ReadableFile = setting(
         "resmgr.client_ca", None, "file: CA certificates that sign those of clients; with it, clients need one"
     )
+    clients: Annotated[Texts, AfterValidator(_clients)] = setting(
+        "resmgr.clients", (),
+        "which roles the owner of a client certificate has, as `NAME=ROLE` or `NAME=ROLE:/PATH` of a pool each: jobs, "
+        "placement, hosts, pools, read (docs/peloton.md). Empty: every client may call everything",
+    )  # fmt: skip
     open: bool = setting("resmgr.open", False, "listen on an address other than loopback without client certificates")
     cluster: Annotated[str, AfterValidator(_cluster)] = setting(
         "resmgr.cluster", "default", "name of the cluster: each has pools, tasks and a log of its own"
@@ -141,6 +152,8 @@ class ResmgrSettings(Settings):
             raise ValueError("resmgr.certificate and resmgr.key: expected both or neither")
         if self.client_ca is not None and self.certificate is None:
             raise ValueError("resmgr.client_ca: expected resmgr.certificate and resmgr.key, too")
+        if self.clients and self.client_ca is None:
+            raise ValueError("resmgr.clients: expected resmgr.client_ca, too, whose certificates name the clients")
         if self.client_ca is None and not self.open and not is_loopback(self.host):
             raise ValueError(
                 f"resmgr.host={self.host!r}: expected a loopback address, or client certificates (resmgr.client_ca), "

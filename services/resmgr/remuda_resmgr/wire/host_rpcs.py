@@ -7,7 +7,7 @@ from typing import Any, Final
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2 as pb
 
 from .. import commands, queries
-from ..limits import AMOUNT, PORTS_END
+from ..limits import AMOUNT, NAME_CHARACTERS, PORTS_END
 from ..rules.hosts import Host
 from ..rules.resources import KINDS
 from ..state import State
@@ -32,8 +32,9 @@ def _put_hosts(request: pb.PutHostsRequest) -> commands.Command:
 def host_of(message: Any) -> Host:
     """Raises RpcError."""
     name = message.hostname
-    if not name:
-        raise RpcError(INVALID_ARGUMENT, "hostname is empty")
+    if not name or not name.isprintable() or len(name) > NAME_CHARACTERS:
+        expected = f"expected 1 to {NAME_CHARACTERS} printable characters"
+        raise RpcError(INVALID_ARGUMENT, f"hostname is {name[:64]!r}, {expected}")
     if len(message.capacity) != len(KINDS):
         raise RpcError(
             INVALID_ARGUMENT, f"{name}: capacity has {len(message.capacity)} amounts, expected {', '.join(KINDS)}"
