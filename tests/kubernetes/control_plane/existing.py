@@ -96,13 +96,12 @@ class ExistingPlane:
         return file
 
     def apply(self, manifest: dict[str, Any]) -> None:
-        """Create an object of RBAC, unless it is there."""
+        """Create an object of RBAC, or replace that of an earlier run."""
         if manifest["apiVersion"].startswith("rbac."):
             namespace = manifest["metadata"].get("namespace", "")
             within = f"namespaces/{namespace}/" if namespace else ""
             path = f"/apis/{manifest['apiVersion']}/{within}{manifest['kind'].lower()}s"
-            with suppress(Conflict):
-                self._call(lambda client: client.create(path, manifest))
+            self._call(lambda client: _put(client, path, manifest))
 
     def _call(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Also from within a running loop: in a thread."""
@@ -113,6 +112,13 @@ class ExistingPlane:
 
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, call()).result()
+
+
+async def _put(client: Client, path: str, manifest: dict[str, Any]) -> None:
+    try:
+        await client.create(path, manifest)
+    except Conflict:
+        await client.call("PUT", f"{path}/{manifest['metadata']['name']}", manifest)
 
 
 async def _look(client: Client) -> tuple[dict[str, Any], list[str]]:

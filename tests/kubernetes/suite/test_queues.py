@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from remuda.embedded import NatsServer
-from tests.kubernetes.cluster import cluster
+from remuda_kubernetes.shim import names
+from tests.kubernetes.cluster import Cluster, cluster
 from tests.kubernetes.control_plane.processes import ControlPlane
 from tests.kubernetes.manifests import pod
 
@@ -49,6 +50,33 @@ async def test_quota_of_a_namespace(plane: ControlPlane, server: NatsServer) -> 
         assert "root.small" in await it.waits("second", "SchedulingSkipped")
         await it.end("first")
         await it.bound("second")
+
+
+async def test_quota_of_a_namespace_that_changes_is_in_force_at_once(plane: ControlPlane, server: NatsServer) -> None:
+    """quota-preemption 2: no further application has to come."""
+
+    async def set_quota(of: Cluster, cpu: str) -> None:
+        annotations = {names.NAMESPACE_QUOTA: json.dumps({"cpu": cpu})}
+        await of.client.patch("/api/v1/namespaces/grows", {"metadata": {"annotations": annotations}})
+
+    async with cluster(plane, server.url) as it:
+        await it.add_nodes("n1")
+        await it.create_namespace("grows")
+        await set_quota(it, "1")
+        it.namespace = "grows"
+        await it.create(pod("first", app="app", cpu="1"))
+        await it.bound("first")
+        await it.create(pod("second", app="app", cpu="1"))
+        await it.waits("second", "SchedulingSkipped")
+        await set_quota(it, "2")
+        await it.bound("second")
+        await it.create(pod("third", app="app", cpu="1"))
+        await it.waits("third", "SchedulingSkipped")
+        await it.stop_front()
+        await set_quota(it, "3")
+        await it.start_front()
+        await it.bound("third")
+        assert [row["id"] for row in await it.rows("applications") if row["state"] != "Completed"] == ["grows.app"]
 
 
 async def test_quota_of_a_namespace_by_older_annotations(plane: ControlPlane, server: NatsServer) -> None:

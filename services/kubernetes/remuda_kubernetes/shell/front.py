@@ -41,7 +41,7 @@ from remuda_kubernetes.shell.kept_state import read_kept_state
 from remuda_kubernetes.shell.lease import Holder
 from remuda_kubernetes.shell.watched_maps import WatchedMaps
 from remuda_kubernetes.shim.config_maps import MapsConfiguration
-from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit
+from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit, Withdraw
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.remuda.v1 import predicates_pb2
 from remuda_proto.si.v1 import si_pb2 as si
@@ -281,6 +281,10 @@ def _submit(rm: ResourceManager, some: Iterable[Submit]) -> Coroutine[Any, Any, 
     return rm.submit(*(one.application for one in some))
 
 
+def _withdraw(rm: ResourceManager, some: Iterable[Withdraw]) -> Coroutine[Any, Any, int]:
+    return rm.remove(*(one.application_id for one in some))
+
+
 def _ask(rm: ResourceManager, some: Iterable[Ask]) -> Coroutine[Any, Any, int]:
     return rm.ask(one.ask for one in some)
 
@@ -299,6 +303,7 @@ def _report_nodes(rm: ResourceManager, some: Iterable[ReportNode]) -> Coroutine[
 
 _SENDERS: dict[type[Effect], Callable[[ResourceManager, Any], Coroutine[Any, Any, int]]] = {
     Submit: _submit,
+    Withdraw: _withdraw,
     Ask: _ask,
     Release: _release,
     ReportAllocation: _report_allocations,

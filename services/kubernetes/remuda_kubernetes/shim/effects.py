@@ -17,6 +17,13 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdraw:
+    """An application that has no pods."""
+
+    application_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     ask: si.AllocationAsk
 
@@ -40,7 +47,7 @@ class ReportNode:
     node: si.NodeInfo
 
 
-Message = Submit | Ask | Release | ReportAllocation | ReportNode
+Message = Submit | Withdraw | Ask | Release | ReportAllocation | ReportNode
 
 
 # To the API server

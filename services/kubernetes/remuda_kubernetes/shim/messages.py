@@ -57,6 +57,17 @@ def application(books: Books, entry: ApplicationEntry) -> si.AddApplicationReque
     return request
 
 
+def quota_carrier(books: Books, like: ApplicationEntry, application_id: str) -> si.AddApplicationRequest:
+    """An application that is placed where `like` is, with the present tags of the namespace. It has no gang."""
+    request = application(books, like)
+    request.applicationID = application_id
+    for field in ("placeholderAsk", "executionTimeoutMilliSeconds", "gangSchedulingStyle"):
+        request.ClearField(field)
+    for tag in (names.TAG_TASK_GROUPS, names.TAG_POLICY_PARAMETERS, constants.APP_TAG_CREATE_FORCE):
+        request.tags.pop(tag, None)
+    return request
+
+
 def ask(books: Books, entry: PodEntry, predicate_class: str = "") -> si.AllocationAsk:
     pod = entry.pod
     group = pod_reading.task_group_of(pod)

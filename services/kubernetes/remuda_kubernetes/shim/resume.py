@@ -14,9 +14,10 @@ from msgspec import Struct
 from remuda_kubernetes.shim import messages, names
 from remuda_kubernetes.shim.applications import ENDED, Applications
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, NodeEntry, PodEntry
-from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode
+from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode, Withdraw
 from remuda_kubernetes.shim.quantities import Amounts
 from remuda_kubernetes.shim.questions import Questions
+from remuda_kubernetes.shim.quotas import is_carrier
 from remuda_proto.si.v1 import si_pb2 as si
 
 
@@ -87,6 +88,9 @@ class Resumption:
     def _take_applications(self, rows: list[ApplicationRow]) -> None:
         for row in rows:
             if row.state in ENDED and row.state != "Failing":
+                continue
+            if is_carrier(row.id):
+                self._books.emit(Withdraw(row.id))
                 continue
             entry = self._books.applications.get(row.id)
             if entry is None:  # it completes, unless a pod comes

@@ -21,16 +21,14 @@ from remuda_kubernetes.shim.effects import (
     DeletePod,
     Effect,
     Message,
-    RecordEvent,
     Release,
     ReportAllocation,
     SetCondition,
-    name_of,
 )
-from remuda_kubernetes.shim.namespaces import tags_of
 from remuda_kubernetes.shim.nodes import Nodes
 from remuda_kubernetes.shim.quantities import PODS, request_of
 from remuda_kubernetes.shim.questions import Questions
+from remuda_kubernetes.shim.quotas import Quotas
 from remuda_kubernetes.shim.resume import KeptState, Resumption
 from remuda_kubernetes.shim.volumes import Volumes
 from remuda_proto.si.v1 import si_pb2 as si
@@ -48,6 +46,7 @@ class Shim:
         self.questions = Questions(self.books, self.predicates)
         self.volumes = Volumes(self.books, self._claims_changed, self._volumes_failed)
         self.applications = Applications(self.books, self.questions, self.volumes)
+        self.quotas = Quotas(self.books)
 
     def take(self) -> list[Effect]:
         """The effects since the last call."""
@@ -77,6 +76,7 @@ class Shim:
         failing = [row.id for row in state.applications if row.state == "Failing"]
         updated = [si.UpdatedApplication(applicationID=one, state="Failing") for one in failing]
         self.applications.answered(si.ApplicationResponse(updated=updated))
+        self.quotas.send_all()
 
     def _begin(self) -> None:
         """From now on, changes are told. The scheduler knows nothing."""
@@ -212,12 +212,7 @@ class Shim:
         self.nodes.gone(node)
 
     def namespace_changed(self, namespace: Namespace) -> None:
-        """Its tags go with the next application."""
-        self.books.namespaces[namespace.metadata.name] = namespace
-        for wrong in tags_of(namespace)[1]:
-            self.books.emit(
-                RecordEvent("Namespace", name_of(namespace.metadata), "InvalidQuota", "Scheduling", wrong, True)
-            )
+        self.quotas.changed(namespace)
 
     def namespace_gone(self, namespace: Namespace) -> None:
         self.books.namespaces.pop(namespace.metadata.name, None)
@@ -289,6 +284,7 @@ class Shim:
 
     def application(self, response: si.ApplicationResponse) -> None:
         self.applications.answered(response)
+        self.quotas.answered(response)
 
     def node(self, response: si.NodeResponse) -> None:
         self.nodes.answered(response)
