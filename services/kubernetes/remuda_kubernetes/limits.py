@@ -167,6 +167,9 @@ CERTIFICATE_CHECK_S = 3_600.0
 
 # Volumes
 
+# The first minor version of Kubernetes 1 that reports storage capacities.
+STORAGE_CAPACITIES_SINCE = 24
+
 # Sweeps until the claims of a pod that was placed count as not bound: a provisioner may take minutes to make a volume.
 VOLUME_SWEEPS = 600
 

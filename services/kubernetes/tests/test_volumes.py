@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Claim, StorageClass, Volume
+from remuda_kubernetes.api.storage import Claim, StorageClass, Volume
 from remuda_kubernetes.shim.effects import Ask, Bind, BindVolumes, Effect, RecordEvent, Release
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -17,9 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from remuda_kubernetes.api.client import MERGE_PATCH, Client
+from remuda_kubernetes.api.client import MERGE_PATCH, Client, Resource
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.api.resources import NODES, PODS
+from remuda_kubernetes.api.resources import CLAIMS as CLAIMS_THERE
+from remuda_kubernetes.api.resources import CSI_NODES, NODES, PODS, STORAGE_CLASSES
+from remuda_kubernetes.api.resources import VOLUMES as VOLUMES_THERE
 from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.shim import Shim
 from tests.kubernetes.control_plane.processes import ControlPlane, programs
@@ -31,8 +33,11 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 EXAMPLES = int(os.environ.get("REMUDA_ORACLE_EXAMPLES", "60"))
 rounds = itertools.count()
 
+ZONE = "topology.kubernetes.io/zone"
 VALUES = st.sampled_from("ab")
-LABELS = st.fixed_dictionaries({}, optional={"zone": VALUES, "rack": VALUES, "size": st.sampled_from("123")})
+LABELS = st.fixed_dictionaries(
+    {}, optional={"zone": VALUES, "rack": VALUES, "size": st.sampled_from("123"), ZONE: VALUES}
+)
 APPS = st.sampled_from(["web", "db"])
 TOPOLOGY = st.sampled_from(["kubernetes.io/hostname", "zone", "rack"])
 EFFECTS = st.sampled_from(["NoSchedule", "PreferNoSchedule"])
@@ -100,6 +105,26 @@ SPREAD = st.builds(
     TOPOLOGY,
     st.integers(1, 2),
 )
+# Claims that are bound: to volumes of a driver with a limit, in a zone by affinity or by label. One that binds late has
+# no node where its volume can be made.
+DRIVER = "disk.example"
+ATTACHED_AT_MOST = {"n1": 0, "n2": 1, "n3": 2}
+CLAIMS = ("c1", "c2", "c3", "affinity", "label", "nowhere", "missing")
+DISKS: tuple[dict[str, Any], ...] = (
+    {"awsElasticBlockStore": {"volumeID": "v1"}},
+    {"gcePersistentDisk": {"pdName": "d1"}},
+    {"gcePersistentDisk": {"pdName": "d1", "readOnly": True}},
+    {"iscsi": {"targetPortal": "10.0.0.1", "iqn": "iqn.2001-04.example:d", "lun": 0}},
+    {"rbd": {"monitors": ["m1", "m2"], "image": "i"}},
+    {"rbd": {"monitors": ["m2"], "image": "i"}},
+)
+VOLUME = st.one_of(
+    st.sampled_from(CLAIMS).map(lambda name: {"persistentVolumeClaim": {"claimName": name}}), st.sampled_from(DISKS)
+)
+VOLUMES = st.lists(VOLUME, max_size=2).map(
+    lambda some: [{"name": f"v{index}", **one} for index, one in enumerate(some)]
+)
+
 SPEC = st.fixed_dictionaries(
     {"app": APPS},
     optional={
@@ -108,13 +133,16 @@ SPEC = st.fixed_dictionaries(
         "port": PORT,
         "nodeSelector": st.fixed_dictionaries({}, optional={"zone": VALUES}),
         "spread": SPREAD,
+        "volumes": VOLUMES,
     },
 )
 PLACED = st.tuples(st.sampled_from(NAMES), SPEC)
 
 
 def manifest(name: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
-    fields = {key: value for key, value in spec.items() if key in ("affinity", "tolerations", "nodeSelector")}
+    fields = {
+        key: value for key, value in spec.items() if key in ("affinity", "tolerations", "nodeSelector", "volumes")
+    }
     ports = [spec["port"]] if "port" in spec else []
     container = {"name": "c", "image": "none", "ports": ports}
     if "spread" in spec:
@@ -128,7 +156,43 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     if programs() is None:
         pytest.skip("no control plane: run `make kubernetes`")
     with ControlPlane(tmp_path_factory.mktemp("plane"), scheduler=True, controllers="namespace") as running:
+        asyncio.run(add_storage(running))
         yield running
+
+
+async def add_storage(plane: ControlPlane) -> None:
+    """Without the controller of volumes: claims are made as it leaves them."""
+    zone_a = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+    sources: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+        **{name: ({}, {"csi": {"driver": DRIVER, "volumeHandle": name}}) for name in ("c1", "c2", "c3")},
+        "affinity": ({}, {"csi": {"driver": "other", "volumeHandle": "x"}, "nodeAffinity": {"required": zone_a}}),
+        "label": ({ZONE: "b"}, {"csi": {"driver": "other", "volumeHandle": "y"}}),
+    }
+    modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    nowhere = [{"matchLabelExpressions": [{"key": "zone", "values": ["nowhere"]}]}]
+    async with Client(plane.credentials()) as client:
+        await client.create(
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {"metadata": {"name": "late"}, "provisioner": "other", "volumeBindingMode": "WaitForFirstConsumer",
+             "allowedTopologies": nowhere},
+        )  # fmt: skip
+        for name, most in ATTACHED_AT_MOST.items():
+            driver = {"name": DRIVER, "nodeID": name, "topologyKeys": [], "allocatable": {"count": most}}
+            manifest = {"metadata": {"name": name}, "spec": {"drivers": [driver]}}
+            await client.create("/apis/storage.k8s.io/v1/csinodes", manifest)
+        for name, (labels, spec) in sources.items():
+            reference = {"namespace": "default", "name": name}
+            volume = {"capacity": {"storage": "1Gi"}, "claimRef": reference, **modes, **spec}
+            metadata = {"name": f"pv-{name}", "labels": labels}
+            await client.create("/api/v1/persistentvolumes", {"metadata": metadata, "spec": volume})
+        for name in (*sources, "nowhere"):
+            bound = {"volumeName": f"pv-{name}"} if name in sources else {}
+            annotations = {"pv.kubernetes.io/bind-completed": "yes"} if bound else {}
+            claim = {**modes, **bound, "resources": {"requests": {"storage": "1Gi"}}}
+            await client.create(
+                "/api/v1/namespaces/default/persistentvolumeclaims",
+                {"metadata": {"name": name, "annotations": annotations}, "spec": claim},
+            )
 
 
 @given(st.tuples(NODE, NODE, NODE), st.lists(PLACED, max_size=4), SPEC)
@@ -171,7 +235,7 @@ async def arrange(client: Client, nodes: Any, placed: Any) -> None:
     for name, (labels, taints, unschedulable) in zip(NAMES, nodes, strict=True):
         if name not in known:
             await client.create("/api/v1/nodes", node(name))
-        every = {"zone": None, "rack": None, "size": None, "round": number} | labels
+        every = {"zone": None, "rack": None, "size": None, ZONE: None, "round": number} | labels
         patch = {"metadata": {"labels": every}, "spec": {"taints": taints, "unschedulable": unschedulable or None}}
         await client.patch(f"/api/v1/nodes/{name}", patch, MERGE_PATCH)
     for name in NAMES:
@@ -186,6 +250,14 @@ async def feasible(client: Client) -> set[str]:
     shim = Shim(ShimPolicy(frozenset()))
     for one in (await client.list(NODES))[0]:
         shim.node_changed(one)
+    storage = shim.volumes
+    changed: list[tuple[Resource[Any], Callable[[Any], None]]] = [
+        (STORAGE_CLASSES, storage.class_changed), (VOLUMES_THERE, storage.volume_changed),
+        (CLAIMS_THERE, storage.claim_changed), (CSI_NODES, storage.csi_node_changed),
+    ]  # fmt: skip
+    for resource, take in changed:
+        for one in (await client.list(resource))[0]:
+            take(one)
     pods = {one.metadata.name: one for one in (await client.list(PODS))[0]}
     for found in pods.values():
         shim.pod_changed(found)

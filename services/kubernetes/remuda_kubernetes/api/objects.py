@@ -41,7 +41,7 @@ class Metadata(Api):
         return self.annotations.get(key, "") if self.annotations else ""
 
 
-class Object(Api):
+class Object(Api, frozen=True):
     metadata: Metadata
 
 
@@ -140,8 +140,48 @@ class EphemeralSource(Api):
     pass
 
 
-class PodVolume(Api):
-    """A volume of a pod, if it is a claim. `ephemeral`: the claim has the names of pod and volume."""
+class EbsDisk(Api):
+    volume_id: str = field(default="", name="volumeID")
+
+
+class GceDisk(Api):
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AzureDisk(Api):
+    disk_name: str = ""
+
+
+class CinderDisk(Api):
+    volume_id: str = field(default="", name="volumeID")
+
+
+class IscsiDisk(Api):
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RbdDisk(Api):
+    monitors: list[str] = []
+    pool: str = ""
+    image: str = ""
+    read_only: bool = False
+
+
+class Disks(Api, frozen=True):
+    """At most one: where a volume is, if a plugin of Kubernetes itself attaches it."""
+
+    aws_elastic_block_store: EbsDisk | None = None
+    gce_persistent_disk: GceDisk | None = None
+    azure_disk: AzureDisk | None = None
+    cinder: CinderDisk | None = None
+    iscsi: IscsiDisk | None = None
+    rbd: RbdDisk | None = None
+
+
+class PodVolume(Disks):
+    """A volume of a pod, if it is a claim or a disk. `ephemeral`: the claim has the names of pod and volume."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -240,63 +280,6 @@ class Node(Object):
     def is_ready(self) -> bool:
         """A node without the condition Ready counts as ready: its taints say otherwise where that matters."""
         return not any(one.type == "Ready" and one.status != "True" for one in self.status.conditions)
-
-
-# Volumes
-
-
-class ClaimSpec(Api):
-    volume_name: str = ""
-    storage_class_name: str | None = None
-    access_modes: list[str] = []
-    volume_mode: str | None = None
-    resources: Resources | None = None
-
-
-class Claim(Object):
-    """A PersistentVolumeClaim."""
-
-    spec: ClaimSpec = ClaimSpec()
-
-
-class ClaimReference(Api):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class VolumeNodeAffinity(Api):
-    required: NodeSelector | None = None
-
-
-class VolumeSpec(Api):
-    capacity: Quantities | None = None
-    storage_class_name: str = ""
-    access_modes: list[str] = []
-    volume_mode: str | None = None
-    claim_ref: ClaimReference | None = None
-    node_affinity: VolumeNodeAffinity | None = None
-
-
-class VolumeStatus(Api):
-    phase: str = ""
-
-
-class Volume(Object):
-    """A PersistentVolume."""
-
-    spec: VolumeSpec = VolumeSpec()
-    status: VolumeStatus = VolumeStatus()
-
-
-class TopologyTerm(Api):
-    match_label_expressions: list[Requirement] = []
-
-
-class StorageClass(Object):
-    provisioner: str = ""
-    volume_binding_mode: str = "Immediate"
-    allowed_topologies: list[TopologyTerm] = []
 
 
 # Others

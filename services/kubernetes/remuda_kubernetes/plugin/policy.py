@@ -67,18 +67,18 @@ def is_gated(pod: Pod) -> bool:
 def hold_of(chosen: str, version: Mapping[str, str]) -> Hold:
     """`chosen`: gates, extender, or auto: by the version of the API server, as its page `/version` reports it."""
     if chosen == "auto":
-        return Hold.GATES if _minor(version) >= limits.GATES_SINCE else Hold.EXTENDER
+        return Hold.GATES if minor_of(version) >= limits.GATES_SINCE else Hold.EXTENDER
     return Hold(chosen)
 
 
 def pin_of(chosen: str, version: Mapping[str, str]) -> Pin:
     """`chosen`: hard, soft, free, or auto: the most forgiving one that the API server knows and that keeps nodes."""
     if chosen == "auto":
-        return Pin.SOFT if _minor(version) >= limits.NOMINATIONS_SINCE else Pin.HARD
+        return Pin.SOFT if minor_of(version) >= limits.NOMINATIONS_SINCE else Pin.HARD
     return Pin(chosen)
 
 
-def _minor(version: Mapping[str, str]) -> int:
-    """Vendors append a plus sign."""
+def minor_of(version: Mapping[str, str]) -> int:
+    """The minor version of Kubernetes 1, by the page `/version`; 0 if it gives none. Vendors append a plus sign."""
     digits = version.get("minor", "").rstrip("+")
     return int(digits) if digits.isascii() and digits.isdigit() else 0

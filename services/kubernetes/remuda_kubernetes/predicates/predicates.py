@@ -13,7 +13,7 @@ import msgspec
 
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.objects import Pod
-from remuda_kubernetes.predicates import among_pods, on_node
+from remuda_kubernetes.predicates import among_pods, attachments, on_node
 from remuda_kubernetes.predicates.among_pods import AntiAffinityOfOthers, Eligible, OwnAffinity, Spread
 from remuda_kubernetes.predicates.pod_groups import anti_affinity_of
 from remuda_kubernetes.predicates.selectors import NOTHING, Labels
@@ -92,23 +92,35 @@ class Predicates:
             checks.append(OwnAffinity(pod, books.groups, self._labels_of, books.namespaces, gone).refusal)
         if among_pods.hard_constraints(pod):
             checks.append(Spread(pod, books.groups, self._eligible(pod), gone).refusal)
-        has_claims = any(True for _ in claim_names(pod))
-        has_ports = bool(among_pods.host_ports(pod))
+        has_ports, has_volumes = bool(among_pods.host_ports(pod)), _has_volumes(pod)
+        in_use = self._in_use(pod, gone)
+        storage = books.storage
+
+        def on_its_pods(on: NodeEntry) -> str:
+            there = [one.pod for one in books.on_node(on.node.metadata.name) if one.pod.uid not in gone]
+            return (
+                among_pods.ports_refusal(pod, there)
+                or attachments.disks_refusal(pod, there)
+                or attachments.limits_refusal(pod, storage, on.node, there)
+                or storage.refusal(pod, on.node)
+            )
 
         def check(on: NodeEntry) -> str:
-            if has_ports:
-                there = [one.pod for one in books.on_node(on.node.metadata.name) if one.pod.uid not in gone]
-                refusal = among_pods.ports_refusal(pod, there)
-                if refusal:
-                    return refusal
-            if has_claims:
-                refusal = books.storage.refusal(pod, on.node)
-                if refusal:
-                    return refusal
+            if in_use:
+                return in_use
+            if (has_ports or has_volumes) and (refusal := on_its_pods(on)):
+                return refusal
             labels = on.node.metadata.labels or NOTHING
             return _first(refusal(labels) for refusal in checks)
 
         return check
+
+    def _in_use(self, pod: Pod, gone: Collection[str]) -> str:
+        for namespace, name in attachments.exclusive_claims(pod, self._books.storage):
+            for uid in self._books.users_of((namespace, name)):
+                if uid not in gone:
+                    return f"claim {name} is in use by {self._books.pods[uid].pod.key}, and is for one pod"
+        return ""
 
     def _labels_of(self, name: str) -> Labels | None:
         entry = self._books.nodes.get(name)
@@ -137,8 +149,12 @@ def depends_on_pods(pod: Pod) -> bool:
         or among_pods.affinity_of(pod)
         or anti_affinity_of(pod)
         or among_pods.hard_constraints(pod)
-        or any(True for _ in claim_names(pod))
+        or _has_volumes(pod)
     )
+
+
+def _has_volumes(pod: Pod) -> bool:
+    return attachments.has_disks(pod) or any(True for _ in claim_names(pod))
 
 
 def class_of(pod: Pod, attempt: int, *, alone: bool = False) -> str:

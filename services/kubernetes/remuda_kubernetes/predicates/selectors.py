@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from remuda_kubernetes.api.objects import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, TopologyTerm
+from remuda_kubernetes.api.objects import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+from remuda_kubernetes.api.storage import TopologyTerm
 
 Labels = Mapping[str, str]
 NOTHING: Labels = {}

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from remuda_kubernetes.api.objects import Claim, Node, Pod, StorageClass, Volume
-from remuda_kubernetes.predicates.selectors import NOTHING, Labels, node_selected, topology_selected
+from remuda_kubernetes.api.objects import Node, Pod
+from remuda_kubernetes.api.storage import Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume
+from remuda_kubernetes.predicates.selectors import NOTHING, Labels, node_selected, selects, topology_selected
 from remuda_kubernetes.shim.quantities import quantity
 
 WAITS: Final = "WaitForFirstConsumer"
@@ -31,11 +32,14 @@ _BETWEEN_ZONES: Final = "__"
 
 @dataclass(slots=True)
 class Storage:
-    """Claims by namespace and name, volumes and storage classes by name."""
+    """Claims and capacities by namespace and name, all others by name."""
 
     claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
     classes: dict[str, StorageClass] = field(default_factory=dict)
+    csi_nodes: dict[str, CsiNode] = field(default_factory=dict)
+    csi_drivers: dict[str, CsiDriver] = field(default_factory=dict)
+    capacities: dict[tuple[str, str], StorageCapacity] = field(default_factory=dict)
 
     def claims_of(self, pod: Pod) -> Iterator[tuple[str, Claim | None]]:
         """The names of the claims, and the claims that there are."""
@@ -94,7 +98,21 @@ class Storage:
             return f"no volume for claim {name} is there"
         if of.allowed_topologies and not topology_selected(of.allowed_topologies, node.metadata.labels or NOTHING):
             return f"no volume for claim {name} can be made there"
-        return ""
+        return "" if self._has_room(of, claim, node) else f"too little storage is left there for claim {name}"
+
+    def _has_room(self, of: StorageClass, claim: Claim, node: Node) -> bool:
+        """By what the driver reports of its storage, if it does."""
+        size = _size(claim.spec.resources.requests if claim.spec.resources is not None else None)
+        driver = self.csi_drivers.get(of.provisioner)
+        if not size or driver is None or not driver.spec.storage_capacity:
+            return True
+        labels = node.metadata.labels or NOTHING
+        return any(
+            one.storage_class_name == of.metadata.name
+            and _size({"storage": one.maximum_volume_size or one.capacity or "0"}) >= size
+            and selects(one.node_topology, labels)
+            for one in self.capacities.values()
+        )
 
     def volume_for(self, claim: Claim, node: Node, taken: Iterable[str] = ()) -> Volume | None:
         """The smallest volume that is free and suits the claim and the node."""

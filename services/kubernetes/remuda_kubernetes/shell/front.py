@@ -25,10 +25,13 @@ from remuda_kubernetes.api.client import Client, Resource
 from remuda_kubernetes.api.reflector import Reflector
 from remuda_kubernetes.api.resources import (
     CLAIMS,
+    CSI_DRIVERS,
+    CSI_NODES,
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    STORAGE_CAPACITIES,
     STORAGE_CLASSES,
     VOLUMES,
     config_maps,
@@ -50,13 +53,14 @@ log = structlog.get_logger()
 
 
 class Front:
-    """`run()` runs until cancelled."""
+    """`run()` runs until cancelled. `minor`: of the API server's version, 1.<minor>."""
 
-    def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings, shim: Shim) -> None:
+    def __init__(self, bus: Bus, client: Client, settings: KubernetesSettings, shim: Shim, minor: int) -> None:
         self._bus = bus
         self._client = client
         self._settings = settings
         self._shim = shim
+        self._minor = minor
         self._calls = Calls(client, settings.instance, self._on_shim)
         self._wake = asyncio.Event()
         self._is_reported = False
@@ -169,10 +173,14 @@ class Front:
                 (STORAGE_CLASSES, claims.class_changed, claims.class_gone),
                 (VOLUMES, claims.volume_changed, claims.volume_gone),
                 (CLAIMS, claims.claim_changed, claims.claim_gone),
+                (CSI_DRIVERS, claims.driver_changed, claims.driver_gone),
+                (CSI_NODES, claims.csi_node_changed, claims.csi_node_gone),
             ]
             if found
             else []
         )
+        if found and self._minor >= limits.STORAGE_CAPACITIES_SINCE:
+            volumes.append((STORAGE_CAPACITIES, claims.capacity_changed, claims.capacity_gone))
         return [
             of(PRIORITY_CLASSES, shim.priority_class_changed, shim.priority_class_gone),
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),

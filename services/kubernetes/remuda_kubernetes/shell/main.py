@@ -8,9 +8,10 @@ from remuda_bus.bus import Bus
 from remuda_kubernetes.api.client import Client
 from remuda_kubernetes.api.credentials import Credentials, in_cluster
 from remuda_kubernetes.api.kubeconfig import read_kubeconfig
+from remuda_kubernetes.plugin.policy import minor_of
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.front import Front
-from remuda_kubernetes.shell.plugin import shim_of
+from remuda_kubernetes.shell.plugin import shim_of, version_of
 from remuda_kubernetes.shell.webhook import Webhook
 
 log = structlog.get_logger()
@@ -25,7 +26,8 @@ async def main(bus: Bus | None, settings: KubernetesSettings) -> None:
         if bus is None:
             await Webhook(client, settings).run()
             return
-        await Front(bus, client, settings, await shim_of(client, settings)).run()
+        version = await version_of(client)
+        await Front(bus, client, settings, shim_of(settings, version), minor_of(version)).run()
 
 
 def credentials_of(settings: KubernetesSettings) -> Credentials:

@@ -18,11 +18,10 @@ from remuda_kubernetes.shim.shim import Shim
 log = structlog.get_logger()
 
 
-async def shim_of(client: Client, settings: KubernetesSettings) -> Shim:
-    """Waits for the API server in plugin mode."""
+def shim_of(settings: KubernetesSettings, version: Mapping[str, str]) -> Shim:
     if settings.mode == "shim":
         return Shim(settings.policy)
-    policy = plugin_policy(settings, await version_of(client))
+    policy = plugin_policy(settings, version)
     log.info("lets other schedulers place pods", placed_by=sorted(policy.placed_by), hold=policy.hold, pin=policy.pin)
     return PluginShim(policy)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from remuda_kubernetes.api.objects import Namespace, Node, Pod, PriorityClass
 from remuda_kubernetes.predicates.pod_groups import PodGroups
-from remuda_kubernetes.predicates.volumes import Storage
+from remuda_kubernetes.predicates.volumes import Storage, claim_names
 from remuda_kubernetes.shim import pod_reading
 from remuda_kubernetes.shim.effects import Effect, PodName, RecordEvent, name_of
 from remuda_kubernetes.shim.quantities import Amounts, total
@@ -133,6 +133,7 @@ class Books:
         self.granted: dict[str, int] = {}  # UID -> when a question was answered with yes, in sweeps
         self.sweeps = 0
         self._on_node: dict[str, dict[str, None]] = {}
+        self._claim_users: dict[tuple[str, str], dict[str, None]] = {}  # UIDs of pods on nodes
 
     def emit(self, effect: Effect) -> None:
         if self.is_live:
@@ -156,11 +157,28 @@ class Books:
             if not on:
                 del self._on_node[entry.node]
         self.is_room_changed = True
+        if bool(entry.node) != bool(node):
+            self._use_claims(entry.pod, bool(node))
         if node:
             self._on_node.setdefault(node, {})[uid] = None
         if not entry.application:
             self.dirty_nodes.update({one: None for one in (entry.node, node) if one})
         entry.node = node
+
+    def _use_claims(self, pod: Pod, used: bool) -> None:
+        for name in claim_names(pod):
+            key = pod.metadata.namespace, name
+            users = self._claim_users.setdefault(key, {})
+            if used:
+                users[pod.uid] = None
+            else:
+                users.pop(pod.uid, None)
+            if not users:
+                del self._claim_users[key]
+
+    def users_of(self, claim: tuple[str, str]) -> Collection[str]:
+        """UIDs of the pods on nodes, also of those about to be bound, that have this claim (namespace, name)."""
+        return self._claim_users.get(claim, ())
 
     def on_node(self, node: str) -> Iterator[PodEntry]:
         """The pods on a node, also those that are about to be bound there."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Claim, Pod, StorageClass, Volume
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.api.storage import Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume
 from remuda_kubernetes.predicates.volumes import claim_names
 from remuda_kubernetes.shim.books import Books, PodEntry
 from remuda_kubernetes.shim.effects import BindVolumes
@@ -89,6 +90,29 @@ class Volumes:
 
     def class_gone(self, of: StorageClass) -> None:
         self._books.storage.classes.pop(of.metadata.name, None)
+
+    def driver_changed(self, driver: CsiDriver) -> None:
+        self._books.storage.csi_drivers[driver.metadata.name] = driver
+        self._books.is_room_changed = True
+
+    def driver_gone(self, driver: CsiDriver) -> None:
+        self._books.storage.csi_drivers.pop(driver.metadata.name, None)
+        self._books.is_room_changed = True
+
+    def csi_node_changed(self, csi_node: CsiNode) -> None:
+        self._books.storage.csi_nodes[csi_node.metadata.name] = csi_node
+        self._books.is_room_changed = True
+
+    def csi_node_gone(self, csi_node: CsiNode) -> None:
+        self._books.storage.csi_nodes.pop(csi_node.metadata.name, None)
+        self._books.is_room_changed = True
+
+    def capacity_changed(self, capacity: StorageCapacity) -> None:
+        self._books.storage.capacities[capacity.metadata.namespace, capacity.metadata.name] = capacity
+        self._books.is_room_changed = True
+
+    def capacity_gone(self, capacity: StorageCapacity) -> None:
+        self._books.storage.capacities.pop((capacity.metadata.namespace, capacity.metadata.name), None)
 
     def _look_again(self, key: tuple[str, str]) -> None:
         self._books.is_room_changed = True
