@@ -32,7 +32,13 @@ async def hostile(certificates: Path, port: int) -> AsyncIterator[Any]:
     ca, key, certificate = (
         (certificates / name).read_bytes() for name in ("ca.pem", "client-stranger.key", "client-stranger.pem")
     )
-    options = (OWN_CONNECTION, ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
+    small_window = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536))
+    options = (
+        OWN_CONNECTION,
+        *small_window,
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+    )
     tls = grpc.ssl_channel_credentials(ca, key, certificate)
     async with grpc.aio.secure_channel(f"localhost:{port}", tls, options) as channel:
         yield channel
