@@ -1,7 +1,7 @@
 #!/bin/sh
 # secrets.sh [RM...]: creates the keys and certificates of the stack of compose.yaml in deploy/secrets: a test CA, a
 # certificates for servers and for clients of Peloton, a key for each role, for the example operator alice of the group ops, for the demo's
-# resource manager and for each RM named. Existing files stay, so it can be run again.
+# resource manager and for each RM named, and the password of Grafana's user admin. Existing files stay, so it can be run again.
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -18,5 +18,6 @@ remuda keys /secrets/keys
 for rm in demo "$@"; do
   [ -f "secrets/keys/rms/$(printf %s "$rm" | tr : =).pub" ] || remuda rm add "$rm" --keys /secrets/keys
 done
+[ -f secrets/grafana ] || head -c 18 /dev/urandom | base64 > secrets/grafana
 chmod 755 secrets secrets/keys secrets/keys/server
 give

@@ -229,6 +229,10 @@ CHANGES_READ_S = 0.5
 
 # Metrics
 
+# How often round trips to NATS and the numbers of streams are measured, and how long an answer to a ping may take.
+ROUND_TRIP_EVERY_S = 15.0
+ROUND_TRIP_TIMEOUT_S = 5.0
+STREAM_METRICS_S = 15.0
 # RMs with a label of their own in metrics. Prometheus keeps every series that it has ever seen.
 METRIC_RMS = 200
 # Seconds: from a decision in the core to an outage.

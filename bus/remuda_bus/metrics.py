@@ -75,6 +75,9 @@ ProcessCollector(registry=REGISTRY)
 GCCollector(registry=REGISTRY)
 PROCESS = info("remuda_process", "The service and the instance of this process.")
 LOOP_LAG = histogram("remuda_event_loop_lag_seconds", "How late the event loop runs a timer that is due.")
+ROUND_TRIP_SECONDS = gauge(
+    "remuda_nats_round_trip_seconds", "Time of the last ping to the NATS server and back; NaN: it has not answered."
+)
 NATS_RECONNECTS = counter("remuda_nats_reconnects", "Reconnections to the NATS servers.")
 VOID_MESSAGES = counter(
     "remuda_void_messages", "Void messages that this process has read in logs: of leaders that were too late.", ("rm",)

@@ -18,9 +18,19 @@ KUBERNETES = "1.31"  # the oldest that is meant to work
 KUSTOMIZATION = YAML(typ="safe").load(DEPLOY / "kustomization.yaml")
 
 
+OBSERVE = [YAML(typ="safe").load(DEPLOY / name / "kustomization.yaml") for name in ("prometheus", "grafana", "tempo")]
+
+
 def manifests() -> list[dict[str, Any]]:
     yaml = YAML(typ="safe")
     return [manifest for file in KUSTOMIZATION["resources"] for manifest in yaml.load_all(DEPLOY / file)]
+
+
+def observing() -> list[dict[str, Any]]:
+    """The manifests of deploy/observe."""
+    folders = YAML(typ="safe").load(DEPLOY / "observe/kustomization.yaml")["resources"]
+    files = [DEPLOY / "observe" / folder / "manifests.yaml" for folder in folders]
+    return [manifest for file in files for manifest in YAML(typ="safe").load_all(file)]
 
 
 def pods() -> list[tuple[str, dict[str, Any]]]:
@@ -31,7 +41,9 @@ def pods() -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-@pytest.mark.parametrize("manifest", manifests(), ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
+@pytest.mark.parametrize(
+    "manifest", [*manifests(), *observing()], ids=lambda one: f"{one['kind']}-{one['metadata']['name']}"
+)
 def test_each_manifest_is_valid(manifest: dict[str, Any]) -> None:
     kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
 
@@ -85,7 +97,7 @@ def _bytes(said: str) -> int:
 
 def test_whoever_may_come_in_may_go_out() -> None:
     """RMs in our namespace reach the servers: where nothing is allowed, both ends need a policy."""
-    policies = [one["spec"] for one in manifests() if one["kind"] == "NetworkPolicy"]
+    policies = [one["spec"] for one in [*manifests(), *observing()] if one["kind"] == "NetworkPolicy"]
     peers = [peer for one in policies for rule in one.get("ingress", []) for peer in rule.get("from", [])]
     let_in = [peer["podSelector"] for peer in peers if "podSelector" in peer]
     let_out = [one["podSelector"] for one in policies if one.get("egress")]
@@ -103,6 +115,30 @@ def test_what_a_pod_mounts_is_there_or_named_in_the_readme() -> None:
             if "secret" in volume:
                 name = volume["secret"]["secretName"]
                 assert f"generic {name} " in readme or f"generic {name.split('-')[0]}-$role" in readme, name
+
+
+def test_what_observes_is_confined_and_finds_its_files() -> None:
+    """The same as for our own pods. They mount what their kustomizations generate, from files that are there."""
+    readme = (DEPLOY / "kubernetes" / "README.md").read_text()
+    generated = {
+        generator["name"]: [DEPLOY / folder / file.rpartition("=")[2] for file in generator["files"]]
+        for folder, one in zip(("prometheus", "grafana", "tempo"), OBSERVE, strict=True)
+        for generator in one["configMapGenerator"]
+    }
+    for one in observing():
+        if one["kind"] not in ("Deployment", "StatefulSet"):
+            continue
+        test_every_pod_is_confined("", one["spec"]["template"])
+        spec = one["spec"]["template"]["spec"]
+        [container] = spec["containers"]
+        assert {"livenessProbe", "readinessProbe", "startupProbe"} <= container.keys()
+        assert {volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume} <= generated.keys()
+        for variable in container.get("env", []):
+            if "valueFrom" in variable:
+                assert f"generic {variable['valueFrom']['secretKeyRef']['name']} " in readme
+    assert all(file.exists() for files in generated.values() for file in files)
+    dashboards = {file.name for file in (DEPLOY / "grafana/dashboards").iterdir()}
+    assert {file.name for file in generated["grafana-dashboards"]} == dashboards
 
 
 @pytest.mark.parametrize("file", ["remuda.yaml", "kubernetes/settings/remuda.yaml"])

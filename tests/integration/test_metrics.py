@@ -1,5 +1,5 @@
-"""Metrics: their names, and every query of the alerts and of the dashboard, evaluated by a real Prometheus that scrapes
-a running system."""
+"""Metrics: their names, and every query of the alerts and of the dashboards, evaluated by a real Prometheus that
+scrapes a system in which a leader was replaced, an allocation preempted and an ask rejected."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import json
 import re
 import shutil
 import socket
+import subprocess
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -17,22 +19,27 @@ from typing import Any
 
 import pytest
 import yaml
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from docs.metrics import ROOMS, declared, name_of
 from remuda.embedded import NatsServer
+from remuda_bus import limits as bus_limits
+from remuda_bus import tracing
 from remuda_bus.bus import Bus
-from remuda_bus.metrics import LOOP_LAG
+from remuda_bus.metrics import LOOP_LAG, ROUND_TRIP_SECONDS
 from remuda_bus.nats import NatsBus
 from remuda_bus.process import Settings
 from remuda_bus.process.health_pages import served
+from remuda_bus.queries.core import queues
 from remuda_core import limits as core_limits
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events import shell as events_shell
+from remuda_proto.si.v1 import si_pb2 as si
 from remuda_resmgr.shell.main import main as resmgr_main
 from remuda_resmgr.shell.settings import ResmgrSettings
 from remuda_sdk import ResourceManager, application, ask, node
-from tests.integration.running import QUEUES, around_the_core, running, until
+from tests.integration.running import TWO_QUEUES, around_the_core, placed, running, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -52,9 +59,13 @@ def queries() -> Iterator[str]:
     """Every query of alerts and dashboards, without thresholds."""
     for rule in alerts():
         yield from (part for term in rule["expr"].split(" and ") if (part := THRESHOLD.sub("", term).strip()))
-    for file in sorted((DEPLOY / "grafana").glob("*.json")):
-        for panel in json.loads(file.read_text())["panels"]:
-            yield from (target["expr"] for target in panel["targets"])
+    for board in dashboards():
+        for panel in board["panels"]:
+            yield from (target["expr"].replace("$rm", ".*") for target in panel["targets"])
+
+
+def dashboards() -> list[dict[str, Any]]:
+    return [json.loads(file.read_text()) for file in sorted((DEPLOY / "grafana/dashboards").glob("*.json"))]
 
 
 def test_names_are_those_of_prometheus() -> None:
@@ -82,13 +93,15 @@ async def prometheus(directory: Path, scraped: int) -> AsyncIterator[int]:
     config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
     config["rule_files"] = [str(DEPLOY / "prometheus/alerts.yml")]
     for job in config["scrape_configs"]:
+        del job["file_sd_configs"]
         job["static_configs"] = [{"targets": [f"127.0.0.1:{scraped}"]}]
     file, port = directory / "prometheus.yml", free_port()
     file.write_text(yaml.safe_dump(config))
     program = shutil.which("prometheus") or ""
     process = await asyncio.create_subprocess_exec(
         program, f"--config.file={file}", f"--storage.tsdb.path={directory / 'tsdb'}",
-        f"--web.listen-address=127.0.0.1:{port}", stderr=(directory / "prometheus.log").open("wb"),
+        f"--web.listen-address=127.0.0.1:{port}", "--enable-feature=exemplar-storage",
+        stderr=(directory / "prometheus.log").open("wb"),
     )  # fmt: skip
     try:
         yield port
@@ -99,17 +112,22 @@ async def prometheus(directory: Path, scraped: int) -> AsyncIterator[int]:
 
 async def values(port: int, query: str) -> list[float]:
     """The values of a query; []: no data, or the server does not answer yet."""
-    url = f"http://127.0.0.1:{port}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+    answer = await asked(port, "query", query=query)
+    return [] if answer is None else [float(one["value"][1]) for one in answer["data"]["result"]]
+
+
+async def asked(port: int, path: str, **parameters: str) -> Any:
+    """The answer of Prometheus's API; None: it does not answer yet."""
+    url = f"http://127.0.0.1:{port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
 
     def get() -> Any:
         with urllib.request.urlopen(url, timeout=5) as reply:
             return json.load(reply)
 
     try:
-        answer = await asyncio.to_thread(get)
+        return await asyncio.to_thread(get)
     except OSError:
-        return []
-    return [float(one["value"][1]) for one in answer["data"]["result"]]
+        return None
 
 
 async def events_service(bus: Bus, settings: Settings) -> None:
@@ -121,49 +139,126 @@ async def resmgr_service(bus: Bus, settings: ResmgrSettings) -> None:
     await resmgr_main(bus, settings.model_copy(update={"port": 0}))
 
 
-async def work(url: str) -> None:
-    """Allocations, a request that is refused, and two lives of a registration."""
-    async with ResourceManager.connect(url, "rm-1", config=QUEUES) as rm:
-        await rm.report_nodes([node("n1", vcore=8)])
-        await rm.submit(application("app-1", queue="root.a", user="ann"))
-        await rm.ask([ask("app-1", f"k{number}", vcore=1) for number in range(4)])
-        await rm.ask([ask("", "no-application", vcore=1), ask("app-1", "waits", vcore=100)])
-        found = 0
-        async for callback in rm.callbacks():
-            found += len(getattr(callback, "new", ()))
-            if found == 4:
-                return
+async def work(rm: ResourceManager) -> None:
+    """Allocations, a preemption, requests that are refused and rejected, and one that waits."""
+    await rm.report_nodes([node("n1", vcore=8)])
+    for name in ("a", "b"):
+        await rm.submit(application(f"app-{name}", queue=f"root.{name}", user="ann"))
+    await rm.ask([ask("app-a", f"k{number}", vcore=1) for number in range(8)])
+    await placed(rm, *(f"k{number}" for number in range(8)))
+    await rm.ask([ask("", "no-application", vcore=1), ask("nobody", "rejected", vcore=1)])
+    await rm.ask([ask("app-a", "waits", vcore=100)])
+    await rm.ask([ask("app-b", "first", vcore=1, preemption=si.PreemptionPolicy(allowPreemptOther=True))])
+    await placed(rm, "first")
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus here: install the package prometheus")
-async def test_every_query_has_data(server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_query_has_data(
+    server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traces: None
+) -> None:
     monkeypatch.setattr(core_limits, "METRICS_S", 0.5)
+    monkeypatch.setattr(bus_limits, "STREAM_METRICS_S", 0.5)
     scraped = free_port()
 
     async with (
         around_the_core(server.url) as bus,
-        running(server.url, "core", core_main, CoreSettings),
+        running(server.url, "core-1", core_main, CoreSettings) as first,
         running(server.url, "events", events_service),
         running(server.url, "resmgr", resmgr_service, ResmgrSettings),
         served(bus, scraped, host="127.0.0.1"),
         prometheus(tmp_path, scraped) as port,
+        ResourceManager.connect(server.url, "rm-1", config=TWO_QUEUES) as rm,
+        running(server.url, "core-2", core_main, CoreSettings),
     ):
-        await work(server.url)
-        LOOP_LAG.observe(0.0)  # `process.run` measures it
+        await work(rm)
+        first.cancel()
+        await rm.report_nodes([node("n2", vcore=8)])
+        await rm.ask([ask("app-b", "after", vcore=1)])
+        await placed(rm, "after")
+        await queues(bus, "rm-1")
+        # What `process.run` measures.
+        LOOP_LAG.observe(0.0)
+        ROUND_TRIP_SECONDS.set(await bus.round_trip_s() or 0.0)
 
         async def answers() -> bool:
-            return bool(await values(port, 'remuda_core_facts_total{fact="Allocated"} >= 4'))
+            return bool(await values(port, 'remuda_core_facts_total{fact="PreemptionStarted"} >= 1'))
 
         await until(answers, within_s=30)
-        for query in queries():
+        assert await values(port, "sum(remuda_core_leaderships_total) >= 2")
+        assert await values(port, 'remuda_core_facts_total{fact="AskRejected"} >= 1')
+        without = set(queries())
 
-            async def has_data(query: str = query) -> bool:
-                return bool(await values(port, query))
+        async def all_have_data() -> bool:
+            without.difference_update([query for query in sorted(without) if await values(port, query)])
+            return not without
 
-            try:
-                await until(has_data, within_s=10)
-            except TimeoutError:
-                pytest.fail(f"no data: {query}")
+        try:
+            await until(all_have_data, within_s=20)
+        except TimeoutError:
+            pytest.fail(f"no data: {sorted(without)}")
+        query = "remuda_rmproxy_publish_to_callback_seconds_bucket"
+        found = await asked(port, "query_exemplars", query=query, start="0", end=str(time.time() + 60))
+        exemplars = [one["labels"]["trace_id"] for series in found["data"] for one in series["exemplars"]]
+        assert exemplars and all(re.fullmatch("[0-9a-f]{32}", trace) for trace in exemplars)
+
+
+@pytest.fixture
+def traces() -> Iterator[None]:
+    tracing.setup_for_test(InMemorySpanExporter(), "test")
+    yield
+    tracing.shutdown()
+
+
+@pytest.mark.parametrize("board", dashboards(), ids=lambda one: str(one["uid"]))
+def test_dashboards_fit_together(board: dict[str, Any]) -> None:
+    """What Grafana would otherwise tell only when it is looked at."""
+    numbers = [panel["id"] for panel in board["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    places = [panel["gridPos"] for panel in board["panels"]]
+    taken = [
+        (x, y)
+        for one in places
+        for x in range(one["x"], one["x"] + one["w"])
+        for y in range(one["y"], one["y"] + one["h"])
+    ]
+    assert len(set(taken)) == len(taken) and all(x < 24 for x, _ in taken), "panels overlap"
+    variables = {one["name"] for one in board["templating"]["list"]}
+    assert set(re.findall(r"\$\{?(\w+)", json.dumps(board["panels"]))) <= variables | {"__all"}
+
+
+def test_provisioning_names_what_is_there() -> None:
+    files = DEPLOY / "grafana/provisioning"
+    sources = yaml.safe_load((files / "datasources/remuda.yaml").read_text())["datasources"]
+    uids = {one["uid"] for one in sources}
+    for one in sources:
+        assert {to["datasourceUid"] for to in one["jsonData"].get("exemplarTraceIdDestinations", ())} <= uids
+    [provider] = yaml.safe_load((files / "dashboards/remuda.yaml").read_text())["providers"]
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    assert f"./grafana/dashboards:{provider['options']['path']}:ro" in compose["services"]["grafana"]["volumes"]
+    for one in sources:
+        assert one["url"].split("/")[2].split(":")[0] in compose["services"]
+
+
+@pytest.mark.parametrize("profile", ["minimal", "full"])
+def test_every_service_of_a_profile_is_scraped(profile: str) -> None:
+    [targets] = yaml.safe_load((DEPLOY / f"prometheus/targets/{profile}.yaml").read_text())
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    ours = {
+        name for name, one in services.items()
+        if profile in one["profiles"] and one["image"].startswith("remuda/") and "healthcheck" not in one
+    }  # fmt: skip
+    assert {one.removesuffix(":8080") for one in targets["targets"]} == ours - {
+        name for name in ours if services[name]["image"].startswith("remuda/nats")
+    }
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool here: install the package prometheus")
+@pytest.mark.parametrize("name", ["prometheus.yml", "kubernetes.yml"])
+def test_prometheus_takes_its_configuration(name: str) -> None:
+    checked = subprocess.run(
+        ["promtool", "check", "config", DEPLOY / "prometheus" / name], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 async def test_page_is_that_of_the_format_that_is_accepted(bus: NatsBus) -> None:

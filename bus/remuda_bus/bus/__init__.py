@@ -15,7 +15,17 @@ from remuda_bus.bus.errors import (
     Unanswered,
     Unreadable,
 )
-from remuda_bus.bus.messages import ConsumerState, Entry, Handler, Headers, Listener, Message, Outgoing, Reply
+from remuda_bus.bus.messages import (
+    ConsumerState,
+    Entry,
+    Handler,
+    Headers,
+    Listener,
+    Message,
+    Outgoing,
+    Reply,
+    StreamState,
+)
 from remuda_bus.bus.protocol import Bus, Consumer, Reader, Serving
 
 __all__ = [
@@ -39,6 +49,7 @@ __all__ = [
     "Refused",
     "Reply",
     "Serving",
+    "StreamState",
     "Unanswered",
     "Unreadable",
 ]

@@ -52,6 +52,21 @@ class ConsumerState:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamState:
+    """The numbers of a stream. `leader`: the server that leads it; "": none does. `behind`: how many of the other
+    replicas are not up to date, and `lag`: how many messages the last of them lacks."""
+
+    messages: int
+    bytes: int
+    max_bytes: int
+    last_seq: int
+    consumers: int
+    leader: str = ""
+    behind: int = 0
+    lag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A key of a bucket. `value`: None when the key was deleted or has expired."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 
-from remuda_bus.bus.messages import ConsumerState, Entry, Handler, Headers, Listener, Message, Outgoing
+from remuda_bus.bus.messages import ConsumerState, Entry, Handler, Headers, Listener, Message, Outgoing, StreamState
 
 
 class Reader(Protocol):
@@ -156,6 +156,10 @@ class Bus(Protocol):
 
     async def fullness(self, stream: str) -> float:
         """The used part of the stream's byte limit, from 0 to 1."""
+        ...
+
+    async def stream_state(self, stream: str) -> StreamState:
+        """Raises Unreadable when there is no such stream."""
         ...
 
     async def trim(self, stream: str, subject: str, below: int) -> None:

@@ -27,6 +27,7 @@ from remuda_bus.bus import (
     Refused,
     Reply,
     Serving,
+    StreamState,
     Unanswered,
     Unreadable,
 )
@@ -267,6 +268,9 @@ class MemoryBus:
 
     async def fullness(self, stream: str) -> float:
         return self._stream(stream).fullness
+
+    async def stream_state(self, stream: str) -> StreamState:
+        return self._stream(stream).state
 
     async def message_count(self, stream: str, subject: str) -> int:
         return sum(matches(subject, message.subject) for message in self._stream(stream).messages)

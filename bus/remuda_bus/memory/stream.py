@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from remuda_bus import subjects
-from remuda_bus.bus import Full, Headers, Message, Outgoing, Refused
+from remuda_bus.bus import Full, Headers, Message, Outgoing, Refused, StreamState
 from remuda_bus.memory.bell import Bell
 from remuda_bus.memory.matching import matches
 
@@ -89,6 +89,12 @@ class MemoryStream:
     def first_sequence_since(self, subject: str, at: float) -> int | None:
         young = (m.seq for m in self.messages if self.times[m.seq] >= at and matches(subject, m.subject))
         return next(young, None)
+
+    @property
+    def state(self) -> StreamState:
+        return StreamState(
+            len(self.messages), self._bytes, self.max_bytes, self.last_seq, len(self.durables), "the only server"
+        )
 
     @property
     def fullness(self) -> float:

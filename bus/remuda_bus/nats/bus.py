@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 
 import structlog
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import (
@@ -21,6 +23,7 @@ from remuda_bus.bus import (
     Reader,
     Refused,
     Serving,
+    StreamState,
 )
 from remuda_bus.nats.access import Access
 from remuda_bus.nats.connection import Connection
@@ -195,6 +198,18 @@ class NatsBus:
 
     async def fullness(self, stream: str) -> float:
         return await self._jetstream.fullness(stream)
+
+    async def stream_state(self, stream: str) -> StreamState:
+        return await self._jetstream.stream_state(stream)
+
+    async def round_trip_s(self) -> float | None:
+        """The time of a ping to the server and back; None: it has not answered."""
+        began = time.perf_counter()
+        try:
+            await self._connection.client.flush(limits.ROUND_TRIP_TIMEOUT_S)
+        except (NatsError, OSError, TimeoutError):
+            return None
+        return time.perf_counter() - began
 
     async def message_count(self, stream: str, subject: str) -> int:
         return await self._jetstream.message_count(stream, subject)

@@ -14,7 +14,18 @@ from typing import Any
 from nats.aio.msg import Msg
 
 from remuda_bus import limits, subjects
-from remuda_bus.bus import BusError, ConsumerState, Full, Headers, Message, Outgoing, Refused, Unanswered, Unreadable
+from remuda_bus.bus import (
+    BusError,
+    ConsumerState,
+    Full,
+    Headers,
+    Message,
+    Outgoing,
+    Refused,
+    StreamState,
+    Unanswered,
+    Unreadable,
+)
 from remuda_bus.health import PROCESS_HEALTH
 from remuda_bus.nats.connection import Connection
 from remuda_bus.nats.patched_client import DESCRIPTION, SEQUENCE, STATUS, parse_headers
@@ -194,6 +205,23 @@ class JetStream:
     async def fullness(self, stream: str) -> float:
         info = await self.api(f"STREAM.INFO.{stream}")
         return int(info["state"]["bytes"]) / int(info["config"]["max_bytes"])
+
+    async def stream_state(self, stream: str) -> StreamState:
+        info = await self.api(f"STREAM.INFO.{stream}")
+        state, what = info["state"], f"the state of {stream}"
+        # Of a server without a cluster, the stream has no leader but the server.
+        cluster = info.get("cluster") or {"leader": "the only server"}
+        replicas = [one for one in cluster.get("replicas", ()) if not one.get("observer")]
+        return StreamState(
+            messages=field_of(state, "messages", int, what),
+            bytes=field_of(state, "bytes", int, what),
+            max_bytes=field_of(info["config"], "max_bytes", int, what),
+            last_seq=field_of(state, "last_seq", int, what),
+            consumers=field_of(state, "consumer_count", int, what),
+            leader=str(cluster.get("leader", "")),
+            behind=sum(not one.get("current") or bool(one.get("offline")) for one in replicas),
+            lag=max((int(one.get("lag", 0)) for one in replicas), default=0),
+        )
 
     async def message_count(self, stream: str, subject: str) -> int:
         return sum((await self.per_subject(stream, subject)).values())

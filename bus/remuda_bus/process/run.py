@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -109,6 +110,7 @@ async def _unless_closed(bus: NatsBus, main: Awaitable[None]) -> None:
     """Await `main`. Raises BusError when the connection is closed for good meanwhile."""
     work = asyncio.ensure_future(main)
     closed = asyncio.ensure_future(bus.closed())
+    measuring = asyncio.ensure_future(_measure_round_trips(bus))
     try:
         await asyncio.wait({work, closed}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -117,6 +119,7 @@ async def _unless_closed(bus: NatsBus, main: Awaitable[None]) -> None:
     finally:
         closed.cancel()
         work.cancel()
+        measuring.cancel()
         await asyncio.gather(work, return_exceptions=True)
 
 
@@ -126,6 +129,13 @@ async def _measure_lag() -> None:
         due = clock() + limits.LOOP_LAG_EVERY_S
         await asyncio.sleep(limits.LOOP_LAG_EVERY_S)
         metrics.LOOP_LAG.observe(max(0.0, clock() - due))
+
+
+async def _measure_round_trips(bus: NatsBus) -> None:
+    while True:
+        took_s = await bus.round_trip_s()
+        metrics.ROUND_TRIP_SECONDS.set(math.nan if took_s is None else took_s)
+        await asyncio.sleep(limits.ROUND_TRIP_EVERY_S)
 
 
 def _signal() -> asyncio.Future[Any]:

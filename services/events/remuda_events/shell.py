@@ -28,6 +28,7 @@ from remuda_events import limits
 from remuda_events.history.event_history import EventHistory
 from remuda_events.history.halt_records import publish_halts
 from remuda_events.story_queries import StoryQueries
+from remuda_events.stream_metrics import measure_streams
 
 log = structlog.get_logger()
 
@@ -40,6 +41,7 @@ async def main(bus: Bus, settings: Settings) -> None:
 async def serve(bus: Bus, instance: str) -> None:
     """Answer queries for stories, and write the history while this process holds the lease. Runs until cancelled."""
     await StoryQueries(bus).serve()
+    measuring = asyncio.ensure_future(measure_streams(bus))
     lease = Lease(bus, subjects.EVENTS_LEASE, instance)
     try:
         while True:
@@ -50,6 +52,7 @@ async def serve(bus: Bus, instance: str) -> None:
     except ExceptionGroup as failures:  # one follower has failed and has ended the others
         raise failures.exceptions[0] from None
     finally:
+        measuring.cancel()
         await lease.release()
 
 
