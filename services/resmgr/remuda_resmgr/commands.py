@@ -156,7 +156,9 @@ class Admit(Command):
 
 
 class Preempt(Command):
-    """One preemption cycle."""
+    """A preemption cycle, over all pools, or the part of one: over these. Pools that are gone are passed over."""
+
+    pool_ids: tuple[str, ...] | None = None
 
 
 class DrainHosts(Command):

@@ -46,7 +46,7 @@ class Entitlement(msgspec.Struct, frozen=True):
 
 
 class EntitlementsChanged(Fact):
-    """The entitlements that differ from those before."""
+    """Entitlements that differ from those before. One calculation may give several of these facts."""
 
     pools: tuple[Entitlement, ...]
 

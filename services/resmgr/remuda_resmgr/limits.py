@@ -34,6 +34,14 @@ ROUNDS: Final = 100
 # Pools below root. Entitlements of this many take about 100 ms, during which nothing else is decided.
 POOLS: Final = 10_000
 
+# Pools of one fact about changed entitlements, 150 bytes each: a fact fits into one message of the log.
+ENTITLEMENTS_PER_FACT: Final = 500
+
+# A preemption cycle takes so long of each commit, and goes on in the next one: looking at 10,000 pools takes 20 ms, and
+# choosing among 100,000 tasks of one pool as long again.
+PREEMPTION_S: Final = 0.010
+POOLS_PER_LOOK: Final = 50
+
 # Depth of the pool tree; each level is a step of the calculation, and paths stay readable.
 POOL_DEPTH: Final = 32
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..commands import CalculateEntitlements, SetCapacity
 from ..facts import CapacityChanged, Entitlement, EntitlementsChanged, Fact
+from ..limits import ENTITLEMENTS_PER_FACT
 from ..rules.entitlement import PoolTree, Usage, calculate
 from ..rules.resources import Vector
 from ..settings import Settings
@@ -39,13 +40,13 @@ def calculate_entitlements(
     rows = zip(
         pools, result.entitlement.tolist(), result.non_slack.tolist(), result.slack.tolist(), strict=True
     )  # fmt: skip
-    changed = tuple(
+    changed = [
         Entitlement(pool.config.id, tuple(entitlement), tuple(non_slack), tuple(slack))
         for pool, entitlement, non_slack, slack in rows
         if not _equal(pool, entitlement, non_slack, slack)
-    )
-    if changed:
-        yield EntitlementsChanged(changed)
+    ]
+    for start in range(0, len(changed), ENTITLEMENTS_PER_FACT):
+        yield EntitlementsChanged(tuple(changed[start : start + ENTITLEMENTS_PER_FACT]))
 
 
 def usage(tree: PoolTree, pools: list[Pool]) -> Usage:

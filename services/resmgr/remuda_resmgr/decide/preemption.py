@@ -16,8 +16,9 @@ from .requeue import requeued
 
 
 def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fact, None, None]:
-    for pool in list(state.pools.values()):
-        if not pool.is_leaf:
+    for pool_id in list(state.pools) if command.pool_ids is None else command.pool_ids:
+        pool = state.pools.get(pool_id)
+        if pool is None or not pool.is_leaf:
             continue
         non_slack, slack = over_allocation(pool)
         count = pool.over_count + 1 if (non_slack, slack) != (ZERO, ZERO) else 0

@@ -20,7 +20,15 @@ from remuda_proto.remuda.resmgr.v1 import inbox_pb2, log_pb2
 from ..commands import Admit, CalculateEntitlements, Command, Preempt, Tick
 from ..core import Core
 from ..facts import Fact
-from ..limits import ADMISSION_SHARE, ADMISSIONS_APART_MS, ANSWER_BYTES, LIMIT_PER_CALL, TIMERS_MS
+from ..limits import (
+    ADMISSION_SHARE,
+    ADMISSIONS_APART_MS,
+    ANSWER_BYTES,
+    LIMIT_PER_CALL,
+    POOLS_PER_LOOK,
+    PREEMPTION_S,
+    TIMERS_MS,
+)
 from ..wire import host_rpcs, pool_rpcs, rpcs
 from ..wire.facts import write_fact
 from .periods import Periods
@@ -55,6 +63,7 @@ class Deciding:
         now_ms = clock_ms()
         self._calculate_ms = now_ms  # at once: the time since the last calculation is not known
         self._preempt_ms = now_ms + _ms(self._periods.preemption_s)
+        self._to_preempt = deque[str]()  # pools of a cycle that has begun
         self._admit_ms = now_ms
         self._tick_ms = now_ms
         self._rested_ms = now_ms  # when an admission pass may begin again
@@ -83,7 +92,10 @@ class Deciding:
             self._admit_ms = min(self._admit_ms, self._rested_ms)
         for at_ms, command in self._own():
             if at_ms <= now_ms:
-                self._do(command, now_ms)
+                if isinstance(command, Preempt):
+                    self._preempt(now_ms)
+                else:
+                    self._do(command, now_ms)
                 await time_slice.pause_when_over()
         self._commit.inbox_seq, self._commit.now_ms = self._seq, self._core.state.now_ms
         return self._commit, trace
@@ -102,6 +114,21 @@ class Deciding:
             own.append((self._admit_ms, Admit()))
         return own
 
+    def _preempt(self, now_ms: int) -> None:
+        """Begin a preemption cycle, or go on with it: for a part of the commit's time, the rest in the next one."""
+        if not self._to_preempt:
+            self._to_preempt = deque(self._core.state.pools)
+        deadline, facts = time.perf_counter() + PREEMPTION_S, list[Fact]()
+        while self._to_preempt:
+            pool_ids = tuple(self._to_preempt.popleft() for _ in range(min(len(self._to_preempt), POOLS_PER_LOOK)))
+            facts += self._core.handle(Preempt(pool_ids), now_ms)[0]
+            if time.perf_counter() >= deadline:
+                break
+        if not self._to_preempt:
+            self._preempt_ms = now_ms + _ms(self._periods.preemption_s)
+        if facts:
+            self._write(self._commit.decisions.add(command=Preempt.__name__), facts)
+
     def _do(self, command: Command, now_ms: int) -> None:
         """Decide a command of its own. Without facts, no decision is recorded."""
         began = time.perf_counter()
@@ -111,8 +138,6 @@ class Deciding:
         took_ms = (time.perf_counter() - began) * 1_000
         if isinstance(command, CalculateEntitlements):
             self._calculate_ms = now_ms + _ms(self._periods.entitlement_s)
-        elif isinstance(command, Preempt):
-            self._preempt_ms = now_ms + _ms(self._periods.preemption_s)
         elif isinstance(command, Tick):
             self._tick_ms = now_ms + TIMERS_MS
         else:
