@@ -31,6 +31,8 @@ AMOUNTS: Final = {
     "maxUsedResource", "absUsedCapacity", "capacity", "usedCapacity", "utilization", "allocated", "occupied",
     "available", "utilized", "resource", "minResource", "Resources",
 }  # fmt: skip
+# Amounts in an object: {"Resources": {...}}.
+USAGE: Final = {"resourceUsage", "maxResources"}
 # The fields that identify an element of a list without order.
 IDENTITIES: Final = (
     ("applicationID",), ("nodeID",), ("queuename",), ("queuePath",), ("userName",), ("groupName",),
@@ -95,6 +97,8 @@ def _walk(path: Path, ours: Any, theirs: Any) -> Iterator[Difference]:
                     continue
                 if key in AMOUNTS:
                     one, other = _amounts(one), _amounts(other)
+                elif key in USAGE:
+                    one, other = _of_usage(one), _of_usage(other)
                 yield from _walk((*path, key), one, other)
             return
     if isinstance(ours, list) and isinstance(theirs, list):
@@ -117,6 +121,11 @@ def _amounts(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     return {key: amount for key, amount in value.items() if amount != 0}
+
+
+def _of_usage(value: Any) -> Any:
+    """None: no amounts."""
+    return None if isinstance(value, Mapping) and not _amounts(value.get("Resources")) and len(value) <= 1 else value
 
 
 def _lists(path: Path, ours: list[Any], theirs: list[Any]) -> Iterator[Difference]:

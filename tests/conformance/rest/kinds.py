@@ -60,6 +60,37 @@ class StateLogIsThere(Kind):
         return found.path[-1] == "stateLog" and found.ours == [] and found.theirs is None
 
 
+class NoAllocationLog(Kind):
+    """An ask has no log of attempts
+
+    The reference keeps how often its loop failed to allocate the ask, and for which reason. `explain` shows everything
+    that blocks it, with numbers and times.
+    """
+
+    def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
+        is_log = isinstance(found.theirs, list) and all(
+            isinstance(one, dict) and "message" in one for one in found.theirs
+        )
+        return found.path[-1] == "allocationLog" and found.ours is None and is_log
+
+
+class AskedIsEnough(Kind):
+    """A user who has asked for something has a usage, of nothing
+
+    In the reference it begins when its loop first tries one of the user's asks, which may be later, or never.
+    """
+
+    def explains(self, recorded: Recorded, ours: Answer, found: Difference) -> bool:
+        one = found.ours if found.theirs is None else found.theirs
+        none = found.ours is None or found.theirs is None
+        return "/usage/user" in recorded.request["path"] and none and isinstance(one, dict) and self._is_of_nothing(one)
+
+    def _is_of_nothing(self, one: Mapping[str, Any]) -> bool:
+        shown = one.keys() - {"userName", "groups", "queues", "queuePath", "children"}
+        below = [*one.get("children", ()), *([one["queues"]] if "queues" in one else [])]
+        return not shown and all(map(self._is_of_nothing, below))
+
+
 class EventsOfTheHistory(Kind):
     """Event records have the positions of the event history
 
@@ -274,9 +305,8 @@ def _objects(value: Any, field: str) -> Iterator[Mapping[str, Any]]:
 
 
 KINDS: Final = (
-    HistoryIsOn(), ReportedWithoutDelay(), StateLogIsThere(), EventsOfTheHistory(), EventsOfItsRules(),
-    NoExtraConfiguration(),
-    OwnLogLevel(), OwnWords(), RejectedWithQueue(), TemplateLimitsApplications(), LaterPaths(), RootIsThePage(),
+    HistoryIsOn(), ReportedWithoutDelay(), StateLogIsThere(), NoAllocationLog(), AskedIsEnough(), EventsOfTheHistory(),
+    EventsOfItsRules(), NoExtraConfiguration(), OwnLogLevel(), OwnWords(), RejectedWithQueue(), TemplateLimitsApplications(), LaterPaths(), RootIsThePage(),
     HeadHasNoBody(), MetricsOfItsParts(), QuotasUnderThePath(), AcceptedNow(), CountersOfTheData(), PartitionsAddedUp(),
 )  # fmt: skip
 

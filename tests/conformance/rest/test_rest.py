@@ -79,6 +79,12 @@ def test_only_meaningful_values_count() -> None:
     assert paths([1, 2], [2, 1]) == ["[0]", "[1]"]
 
 
+def test_no_usage_is_a_usage_of_nothing() -> None:
+    """The reference keeps the names of resources after removals."""
+    assert paths({}, {"resourceUsage": {"Resources": {"vcore": 0}}}) == []
+    assert paths({}, {"resourceUsage": {"Resources": {"vcore": 1}}}) == ["resourceUsage"]
+
+
 def test_requests_have_no_order() -> None:
     """They are values of a map in the reference."""
     asks: list[dict[str, object]] = [{"allocationKey": key, "applicationId": "app"} for key in ("a", "b")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from remuda_web.ws_v1.amounts import add
-from remuda_web.ws_v1.applications import RUNNING
+from remuda_web.ws_v1.applications import ENDED, NEW, RUNNING
 from remuda_web.ws_v1.go_json import Json, without_empty
 
 USER: Final = "user"
@@ -16,8 +16,8 @@ Row = Mapping[str, Any]
 
 
 def trees(kind: str, applications: Sequence[Row], queues: Iterable[Row]) -> list[Json]:
-    """One for each user (or group) that uses something, or that a limit names. The limit for all other users is in
-    none."""
+    """One for each user (or group) that uses something, or that a limit names, and for each user who has asked. The
+    limit for all other users is in none."""
     found: dict[str, dict[str, Json]] = {}
     counted = [row for row in applications if _name(kind, row) and _counts(row)]
     for row in counted:
@@ -25,6 +25,10 @@ def trees(kind: str, applications: Sequence[Row], queues: Iterable[Row]) -> list
             used["runningApplications"].append(row["id"])
             add(used["resourceUsage"], row["allocated"])
             add(used["resourceUsage"], row["allocated_placeholder"])
+    if kind == USER:
+        for row in applications:
+            if row["state"] not in (NEW, *ENDED):
+                _path(found, row["user"], row["queue"])
     for queue in queues:
         for limit in queue["limits"]:
             for name in limit["users" if kind == USER else "groups"]:
