@@ -11,11 +11,19 @@ class TooLarge(Exception):
     """The message names the bound."""
 
 
+class NoText(Exception):
+    """The body is not UTF-8. The message names the first wrong byte."""
+
+
 async def body_of(request: Request) -> str:
-    """The text of the body. Raises TooLarge above BODY_BYTES; the rest of such a body is not read."""
+    """The text of the body. Raises NoText; TooLarge above BODY_BYTES, where the rest is not read."""
     found = bytearray()
     async for chunk in request.stream():
         found += chunk
         if len(found) > limits.BODY_BYTES:
             raise TooLarge(f"the body is too large, expected at most {limits.BODY_BYTES} bytes")
-    return found.decode(errors="replace")
+    try:
+        return found.decode()
+    except UnicodeDecodeError as error:
+        wrong = f"byte {found[error.start]:#04x} at {error.start}"
+        raise NoText(f"the body is not UTF-8 ({wrong}), expected UTF-8") from None

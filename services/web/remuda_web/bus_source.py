@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, Message, Refused
+from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Refused
 from remuda_bus.queries import configuration
 from remuda_bus.queries.core import ask_core
 from remuda_bus.queries.status_codes import NOT_FOUND
@@ -125,14 +125,17 @@ class BusSource:
         return found
 
     async def new_events(self, count: int) -> AsyncIterator[Event]:
-        last = await self._bus.last_sequence(subjects.EVENTS.name)
-        reader = await self._bus.read(subjects.EVENTS.name, ALL_EVENTS, max(0, last - count))
         try:
-            while True:
-                for message in await reader.batch():
-                    yield _record(message)
-        finally:
-            await reader.close()
+            last = await self._bus.last_sequence(subjects.EVENTS.name)
+            reader = await self._bus.read(subjects.EVENTS.name, ALL_EVENTS, max(0, last - count))
+            try:
+                while True:
+                    for message in await reader.batch():
+                        yield _record(message)
+            finally:
+                await reader.close()
+        except (BusError, HistoryChanged) as error:
+            raise _unreadable(error) from error
 
 
 def _unreadable(error: Exception) -> Unreadable:

@@ -28,6 +28,9 @@ EVENTS_WITHIN_S: Final = 2.0
 # Answers without end, under all paths: half of the requests at once, the rest is for others. A follower of events holds
 # a reader of the bus.
 STREAMS_AT_ONCE: Final = 100
+# How often it is asked whether the sender of an open stream is still known: after the end of a session or a token, a
+# stream lasts no longer.
+SENDER_EVERY_S: Final = 5.0
 # Smaller answers gain nothing from compression.
 COMPRESSED_FROM_BYTES: Final = 1_000
 # Metric families have names of queues. Prometheus keeps a series for each resource and state of a queue, some tens.

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from remuda_bus.operators import Operator
-from remuda_bus.queries.status_codes import FORBIDDEN
+from remuda_bus.queries.status_codes import FORBIDDEN, NOT_FOUND
 from remuda_proto.access_list import AccessList
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
@@ -45,6 +45,8 @@ _EXPLAINED: Final = frozenset(
         "position",
     ]
 )
+# Queries in which an application can be named.
+_OF_APPLICATIONS: Final = frozenset(["applications", "asks", "allocations", "explain"])
 _STATS: Final = frozenset(
     ["rm", "state", "log_seq", "at_ms", "nodes", "applications", "allocations", "allocations_ever", "build_info"]
 )
@@ -104,7 +106,11 @@ class RestrictedSource:
         return [_partition(row) for row in await self._source.partitions(rm)]
 
     async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
-        """As many rows as can be shown without a `next` that names a row which the operator does not see."""
+        """As many rows as can be shown without a `next` that names a row which the operator does not see. For an
+        application of others the answer is that it does not exist."""
+        named = arguments.get("application")
+        if kind in _OF_APPLICATIONS and named is not None and named not in await self._visible_names(rm):
+            raise Unreadable(f"application {named[:64]!r} does not exist", NOT_FOUND)
         if kind not in LISTS:
             answer = await self._source.page(rm, kind, **arguments)
             return {name: value for name, value in answer.items() if name in _STATS}

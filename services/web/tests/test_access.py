@@ -14,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 from remuda_bus.operators import Operator
 from remuda_web.access.guard import Guard, LocalOnly, Ways
 from remuda_web.access.tokens import Tokens
-from remuda_web.callers import caller_of
+from remuda_web.callers import caller_of, sender_of
+from remuda_web.problems import Problem
 from remuda_web.settings import WebSettings
 
 TOKEN = "0123456789abcdefghij"
@@ -41,6 +42,28 @@ async def test_only_a_known_token_gets_through(tokens: Path) -> None:
             assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, 'Bearer realm="remuda"')
         assert (await client.get("/api/v1/rms", headers={"Authorization": f"bearer {TOKEN}"})).text == "alice"
         assert (await client.get("/x", headers={"Authorization": f"Bearer {TOKEN[::-1]}"})).text == "bob+ops+dev"
+
+
+async def test_a_stream_can_ask_later_whether_its_sender_is_known(tokens: Path) -> None:
+    """A token that has ended, as an operator has let it."""
+    known = [Operator("alice")]
+    senders = []
+
+    async def operator(_: str) -> Operator | None:
+        return known[0] if known else None
+
+    async def keep(scope: Scope, receive: Receive, send: Send) -> None:
+        senders.append(sender_of(Request(scope)))
+        await greet(scope, receive, send)
+
+    app = Guard(keep, Ways((operator,)))
+    async with AsyncClient(transport=ASGITransport(app), base_url="http://web") as client:
+        assert (await client.get("/x", headers={"Authorization": f"Bearer {TOKEN}"})).text == "alice"
+    assert senders[0] is not None and await senders[0]() == Operator("alice")
+    known.clear()
+    with pytest.raises(Problem, match="not known here") as refusal:
+        await senders[0]()
+    assert refusal.value.status == 401
 
 
 @pytest.mark.parametrize("text", ["short alice", f"{TOKEN}", f"{TOKEN} alice ops", f"{TOKEN} a\x7fb", "# nobody",

@@ -36,6 +36,14 @@ async def test_a_body_without_end_is_read_up_to_its_bound(client: AsyncClient, p
     assert sent <= limits.BODY_BYTES + 2 * 65_536
 
 
+async def test_a_body_that_is_no_text_is_refused(client: AsyncClient) -> None:
+    refused = await client.post("/api/v1/configuration/check", content=b"partitions: \xff")
+    assert (refused.status_code, refused.headers["Content-Type"]) == (400, "application/problem+json")
+    assert "0xff at 12" in refused.json()["detail"]
+    checked = await client.post("/ws/v1/validate-conf", content=b"partitions: \xff")
+    assert (checked.status_code, checked.json()["allowed"], "0xff" in checked.json()["reason"]) == (200, False, True)
+
+
 async def test_a_path_that_leads_to_another_is_escaped(client: AsyncClient) -> None:
     found = await client.get("/ws/v1//partition/%22%3E%3Cscript%3E%0d%0aX%E2%82%AC/nodes")
     assert found.status_code == 301

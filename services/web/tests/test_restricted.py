@@ -8,7 +8,7 @@ import pytest
 
 from remuda_bus.operators import Operator
 from remuda_web.restricted import RestrictedSource
-from remuda_web.source import LISTS, Row
+from remuda_web.source import LISTS, Row, Unreadable
 from remuda_web.ws_v1 import queues
 from remuda_web.ws_v1.partitions import Place
 
@@ -69,6 +69,16 @@ async def test_pages_have_every_visible_row_once_and_name_no_other(eve: Restrict
             break
         asked = {"limit": limit, "after": page["next"]}
     assert found == ["own-1", "own-2", "own-3", "own-4"]
+
+
+@pytest.mark.parametrize("kind", ["explain", "asks", "applications", "allocations"])
+async def test_an_application_of_others_is_answered_like_none(eve: RestrictedSource, kind: str) -> None:
+    answers = []
+    for name in ("secret-1", "nobody-1"):
+        with pytest.raises(Unreadable) as refusal:
+            await eve.page("rm", kind, application=name)
+        answers.append((refusal.value.code, str(refusal.value).replace(name, "NAME")))
+    assert answers == [(404, "application 'NAME' does not exist")] * 2
 
 
 async def test_placement_rules_are_not_shown(eve: RestrictedSource) -> None:

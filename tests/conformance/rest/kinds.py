@@ -306,8 +306,9 @@ def _objects(value: Any, field: str) -> Iterator[Mapping[str, Any]]:
 
 KINDS: Final = (
     HistoryIsOn(), ReportedWithoutDelay(), StateLogIsThere(), NoAllocationLog(), AskedIsEnough(), EventsOfTheHistory(),
-    EventsOfItsRules(), NoExtraConfiguration(), OwnLogLevel(), OwnWords(), RejectedWithQueue(), TemplateLimitsApplications(), LaterPaths(), RootIsThePage(),
-    HeadHasNoBody(), MetricsOfItsParts(), QuotasUnderThePath(), AcceptedNow(), CountersOfTheData(), PartitionsAddedUp(),
+    EventsOfItsRules(), NoExtraConfiguration(), OwnLogLevel(), OwnWords(), RejectedWithQueue(),
+    TemplateLimitsApplications(), LaterPaths(), RootIsThePage(), HeadHasNoBody(), MetricsOfItsParts(),
+    QuotasUnderThePath(), AcceptedNow(), CountersOfTheData(), PartitionsAddedUp(),
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from remuda_bus.operators import Operator
 from remuda_bus.settings import is_loopback
 from remuda_proto.access_list import AccessList
 from remuda_web import limits, problems
-from remuda_web.callers import set_caller
+from remuda_web.callers import set_caller, set_sender
 from remuda_web.problems import Problem
 from remuda_web.web_page import is_public
 
@@ -56,9 +57,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not is_public(scope["path"]):
+            sender = partial(self._operator, scope, Headers(scope=scope))
             try:
-                operator = await self._operator(scope, Headers(scope=scope))
+                operator = await sender()
                 set_caller(scope, Caller(operator, self._read_all.allows(operator.name, operator.groups)))
+                set_sender(scope, sender)
             except Problem as problem:
                 refusal = problems.answer(problem.status, problem.detail, problem.more)
                 if problem.status == 401:

@@ -19,8 +19,8 @@ from remuda_proto.bounds import shown
 from remuda_web.api_v1 import models, schemas
 from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.paths import PATHS
-from remuda_web.bodies import TooLarge, body_of
-from remuda_web.callers import caller_of
+from remuda_web.bodies import NoText, TooLarge, body_of
+from remuda_web.callers import caller_of, sender_of
 from remuda_web.problems import Problem, refused
 from remuda_web.streams import Streams, event
 
@@ -78,7 +78,7 @@ def _stream(bus: Bus, method: Method, streams: Streams) -> Handler:
             found = method.follow(bus, caller_of(request), message)
         except BusError as error:
             raise refused(error) from None
-        return streams.answer(_events(found))
+        return streams.answer(_events(found), sender_of(request))
 
     return handle
 
@@ -130,6 +130,8 @@ async def _from_body(method: Method, request: Request) -> dict[str, Any]:
         body = await body_of(request)
     except TooLarge as error:
         raise Problem(413, str(error)) from None
+    except NoText as error:
+        raise Problem(400, str(error)) from None
     if not body.strip():
         return {}
     is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON

@@ -16,7 +16,7 @@ from remuda_web import limits, problems
 from remuda_web.api_v1 import pages, schemas
 from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.methods import add_methods
-from remuda_web.callers import caller_of
+from remuda_web.callers import caller_of, sender_of
 from remuda_web.problems import Problem
 from remuda_web.queue_history import QueueHistory
 from remuda_web.seen import sees_queue, source_for
@@ -137,7 +137,7 @@ class Api:
     def _watch_of(self, kind: str) -> Rows:
         async def watch(request: Request, rm: str) -> Response:
             await self._asked(request, rm, "stats")
-            return self._streams.answer(self._changes(request, rm, kind))
+            return self._streams.answer(self._changes(request, rm, kind), sender_of(request))
 
         return watch
 
@@ -157,7 +157,7 @@ class Api:
             await asyncio.sleep(limits.WATCH_EVERY_S)
 
     async def events(self, request: Request, count: Annotated[int, Query(ge=0, le=1_000)] = 0) -> Response:
-        return self._streams.answer(self._records(source_for(request, self._source), count))
+        return self._streams.answer(self._records(source_for(request, self._source), count), sender_of(request))
 
     async def _records(self, source: Source, count: int) -> AsyncGenerator[bytes]:
         async for one in source.new_events(count):

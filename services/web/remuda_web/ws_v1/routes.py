@@ -17,7 +17,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from remuda_bus.queries.status_codes import FORBIDDEN
 from remuda_web import problems
-from remuda_web.bodies import TooLarge, body_of
+from remuda_web.bodies import NoText, TooLarge, body_of
+from remuda_web.callers import sender_of
 from remuda_web.seen import source_for
 from remuda_web.source import Source, Unreadable
 from remuda_web.streams import Streams
@@ -156,6 +157,8 @@ def add_routes(
             text = await body_of(request)
         except TooLarge as error:
             raise Failure(413, str(error)) from None
+        except NoText as error:
+            return answer(encode({"allowed": False, "reason": str(error)}))
         return answer(encode(await answers.validate(text)))
 
     # Accepted without effect: the log holds every state.
@@ -203,7 +206,7 @@ class _EventStream:
         # A named encoding keeps the compression away: it would hold lines back.
         headers = {**CORS, "Content-Type": JSON_TYPE, "Content-Encoding": "identity"}
         lines = self._lines(source_for(request, self._source), most if count else 0)
-        return StreamingResponse(self._streams.counted(lines), headers=headers)
+        return StreamingResponse(self._streams.counted(lines, sender_of(request)), headers=headers)
 
     async def _lines(self, source: Source, count: int) -> AsyncGenerator[bytes]:
         async for event in source.new_events(count):
