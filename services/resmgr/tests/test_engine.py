@@ -157,8 +157,16 @@ def test_what_another_engine_has_taken_is_refused_and_placed_elsewhere() -> None
     cluster.enqueue([task(0, 2.0)])
     cluster.turn(first)
     cluster.enqueue([task(1, 2.0)])
-    cluster.turn(second)  # refused; it looks again
+    cluster.turn(second)  # refused; it looks again, and begins elsewhere
+    waited, call = [], cluster.rpc
+
+    def rpc(name: str, request: Any) -> Any:
+        waited.extend([request.timeout] if name == "DequeueGangs" else [])
+        return call(name, request)
+
+    cluster.rpc = rpc  # type: ignore[method-assign]
     cluster.turn(second)
+    assert waited == [0] and second._hosts._start != 0.0
     placed = cluster.placed()
     assert {placed["t0"], placed["t1"]} == {"h0", "h1"}
     cluster.no_host_is_above_its_capacity()

@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remuda_resmgr import commands
+from remuda_resmgr.core import Core
 from remuda_resmgr.limits import EPSILON, POOLS
 from remuda_resmgr.rules.entitlement import Entitlements, PoolTree, Usage, calculate
 from remuda_resmgr.rules.pools import ROOT, STATIC, KindConfig, PoolConfig
@@ -109,3 +111,14 @@ def test_10_000_pools_take_less_than_100_ms() -> None:
         entitle(tree, amounts)
         took_s.append(time.process_time() - began)
     assert min(took_s) < 0.1  # the least, because other programs of the machine share its caches
+
+
+def test_the_tree_is_made_again_only_when_a_pool_has_changed() -> None:
+    core = Core()
+    core.handle(commands.SetCapacity((1.0, 1.0, 1.0, 1.0)), 1)
+    core.handle(commands.CreatePool(PoolConfig("a", "a")), 1)
+    tree = core.state.pool_tree()
+    core.handle(commands.CalculateEntitlements(), 2)
+    assert core.state.pool_tree() is tree
+    core.handle(commands.CreatePool(PoolConfig("b", "b")), 3)
+    assert core.state.pool_tree().ids == [ROOT, "a", "b"]

@@ -69,8 +69,8 @@ def test_tasks_of_one_call_have_a_bound() -> None:
     request = resmgrsvc_pb2.EnqueueGangsRequest()
     for _ in range(2):
         request.gangs.add().tasks.extend([resmgr_pb2.Task()] * (TASKS_PER_CALL // 2 + 1))
-    command = RPCS["EnqueueGangs"].command
-    assert command is not None
+    check_request = RPCS["EnqueueGangs"].check
+    assert check_request is not None
     with pytest.raises(RpcError, match=f"{TASKS_PER_CALL + 2} tasks, expected at most {TASKS_PER_CALL}") as refused:
-        command(request)
+        check_request(request)
     assert refused.value.code == "INVALID_ARGUMENT"

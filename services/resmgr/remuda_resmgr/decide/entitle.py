@@ -27,7 +27,7 @@ def calculate_entitlements(
     """Without a capacity, everything stays as it is."""
     if state.capacity is None:
         return
-    tree = state.tree if state.tree is not None else PoolTree(state.configs())
+    tree = state.pool_tree()
     pools = [state.pools[pool_id] for pool_id in tree.ids]
     result = calculate(
         tree,

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from ..rules.hosts import Host, HostLabel, Room, less
 from .constraints import HOST_POOL, HOSTNAME, Label
 from .room_tree import NONE, RoomTree
+
+# The golden section: steps of it around a circle stay far from each other, however many there are.
+ELSEWHERE: Final = 0.618
 
 
 class HostView:
@@ -49,9 +53,12 @@ class Group:
     def __init__(self, labels: frozenset[Label], hosts: list[HostView], start: float) -> None:
         self.labels, self.hosts = labels, hosts
         self.tree = RoomTree([NONE if view.host.draining else view.room for view in hosts])
-        self.start = int(start * len(hosts))
+        self.begin_at(start)
         for place, view in enumerate(hosts):
             view.group, view.place = self, place
+
+    def begin_at(self, start: float) -> None:
+        self.start = int(start * len(self.hosts))
 
     def has(self, label: Label) -> int:
         return int(label in self.labels)
@@ -85,6 +92,12 @@ class Hosts:
         view.group, view.place = before.group, before.place
         view.group.hosts[view.place] = view
         self._show(view)
+
+    def begin_elsewhere(self) -> None:
+        """Another engine fills the hosts where searches begin."""
+        self._start = (self._start + ELSEWHERE) % 1.0
+        for group in self._groups or ():
+            group.begin_at(self._start)
 
     def keep_only(self, hostnames: set[str]) -> None:
         if gone := self.by_name.keys() - hostnames:

@@ -199,6 +199,8 @@ class Deciding:
 
 def _command(rpc: rpcs.Rpc[Any, Any], request: Any) -> Command:
     assert rpc.command is not None
+    if rpc.check is not None:
+        rpc.check(request)
     return rpc.command(request)
 
 

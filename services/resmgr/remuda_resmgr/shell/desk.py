@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,7 @@ class Desk:
         self._hot = hot
         self._answers: dict[str, asyncio.Future[bytes]] = {}
         self._changed = asyncio.Event()
+        self._taking: Counter[object] = Counter()  # by kind of thing: asked for by takers that are not answered yet
         self.leader: Leader | None = None
 
     @property
@@ -64,8 +66,8 @@ class Desk:
         if rpc.question is not None:
             question = rpc.question
             return await self._ask(lambda state: question(state, request))
-        assert rpc.command is not None
-        rpc.command(request)  # raises RpcError for what must not come into the inbox
+        if rpc.check is not None:
+            rpc.check(request)
         if rpc.waits is not None:
             return await self._wait_and_take(name, rpc, request)
         return await self._do(name, request)
@@ -81,14 +83,20 @@ class Desk:
         return answer
 
     async def _wait_and_take(self, name: str, rpc: Rpc[Any, Any], request: Any) -> bytes:
-        """Wait until there is something to take, or the time of the request is over."""
+        """Wait until there is something to take, or the time of the request is over. What others of this process are
+        about to take is not there: else all that wait would ask, and all but one in vain."""
         assert rpc.waits is not None
         loop = asyncio.get_running_loop()
         until = loop.time() + min(request.timeout / 1_000, LONG_POLL_S)
         while request.limit:
-            changed = self._changed
-            if rpc.waits(self._core.state, request) and (response := await self._do(name, request)):
-                return response
+            changed, kind = self._changed, (name, getattr(request, "type", 0))
+            if rpc.waits(self._core.state, request) > self._taking[kind]:
+                self._taking[kind] += request.limit
+                try:
+                    if response := await self._do(name, request):
+                        return response
+                finally:
+                    self._taking[kind] -= request.limit
             try:
                 async with asyncio.timeout_at(until):
                     await changed.wait()

@@ -57,6 +57,7 @@ class Engine:
         self._with_tasks = False
         self._since_ms = 0
         self._changed = False  # hosts, since all held gangs were tried
+        self._refused = False  # a placement of the last turn: another one is tried without waiting
         self._read_s = self._read_all_s = float("-inf")
 
     async def run(self, call: Caller) -> None:
@@ -72,7 +73,8 @@ class Engine:
     async def turn(self, call: Caller, timeout_s: float = limits.DEQUEUE_WITHIN_S) -> None:
         """Take gangs, waiting for the first, and place them and those that are held."""
         self._call = call
-        wait_s = min(timeout_s, self._refresh_s) if self._held else timeout_s
+        wait_s = 0.0 if self._refused else min(timeout_s, self._refresh_s) if self._held else timeout_s
+        self._refused = False
         request = pb.DequeueGangsRequest(limit=limits.GANGS_PER_TURN, timeout=int(wait_s * 1_000), type=self._type)  # type: ignore[arg-type]
         answer = await call("DequeueGangs", request)
         gangs = [tuple(map(wanted_of, gang.tasks)) for gang in answer.gangs]
@@ -116,6 +118,8 @@ class Engine:
             until_s = now_s + self._hold_s
             for again in refused:
                 self._hold((again.wanted,), until_s)
+            self._refused = True
+            self._hosts.begin_elsewhere()
             await self._refresh(0.0)
 
     def _hold(self, gang: Sequence[Wanted], until_s: float) -> None:

@@ -74,7 +74,7 @@ def _host(where: str, entry: Any) -> log_pb2.Host:
             labels=[log_pb2.HostLabel(key=str(key), value=str(value)) for key, value in labels.items()],
             first_port=first, last_port=last,
         )  # fmt: skip
-        host_rpcs.host_of(host)
+        host_rpcs.check_host(host)
     except (RpcError, ValueError, OverflowError) as error:
         raise HostsFileError(f"{where}: {error}") from None
     return host

@@ -76,7 +76,8 @@ class State:
     """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run. `known_hosts`: those that a
     host manager has described; `host_changes`: when each of them, or what runs there, has changed last, oldest first:
     derived, and of a restored state that of its restoring. `task_of`: tasks of tracked runs and of
-    orphans. `tree`: derived from the pools; None: they have changed since."""
+    orphans. `tree`: that of `pool_tree`;
+    None: pools have changed since."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -105,6 +106,12 @@ class State:
         if hostname in self.known_hosts:
             self.host_changes[hostname] = self.now_ms
             self.host_changes.move_to_end(hostname)
+
+    def pool_tree(self) -> PoolTree:
+        """Kept until a pool changes: making it takes longer than a calculation on it."""
+        if self.tree is None:
+            self.tree = PoolTree(self.configs())
+        return self.tree
 
     def configs(self) -> dict[str, PoolConfig]:
         return {pool_id: pool.config for pool_id, pool in self.pools.items()}

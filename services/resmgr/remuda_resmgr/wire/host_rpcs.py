@@ -16,13 +16,20 @@ from .rpcs import INVALID_ARGUMENT, Rpc, RpcError
 from .tasks import task_of
 
 
-def _set_capacity(request: pb.SetCapacityRequest) -> commands.Command:
-    amounts = {name: getattr(request, name) for name in ("cpu", "gpu", "memory", "disk", "slack_cpu")}
-    for name, amount in amounts.items():
+def _check_capacity(request: pb.SetCapacityRequest) -> None:
+    for name in ("cpu", "gpu", "memory", "disk", "slack_cpu"):
+        amount = getattr(request, name)
         if not 0 <= amount <= AMOUNT:
             raise RpcError(INVALID_ARGUMENT, f"{name} is {amount}, expected a number from 0 to {AMOUNT:g}")
-    slack_cpu = amounts.pop("slack_cpu")
-    return commands.SetCapacity((request.cpu, request.gpu, request.memory, request.disk), slack_cpu)
+
+
+def _set_capacity(request: pb.SetCapacityRequest) -> commands.Command:
+    return commands.SetCapacity((request.cpu, request.gpu, request.memory, request.disk), request.slack_cpu)
+
+
+def _check_hosts(request: pb.PutHostsRequest) -> None:
+    for one in request.hosts:
+        check_host(one)
 
 
 def _put_hosts(request: pb.PutHostsRequest) -> commands.Command:
@@ -30,6 +37,11 @@ def _put_hosts(request: pb.PutHostsRequest) -> commands.Command:
 
 
 def host_of(message: Any) -> Host:
+    host: Host = _read_host(message)
+    return host
+
+
+def check_host(message: Any) -> None:
     """Raises RpcError."""
     name = message.hostname
     if not name or not name.isprintable() or len(name) > NAME_CHARACTERS:
@@ -46,8 +58,6 @@ def host_of(message: Any) -> Host:
         raise RpcError(
             INVALID_ARGUMENT, f"{name}: ports are {message.first_port} to {message.last_port}, expected 0 to 65535"
         )
-    host: Host = _read_host(message)
-    return host
 
 
 def _list_hosts(state: State, request: pb.ListHostsRequest) -> pb.ListHostsResponse:
@@ -70,7 +80,9 @@ def _recover(request: pb.RecoverRunsRequest) -> commands.Command:
 _write_host, _read_host = codec(Host)
 
 RPCS: Final[dict[str, Rpc[Any, Any]]] = {
-    "SetCapacity": Rpc(pb.SetCapacityRequest, _set_capacity, lambda _, __: pb.SetCapacityResponse()),
+    "SetCapacity": Rpc(
+        pb.SetCapacityRequest, _set_capacity, lambda _, __: pb.SetCapacityResponse(), check=_check_capacity
+    ),
     "DrainHosts": Rpc(
         pb.DrainHostsRequest,
         lambda request: commands.DrainHosts(tuple(request.hostnames)),
@@ -81,7 +93,7 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
         lambda request: commands.RankHosts(tuple(request.hostnames)),
         lambda _, __: pb.RankHostsResponse(),
     ),
-    "PutHosts": Rpc(pb.PutHostsRequest, _put_hosts, lambda _, __: pb.PutHostsResponse()),
+    "PutHosts": Rpc(pb.PutHostsRequest, _put_hosts, lambda _, __: pb.PutHostsResponse(), check=_check_hosts),
     "RemoveHosts": Rpc(
         pb.RemoveHostsRequest,
         lambda request: commands.RemoveHosts(tuple(request.hostnames)),

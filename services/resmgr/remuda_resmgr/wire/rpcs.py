@@ -1,7 +1,7 @@
 """The 13 RPCs of ResourceManagerService: each a command with its answer, or a question about the state.
 
-`Rpc.waits`: of an RPC that takes what there is, up to a limit: whether there is something. Its caller waits until
-the time of the request is over.
+`Rpc.waits`: of an RPC that takes what there is, up to a limit: how much there is. Its caller waits until the time of
+the request is over.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class RpcError(Exception):
 
 
 class Rpc(Generic[Request, Response]):
-    """A command: `command` reads the request, `answer` makes the response. A question: `question` makes it."""
+    """A command: `command` reads the request, `answer` makes the response. `check`: raises RpcError for a request that
+    must not come into the inbox. A question: `question` makes the response, or raises RpcError."""
 
     def __init__(
         self,
@@ -48,15 +49,20 @@ class Rpc(Generic[Request, Response]):
         command: Callable[[Request], commands.Command] | None = None,
         answer: Callable[[Request, Any], Response] | None = None,
         question: Callable[[State, Request], Response] | None = None,
-        waits: Callable[[State, Request], bool] | None = None,
+        waits: Callable[[State, Request], int] | None = None,
+        check: Callable[[Request], None] | None = None,
     ) -> None:
         self.request, self.command, self.answer, self.question, self.waits = request, command, answer, question, waits
+        self.check = check
 
 
-def _enqueue(request: pb.EnqueueGangsRequest) -> commands.Command:
+def _check_gangs(request: pb.EnqueueGangsRequest) -> None:
     count = sum(len(gang.tasks) for gang in request.gangs)
     if count > TASKS_PER_CALL:
         raise RpcError(INVALID_ARGUMENT, f"gangs have {count} tasks, expected at most {TASKS_PER_CALL}")
+
+
+def _enqueue(request: pb.EnqueueGangsRequest) -> commands.Command:
     gangs = tuple(tuple(task_of(task) for task in gang.tasks) for gang in request.gangs)
     return commands.EnqueueGangs(request.resPool.value, gangs, request.reason)
 
@@ -182,19 +188,19 @@ def _go_time(at_ms: int) -> str:
 
 
 RPCS: Final[dict[str, Rpc[Any, Any]]] = {
-    "EnqueueGangs": Rpc(pb.EnqueueGangsRequest, _enqueue, _enqueued),
+    "EnqueueGangs": Rpc(pb.EnqueueGangsRequest, _enqueue, _enqueued, check=_check_gangs),
     "DequeueGangs": Rpc(
         pb.DequeueGangsRequest,
         lambda request: commands.DequeueGangs(request.limit, request.type),
         _dequeued,
-        waits=lambda state, request: bool(state.ready.get(request.type) if request.type else state.ready),
+        waits=lambda state, request: len(state.ready.get(request.type, ())) if request.type else state.ready_count,
     ),
     "SetPlacements": Rpc(pb.SetPlacementsRequest, _set_placements, _placements_set),
     "GetPlacements": Rpc(
         pb.GetPlacementsRequest,
         lambda request: commands.GetPlacements(request.limit),
         lambda _, answer: pb.GetPlacementsResponse(placements=[placement_message(one) for one in answer]),
-        waits=lambda state, _: bool(state.placements),
+        waits=lambda state, _: len(state.placements),
     ),
     "NotifyTaskUpdates": Rpc(
         pb.NotifyTaskUpdatesRequest,
@@ -209,7 +215,7 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
         pb.GetPreemptibleTasksRequest,
         lambda request: commands.GetPreemptibleTasks(request.limit),
         _candidates,
-        waits=lambda state, _: bool(state.candidates),
+        waits=lambda state, _: len(state.candidates),
     ),
     "UpdateTasksState": Rpc(pb.UpdateTasksStateRequest, _update, lambda _, __: pb.UpdateTasksStateResponse()),
     "GetOrphanTasks": Rpc(pb.GetOrphanTasksRequest, question=_orphans),
