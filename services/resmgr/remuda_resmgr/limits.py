@@ -128,3 +128,6 @@ ENGINE_RPC_S: Final = 35.0
 HOSTS_FILE_S: Final = 1.0
 # Bytes of a hosts file: 50,000 hosts.
 HOSTS_FILE_BYTES: Final = 16 * 1024 * 1024
+# The part of the hosts by which an engine goes on when it meets another one: the golden section. Its steps around a
+# circle stay far from each other, however many they are.
+ELSEWHERE: Final = 0.618

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
 
+from ..limits import ELSEWHERE
 from ..rules.hosts import Host, HostLabel, Room, less
 from .constraints import HOST_POOL, HOSTNAME, Label
 from .room_tree import NONE, RoomTree
-
-# The golden section: steps of it around a circle stay far from each other, however many there are.
-ELSEWHERE: Final = 0.618
 
 
 class HostView:
@@ -82,10 +79,16 @@ class Hosts:
             self._groups = [Group(labels, views, self._start) for labels, views in members.items()]
         return self._groups
 
-    def put(self, view: HostView) -> None:
-        """The host is new, or has changed."""
+    def put(self, view: HostView) -> bool:
+        """Take over what is told of a host. Returns whether there may be room that was not there before."""
         before = self.by_name.get(view.host.hostname)
         self.by_name[view.host.hostname] = view
+        self._replace(before, view)
+        return before is None or (before.host, before.room, before.used_ports) != (
+            view.host, view.room, view.used_ports,
+        )  # fmt: skip
+
+    def _replace(self, before: HostView | None, view: HostView) -> None:
         if self._groups is None or before is None or before.group is None or before.host != view.host:
             self._groups = None
             return

@@ -73,7 +73,11 @@ class Deciding:
         return None if due is None else max(0.0, (due - self._clock_ms()) / 1_000)
 
     async def commit(self, messages: deque[InboxMessage], epoch: int) -> tuple[Any, dict[str, str]]:
-        now_ms, deadline = self._clock_ms(), time.perf_counter() + bus_limits.COMMIT_S
+        before_ms, now_ms, deadline = (
+            self._core.state.now_ms,
+            self._clock_ms(),
+            time.perf_counter() + bus_limits.COMMIT_S,
+        )
         self._commit, time_slice = log_pb2.Commit(epoch=epoch), TimeSlice()
         self.facts_by_kind = Counter()
         trace: dict[str, str] = {}
@@ -97,6 +101,8 @@ class Deciding:
                 else:
                     self._do(command, now_ms)
                 await time_slice.pause_when_over()
+        if not self._commit.decisions:
+            self._core.state.now_ms = before_ms  # without a commit, followers know of no later time
         self._commit.inbox_seq, self._commit.now_ms = self._seq, self._core.state.now_ms
         return self._commit, trace
 

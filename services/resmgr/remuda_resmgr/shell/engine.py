@@ -159,9 +159,8 @@ class Engine:
             self._hosts.keep_only({use.host.hostname for use in answer.hosts})
             self._read_all_s = now_s
         for use in answer.hosts:
-            self._hosts.put(_view(use))
+            self._changed |= self._hosts.put(_view(use))
         self._read_s, self._since_ms = now_s, max(1, answer.now_ms)
-        self._changed = self._changed or bool(answer.hosts)
 
     async def _list(self) -> Any:
         return await self._call(
