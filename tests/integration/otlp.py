@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Receiver:
                                 span.parent_span_id.hex(),
                                 span.start_time_unix_nano,
                                 span.end_time_unix_nano,
-                                {one.key: one.value.string_value for one in span.attributes},
+                                {one.key: _text(one.value) for one in span.attributes},
                             )
                         )
             self._more.notify_all()
@@ -100,3 +101,8 @@ class Receiver:
                 listed = "\n".join(f"{span.trace[:8]} {span.service} {span.name}" for span in self._spans)
                 raise AssertionError(f"not enough spans within {within_s} s:\n{listed or 'none at all'}")
             return list(self._spans)
+
+
+def _text(value: AnyValue) -> str:
+    """The value of an attribute, whatever its type."""
+    return str(getattr(value, value.WhichOneof("value") or "string_value"))

@@ -302,6 +302,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
             if self._callback_loop is not taker:
                 raise RuntimeError("callbacks are taken by another loop, or by handlers")
             callback, taken = parse_callback(message), self._session.taken(message)
+            tracing.mark("rm.callback", message.headers, rm=self.rm_id)
             yield callback
             await self._confirm_if_asked(callback)
             taken()

@@ -35,7 +35,13 @@ MESSAGING: Final = {
     "core.decide": ("process", "INBOX"),
     "core.commit": ("send", "LOG"),
     "rmproxy.callback": ("send", "CALLBACKS"),
+    "rm.callback": ("process", "CALLBACKS"),
+    "grpc.forward": ("send", "REQUESTS"),
+    "grpc.configuration": ("send", "REQUESTS"),
+    "grpc.callback": ("process", "CALLBACKS"),
     "events.publish": ("send", "EVENTS"),
+    "resmgr.decide": ("process", "PELOTON_INBOX"),
+    "resmgr.commit": ("send", "PELOTON_LOG"),
 }
 KINDS: Final = {"send": SpanKind.PRODUCER, "process": SpanKind.CONSUMER}
 ENDPOINT_OF_SPANS = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -87,6 +93,7 @@ class Tracer:
             kind = KINDS[operation]
             attributes |= {
                 "messaging.system": "nats", "messaging.operation.type": operation, "messaging.destination.name": stream,
+                "messaging.operation.name": name.rpartition(".")[2],
             }  # fmt: skip
         return OtelSpan(self._tracer.start_span(name, context, kind, attributes, linked))
 

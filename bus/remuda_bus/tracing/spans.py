@@ -110,6 +110,13 @@ def span(
     )
 
 
+def mark(name: str, parent: Headers, **attributes: Any) -> None:
+    """A span of a moment, in the trace of a message; none when the message is not traced."""
+    if _tracer is not None and TRACEPARENT in parent:
+        with span(name, parent, **attributes):
+            pass
+
+
 def _traceparent(source: Headers | str | None) -> str | None:
     if source is None or isinstance(source, str):
         return source

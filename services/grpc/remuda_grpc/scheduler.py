@@ -150,6 +150,7 @@ async def _send(responses: Responses, callbacks: CallbackStream) -> None:
     while True:
         message = await callbacks.next()
         await responses.write(message.payload)
+        tracing.mark("grpc.callback", message.headers, rm=subjects.rm_of(message.subject))
 
 
 def first_failure(failures: BaseExceptionGroup[Failure]) -> Failure:

@@ -89,6 +89,8 @@ MEASURED_ASKS: Final = 100_000
 MEASURED_FACTS: Final = 100
 # Traces of asks that a commit's callbacks are linked with.
 LINKED_TRACES: Final = 32
+# Reasons to wait that the span of a commit's callbacks shows.
+TRACED_REASONS: Final = 8
 BACKLOG_BYTES: Final = 64_000_000
 # Entries that the account of these commands has at most.
 BACKLOG_STEPS: Final = 20

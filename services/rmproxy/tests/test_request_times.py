@@ -15,7 +15,7 @@ from remuda_bus.metrics import REGISTRY
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_rmproxy import limits
 from remuda_rmproxy.outbound.callback_publisher import CallbackPublisher
-from remuda_rmproxy.records.request_times import ALLOCATED, ANSWERED, Cause, RequestTimes
+from remuda_rmproxy.records.request_times import ALLOCATED, ANSWERED, WAITING, Cause, RequestTimes
 
 RM = "rm-1"
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -50,6 +50,17 @@ def test_an_ask_is_measured_to_its_first_allocation() -> None:
     assert times.undecided_s(RM) == 0.0
     assert times.causes(RM, allocated(log_pb2.Commit(), "k", "unknown")) == [], "measured already, or never asked"
     assert [one.published_ns for one in times.causes(RM, allocated(log_pb2.Commit(), "later"))] == [1_000]
+
+
+def test_an_ask_that_waits_is_told_with_its_reason() -> None:
+    times = RequestTimes()
+    times.forwarded(RM, 7, 1_000)
+    times.causes(RM, accepted(log_pb2.Commit(), 7, "k", trace=TRACE))
+    commit = log_pb2.Commit()
+    waiting = commit.decisions.add(command="Schedule").facts.add().ask_waiting
+    waiting.application_id, waiting.allocation_key, waiting.reason = "app", "k", "no node fits"
+    assert times.causes(RM, commit) == [Cause(WAITING, 1_000, TRACE, "no node fits")]
+    assert times.causes(RM, allocated(log_pb2.Commit(), "k")) == [Cause(ALLOCATED, 1_000, TRACE)]
 
 
 def test_a_request_without_a_decision_is_passed() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 
 import structlog
 
@@ -22,7 +23,7 @@ from remuda_rmproxy import limits, metrics
 from remuda_rmproxy.outbound.acknowledgement_window import AcknowledgementWindow
 from remuda_rmproxy.outbound.callbacks import Callback, Question, callbacks_of
 from remuda_rmproxy.outbound.published_position import PublishedPosition, position_in, read_published_position
-from remuda_rmproxy.records.request_times import Cause, RequestTimes
+from remuda_rmproxy.records.request_times import WAITING, Cause, RequestTimes
 
 log = structlog.get_logger()
 
@@ -168,6 +169,8 @@ class CallbackPublisher:
             late_s = max(0.0, now_ns / 1_000_000_000 - entry.commit.now_ms / 1_000)
             metrics.CALLBACK_SECONDS.observe(late_s, exemplar_of(entry.headers))
             for cause in causes:
+                if cause.answer == WAITING:
+                    continue
                 took_s = max(0.0, (now_ns - cause.published_ns) / 1_000_000_000)
                 exemplar = exemplar_of({subjects.TRACEPARENT: cause.traceparent})
                 metrics.PUBLISH_TO_CALLBACK_SECONDS.labels(cause.answer).observe(took_s, exemplar)
@@ -196,13 +199,19 @@ class CallbackPublisher:
     def _traced(self, entry: LogEntry, causes: Sequence[Cause], spans: ExitStack) -> Headers:
         """Begin the span of a commit's callbacks. The trace of a commit is that of its first request, so the span links
         to those of other asks with an allocation in it, and each of these traces has a span that links back."""
-        traces = {one.traceparent for one in causes if one.traceparent} if tracing.enabled() else ()
+        reasons: dict[str, list[str]] = {}  # why asks wait, by trace
+        for cause in causes if tracing.enabled() else ():
+            if cause.traceparent:
+                reasons.setdefault(cause.traceparent, []).extend([cause.reason] if cause.reason else [])
         own = trace_of(entry.headers.get(subjects.TRACEPARENT, ""))
-        others = [one for one in sorted(traces) if trace_of(one) != own][: limits.LINKED_TRACES]
-        about = {"rm": self._rm_id, "log_seq": entry.seq}
-        headers = spans.enter_context(tracing.span("rmproxy.callback", entry.headers, others, **about)).headers()
+        others = [one for one in reasons if trace_of(one) != own][: limits.LINKED_TRACES]
+        about: dict[str, object] = {"rm": self._rm_id, "log_seq": entry.seq}
+        waits = _waits(chain.from_iterable(reasons.values()))
+        span = tracing.span("rmproxy.callback", entry.headers, others, **about, **waits)
+        headers = spans.enter_context(span).headers()
         for other in others:
-            spans.enter_context(tracing.span("rmproxy.answer", other, [headers], **about))
+            answer = tracing.span("rmproxy.answer", other, [headers], **about, **_waits(reasons[other]))
+            spans.enter_context(answer)
         return headers
 
     def _message(self, entry: LogEntry, callback: Callback, headers: dict[str, str]) -> Outgoing:
@@ -225,6 +234,12 @@ class CallbackPublisher:
         metrics.CALLBACKS.labels(rm_label(self._rm_id)).inc(len(batch))
         self._window.record(callback_seq, sum(len(message.payload) for message in batch))
         self._on_published()
+
+
+def _waits(reasons: Iterable[str]) -> dict[str, str]:
+    """The attribute of a span that says why asks wait: the first reasons, each once."""
+    found = list(dict.fromkeys(reasons))[: limits.TRACED_REASONS]
+    return {"waits": "; ".join(found)} if found else {}
 
 
 def trace_of(traceparent: str) -> str:

@@ -15,6 +15,7 @@ from remuda_rmproxy import limits, metrics
 
 ANSWERED: Final = "answered"
 ALLOCATED: Final = "allocated"
+WAITING: Final = "waiting"
 # Facts that answer an item of a request. Asks are answered when they are rejected, and allocated later.
 ANSWERS: Final = frozenset(
     {
@@ -26,11 +27,13 @@ ANSWERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a callback goes back to. `traceparent`: of the decision about the request; "": it is not traced."""
+    """What a callback goes back to. `traceparent`: of the decision about the request; "": it is not traced. `reason`:
+    why a waiting ask waits."""
 
     answer: str
     published_ns: int
     traceparent: str
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -75,6 +78,8 @@ class RequestTimes:
                 for fact in decision.facts:
                     if fact.HasField("allocated"):
                         self._allocated(own, fact.allocated, found)
+                    elif fact.HasField("ask_waiting"):
+                        _waiting(own, fact.ask_waiting, found)
         return found
 
     def undecided_s(self, rm_id: str) -> float:
@@ -121,3 +126,9 @@ class RequestTimes:
         if cause is not None:
             self._asks -= 1
             found.append(cause)
+
+
+def _waiting(own: _Times, fact: log_pb2.AskWaiting, found: list[Cause]) -> None:
+    cause = own.asks.get((fact.application_id, fact.allocation_key))
+    if cause is not None:
+        found.append(Cause(WAITING, cause.published_ns, cause.traceparent, fact.reason))
