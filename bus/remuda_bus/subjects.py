@@ -162,6 +162,14 @@ def story(rm_id: str) -> str:
     return f"remuda.api.story.{rm_id}"
 
 
+PELOTON_QUERIES = ("pools", "explain", "story")
+
+
+def peloton_query(cluster: str, kind: str) -> str:
+    """Queries of operators to Peloton's resource manager: one of PELOTON_QUERIES. Request and reply are JSON."""
+    return f"remuda.api.{PELOTON}.{cluster}.{kind}"
+
+
 def front_end(instance: str, service: str = "grpc") -> str:
     """Queries to a front end about itself, for people. The reply is JSON: "host", "port", and of gRPC the number of
     "rms", of web the "scheme"."""

@@ -21,8 +21,8 @@ operator_commands = typer.Typer(help="Add, list and remove operators; set their 
 COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Start": (start.up, start.run, start.demo, start.load),
     "Show": (
-        show.status, show.top, show.queues, show.applications, show.nodes, show.usage, show.explain, show.story,
-        show.events, show.action, show.dump, show.dead_letters,
+        show.status, show.top, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain,
+        show.story, show.events, show.action, show.dump, show.dead_letters,
     ),
     "Act": (act.kill, act.move, act.hold, act.unhold, act.drain, act.undrain, act.priority, act.release),
     "Administer": (
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
     ),
 }  # fmt: skip
 # These are shown again and again with `--watch`.
-WATCHED = (show.status, show.queues, show.applications, show.nodes, show.usage, show.explain, show.action)
+WATCHED = (show.status, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain, show.action)
 # These list something, so they have `--output`.
 LISTING = (
     *WATCHED, show.story, show.events, show.dead_letters, configuration.history, configuration.show, configuration.diff,

@@ -31,7 +31,8 @@ NAMED = (
     ["resume", "{}", "--yes"], ["resume", "{}", "--yes", "--json"],
     ["top", "{}"], ["events", "--rm", "{}"],
     ["explain", "{}"], ["explain", "rm", "app\x00{}"], ["explain", "rm", "app", "key\x07{}"],
-    ["story", "x", "--rm", "{}"], ["load", "--rm", "{}"], ["dead-letters", "{}"],
+    ["story", "x", "--rm", "{}"], ["pools", "--cluster", "{}"], ["pools", "/\x00{}"],
+    ["load", "--rm", "{}"], ["dead-letters", "{}"],
     ["dead-letters", "{}", "--forget", "--yes"],
     ["rm", "add", "{}"], ["rm", "remove", "{}"],
     ["kill", "{}", "app"], ["kill", "rm", "app\x00{}"], ["move", "rm", "app", "root\x01{}"], ["hold", "{}", "root.a"],
@@ -54,7 +55,8 @@ NUMBERS = (
 )  # fmt: skip
 ASKS_A_SYSTEM = (
     ["status"], ["top"], ["top", "rm", "--plain"], ["events"], ["nodes", "rm", "-o", "yaml"], ["queues", "rm"],
-    ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"],
+    ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"], ["pools"], ["pools", "/a"],
+    ["explain", "peloton.default", "t"], ["story", "t", "--rm", "peloton.default"],
     ["applications", "rm", "--queue", "root.a"], ["nodes", "rm"], ["usage", "rm"], ["dead-letters"],
     ["dead-letters", "rm", "1"], ["dead-letters", "rm", "--forget", "--yes"], ["rebuild", "rm", "--yes"],
     ["resume", "rm", "--yes"], ["load", "--plain", "--asks", "1"], ["kill", "rm", "app"],

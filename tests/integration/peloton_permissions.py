@@ -4,6 +4,7 @@ from __future__ import annotations
 
 PELOTON = {
     "remuda.api.resmgr.resmgr-1": {"placement", "operator"},
+    "remuda.api.peloton.default.explain": {"web", "operator", "alice@example.com"},
     "remuda.log.peloton.default": {"resmgr"},
     "remuda.inbox.peloton.default": {"resmgr"},
     "remuda.api.lease.peloton.default.resmgr-1": {"resmgr", "operator"},

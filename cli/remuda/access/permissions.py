@@ -89,7 +89,7 @@ def operator_imports(operator: Operator) -> list[tuple[str, str]]:
         (subjects.own_administration("*", "*"), acts),
         (subjects.own_configuration_change("*"), changes),
         *acting,
-        *((query, query) for query in (_ANY_QUERY, *queries)),
+        *((query, query) for query in (_ANY_QUERY, _ANY_OF_PELOTON, *queries)),
     ]
 
 
@@ -125,6 +125,7 @@ def _durables(rm_id: str) -> list[tuple[str, str]]:
 
 
 _ANY_QUERY = subjects.core_query("*", "*")
+_ANY_OF_PELOTON = subjects.peloton_query("*", "*")
 _RM_SENDS = ("register", *subjects.REQUEST_KINDS, "heartbeat", "deregister")
 _FOR_RMS = (subjects.CALLBACKS.name, subjects.EVENTS.name)
 _RM_ANSWERS = (*subjects.RM_ANSWERS, "report_wanted")
@@ -301,7 +302,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             subjects.operator_change("*", "*", "*"),
         ),
     ),
-    "web": ((*_looks_into(_RMS), *_FOR_OPERATORS), ("remuda.api.web.*",)),
+    "web": ((*_looks_into(_RMS), *_FOR_OPERATORS, _ANY_OF_PELOTON), ("remuda.api.web.*",)),
     # Peloton's resource manager: its own streams and keys, and nothing of any RM.
     "resmgr": (
         (
@@ -318,7 +319,7 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *_object_store(subjects.PELOTON_SNAPSHOTS.name),
             subjects.lease_holder(f"{_PELOTON}.*.*"),
         ),
-        ("remuda.api.resmgr.*", subjects.lease_holder(f"{_PELOTON}.*.*")),
+        ("remuda.api.resmgr.*", _ANY_OF_PELOTON, subjects.lease_holder(f"{_PELOTON}.*.*")),
     ),
     # An engine speaks gRPC with resmgr, whose address it asks for.
     "placement": (("remuda.api.resmgr.*", "$SRV.PING"), ()),

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from remuda_bus.log_names import is_peloton
+
 from .. import limits
 from ..client import completion
 from ..terminal import arguments
-from .options import DEFAULT_URL, AnyRm, AsJson, Nats, Plain, Rm, Yes
+from .options import DEFAULT_URL, AnyRm, AsJson, Nats, Plain, Rm, RmOrCluster, Yes
 
 
 def status(nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
@@ -40,8 +42,24 @@ def queues(
     show(nats, rm, json)
 
 
+def pools(
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help="Of a pool: only it and those below it.", callback=arguments.pool)
+    ] = "/",
+    cluster: Annotated[
+        str, typer.Option(help="Cluster of the resource manager.", callback=arguments.rm_id)
+    ] = "default",
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Show the pools of Peloton's resource manager: what tasks hold and want, entitlement, reservation, limit."""
+    from ..show.peloton import pools as show
+
+    show(nats, cluster, path, json)
+
+
 def explain(
-    rm: Rm,
+    rm: RmOrCluster,
     application: Annotated[
         str | None,
         typer.Argument(
@@ -68,11 +86,20 @@ def explain(
     """Show why asks are pending: each constraint with what the ask needs and what is available, since when, and who
     holds it; earlier constraints; and the ask's position in its queue.
 
-    `remuda explain pod NAMESPACE/NAME [RM]`: of a Kubernetes pod (RM: kubernetes)."""
+    `remuda explain pod NAMESPACE/NAME [RM]`: of a Kubernetes pod (RM: kubernetes).
+    `remuda explain peloton.CLUSTER TASK`: of a task, a run or a gang (gang/NUMBER) of Peloton's job managers."""
     if rm == "pod" and application is not None and "/" in application:
         from ..show.pod import explain_pod
 
         explain_pod(nats, key or "kubernetes", application, json, what_if)
+        return
+    if is_peloton(rm):
+        from ..show.peloton import cluster_of
+        from ..show.peloton import explain as explain_task
+
+        if application is None:
+            raise typer.BadParameter("needs the ID of a task, a run or a gang", param_hint="APP")
+        explain_task(nats, cluster_of(rm), application, json)
         return
     from ..show.explain import explain as show
 
@@ -128,14 +155,24 @@ def story(
     rm: Annotated[
         str | None,
         typer.Option(
-            help="rmID. Default: every registered one.", callback=arguments.rm_id, autocompletion=completion.rms
+            help="rmID, or peloton.CLUSTER. Default: every registered RM.",
+            callback=arguments.log_id,
+            autocompletion=completion.rms,
         ),
     ] = None,
     nats: Nats = DEFAULT_URL,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
 ) -> None:
     """Show every fact in the log about an application, ask, allocation, node or queue, with its cause. The story of an
-    application includes its asks and allocations; that of an allocation includes its ask."""
+    application includes its asks and allocations; that of an allocation includes its ask.
+
+    With --rm peloton.CLUSTER: about a task, a run, a pool (by its ID) or a gang (gang/NUMBER)."""
+    if rm is not None and is_peloton(rm):
+        from ..show.peloton import cluster_of
+        from ..show.peloton import story as story_of_task
+
+        story_of_task(nats, cluster_of(rm), what, json)
+        return
     from ..show.story import story as show
 
     show(nats, what, rm, json)

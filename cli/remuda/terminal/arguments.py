@@ -75,6 +75,7 @@ partition_name = _identifier("partition", limits.LONGEST_PARTITION_CHARACTERS)
 key = _identifier("allocationKey")
 story_id = _identifier("ID")
 queue = _identifier("queue", limits.LONGEST_QUEUE_CHARACTERS)
+pool = _identifier("path of a pool", limits.LONGEST_QUEUE_CHARACTERS)
 
 
 def partition(text: str) -> str:

@@ -131,3 +131,8 @@ HOSTS_FILE_BYTES: Final = 16 * 1024 * 1024
 # The part of the hosts by which an engine goes on when it meets another one: the golden section. Its steps around a
 # circle stay far from each other, however many they are.
 ELSEWHERE: Final = 0.618
+# Pools on a page of a query, and lines of a story: some 300 kB.
+POOL_ROWS: Final = 400
+STORY_LINES: Final = 1_000
+# A story reads the whole log; one is read at a time. The client waits longer (`remuda_bus.limits.STORY_TIMEOUT_S`).
+STORY_WITHIN_S: Final = 45.0

@@ -42,12 +42,12 @@ def tree_of(rows: list[Any]) -> PoolTree:
     return PoolTree(pools)
 
 
-def entitle(tree: PoolTree, amounts: list[float], **settings: bool) -> Entitlements:
+def entitle(tree: PoolTree, amounts: list[float], scale: bool = False, spread: bool = False) -> Entitlements:
     size = len(tree.ids)
     demand = np.array([[amounts[place % 32]] * 4 for place in range(size)])
     slack = np.array([[amounts[(place + 7) % 32]] * 4 for place in range(size)])
     none = np.zeros((size, 4))
-    return calculate(tree, Usage(tree, demand, slack, none, none), CAPACITY, 50.0, **settings)
+    return calculate(tree, Usage(tree, demand, slack, none, none), CAPACITY, 50.0, scale, spread)
 
 
 @given(some_pools, some_amounts, st.booleans())

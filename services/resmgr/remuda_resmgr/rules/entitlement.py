@@ -7,6 +7,7 @@ the pools of a level, and the children of a pool, are slices.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -94,11 +95,27 @@ class Entitlements:
         self.entitlement, self.non_slack, self.slack = entitlement, non_slack, slack
 
 
+class Steps(NamedTuple):
+    """What the pools of a level get, pass by pass: per pool of the level and kind. `need`: up to the limit."""
+
+    level: Level
+    need: Amounts
+    reserved: Amounts
+    by_need: Amounts
+    entitlement: Amounts
+
+
 def calculate(
-    tree: PoolTree, usage: Usage, capacity: Vector, slack_cpu: float, scale: bool = False, spread: bool = False
+    tree: PoolTree,
+    usage: Usage,
+    capacity: Vector,
+    slack_cpu: float,
+    scale: bool = False,
+    spread: bool = False,
+    steps: list[Steps] | None = None,
 ) -> Entitlements:
     """`scale`: reservations of children are scaled down to what their parent has. `spread`: what a limit cuts off goes
-    to its siblings. Peloton does neither."""
+    to its siblings. Peloton does neither. `steps`: is given the steps of each level."""
     entitlement, slack, non_slack = (np.zeros((len(tree.ids), len(KINDS))) for _ in range(3))
     entitlement[0], non_slack[0], slack[0, 0] = capacity, capacity, slack_cpu
     slack_wish = np.zeros_like(slack)
@@ -114,18 +131,21 @@ def calculate(
             got = _scaled(level, got, entitlement[level.parents])
         left = _clamped(entitlement[level.parents] - level.sums(got))
         wanting = level.sums(np.where(need > reservation, share, 0.0))
+        reserved = got.copy() if steps is not None else got
         left = _by_need(level, share, got, unmet, left, wanting)
         entitlement[here] = _by_share(level, share, got, left, limit, spread)
+        if steps is not None:
+            steps.append(Steps(level, need, reserved, got, entitlement[here].copy()))
     for level in tree.levels:
         here, own = slice(level.start, level.end), slice(level.start - 1, level.end - 1)
-        reserved = np.minimum(_clamped(entitlement[here] - busy[here]), slack_wish[here])
-        non_slack[here] = np.where(reserved == 0, entitlement[here], _clamped(entitlement[here] - reserved))
-        reserved[:, 0] = usage.slack_held[here, 0]
-        cpu, share = reserved[:, :1].copy(), tree.share[own, :1]
+        for_slack = np.minimum(_clamped(entitlement[here] - busy[here]), slack_wish[here])
+        non_slack[here] = np.where(for_slack == 0, entitlement[here], _clamped(entitlement[here] - for_slack))
+        for_slack[:, 0] = usage.slack_held[here, 0]
+        cpu, share = for_slack[:, :1].copy(), tree.share[own, :1]
         left = _clamped(slack[level.parents, :1] - level.sums(cpu))
         unmet = usage.slack_demand[here, :1].copy()
         left = _by_need(level, share, cpu, unmet, left, level.sums(share))
-        slack[here] = reserved
+        slack[here] = for_slack
         slack[here, :1] = _by_share(level, share, cpu, left, np.full_like(cpu, np.inf), False)
     return Entitlements(entitlement, non_slack, slack)
 

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from google.protobuf.message import Message
-
 from remuda_bus import subjects, tracing
 from remuda_bus.bus import Bus, BusError, Refused
 from remuda_bus.replication.leader import Leader
@@ -65,19 +63,19 @@ class Desk:
             raise Unavailable("this process is catching up with the log, try again")
         if rpc.question is not None:
             question = rpc.question
-            return await self._ask(lambda state: question(state, request))
+            return await self.ask(lambda state: question(state, request).SerializeToString())
         if rpc.check is not None:
             rpc.check(request)
         if rpc.waits is not None:
             return await self._wait_and_take(name, rpc, request)
         return await self._do(name, request)
 
-    async def _ask(self, question: Callable[[State], Message]) -> bytes:
+    async def ask(self, question: Callable[[State], bytes]) -> bytes:
         """A leader's state may hold a commit that is not durable yet: it answers when it is."""
         if self.leader is None:
-            return question(self._core.state).SerializeToString()
+            return question(self._core.state)
         try:
-            _, answer = await self.leader.ask(lambda: question(self._core.state).SerializeToString())
+            _, answer = await self.leader.ask(lambda: question(self._core.state))
         except Refused as error:
             raise Unavailable(str(error)) from None
         return answer

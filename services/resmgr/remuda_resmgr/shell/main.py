@@ -25,6 +25,7 @@ from . import hosts_file, metrics
 from .desk import Desk
 from .front import Front
 from .machine import ResmgrMachine
+from .operator_queries import OperatorQueries
 from .server import Server
 from .settings import ResmgrSettings
 
@@ -69,6 +70,7 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
             tasks.create_task(metrics.measure_always(core))
             await server.start()
             await bus.serve(subjects.front_end(settings.instance, "resmgr"), about, "front-end")
+            await OperatorQueries(bus, settings.cluster, desk, core).serve()
             log.info("listens for gRPC", host=settings.host, port=server.port)
             tasks.create_task(work.stand_by(log_id))
             if settings.hosts_file is not None:

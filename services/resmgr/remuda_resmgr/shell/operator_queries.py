@@ -1,0 +1,142 @@
+"""Answers queries of operators, `remuda.api.peloton.<cluster>.<kind>`, in JSON (docs/queries.md).
+
+The leader answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Message, Refused
+from remuda_bus.log import LogReader
+from remuda_bus.queries.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
+from remuda_bus.untrusted import Malformed, json_object
+from remuda_proto.bounds import shown
+from remuda_proto.remuda.resmgr.v1 import log_pb2
+
+from .. import limits
+from ..core import Core
+from ..explain import explanation, pool_rows
+from ..rules.pools import find_by_path
+from ..state import State
+from ..story import Story
+from ..wire.facts import read_fact
+from .desk import Desk, Unavailable
+
+T = TypeVar("T")
+Place = tuple[int, int]  # the position of the commit in the log, and the index of the fact in it
+
+
+class OperatorQueries:
+    def __init__(self, bus: Bus, cluster: str, desk: Desk, core: Core) -> None:
+        self._bus = bus
+        self._cluster = cluster
+        self._desk = desk
+        self._core = core
+        self._story_turn = asyncio.Lock()
+
+    async def serve(self) -> None:
+        answers: Final[dict[str, Callable[[dict[str, Any]], Awaitable[bytes]]]] = {
+            "pools": self._pools, "explain": self._explain, "story": self._story,
+        }  # fmt: skip
+        for kind in subjects.PELOTON_QUERIES:
+            handle = self._handler(answers[kind])
+            await self._bus.serve(
+                subjects.peloton_query(self._cluster, kind), handle, kind, lambda: self._desk.leader is not None
+            )
+
+    @staticmethod
+    def _handler(answer: Callable[[dict[str, Any]], Awaitable[bytes]]) -> Callable[[Message], Awaitable[bytes]]:
+        async def handle(message: Message) -> bytes:
+            try:
+                return await answer(json_object(message.payload or b"{}", "the request"))
+            except Malformed as error:
+                raise Refused(str(error)) from error
+            except Unavailable as error:
+                raise Refused(str(error), UNAVAILABLE) from error
+
+        return handle
+
+    async def _pools(self, request: dict[str, Any]) -> bytes:
+        """`path`: this pool and those below it. `after`: `next` of the page before."""
+        path, after = _given(request, "path", str, "/"), _given(request, "after", str, "")
+
+        def rows(state: State) -> bytes:
+            if not path.startswith("/") or find_by_path(path, state.configs()) is None:
+                raise Refused(f"path is {shown(path)}, expected that of a pool, such as /a/b", NOT_FOUND)
+            found = pool_rows(state, after, limits.POOL_ROWS, path)
+            more = {"next": found[-1].path} if len(found) == limits.POOL_ROWS else {}
+            return msgspec.json.encode({"pools": found, **more})
+
+        return await self._desk.ask(rows)
+
+    async def _explain(self, request: dict[str, Any]) -> bytes:
+        """`id`: of a task, a run, or gang/NUMBER."""
+        sought = _given(request, "id", str, "")
+
+        def explained(state: State) -> bytes:
+            found = explanation(state, self._core.settings, sought)
+            if found is None:
+                raise Refused(f"there is no task, run or gang {shown(sought)} now", NOT_FOUND)
+            return msgspec.json.encode(found)
+
+        return await self._desk.ask(explained)
+
+    async def _story(self, request: dict[str, Any]) -> bytes:
+        """`id`: of a task, a run, a pool, or gang/NUMBER. `after`: `next` of the page before."""
+        sought, after = _given(request, "id", str, ""), _given(request, "after", tuple[int, int], (0, -1))
+        if self._story_turn.locked():
+            raise Refused("another story is being read, try again", BUSY)
+        try:
+            async with self._story_turn, asyncio.timeout(limits.STORY_WITHIN_S):
+                return msgspec.json.encode(await self._lines(sought, after))
+        except TimeoutError:
+            raise Refused(f"the story was not read within {limits.STORY_WITHIN_S:g} s, try again", BUSY) from None
+        except (HistoryChanged, LogTrimmed) as error:
+            raise Refused(f"the log has changed, try again: {error}", UNAVAILABLE) from error
+
+    async def _lines(self, sought: str, after: Place) -> dict[str, Any]:
+        """From the beginning of the log also for a later page: the gangs of a task are known from there."""
+        story, lines, last = Story(sought), list[dict[str, Any]](), after
+        log_id = subjects.peloton_log(self._cluster)
+        reader = await LogReader.open(self._bus, log_id, None, commit_class=log_pb2.Commit)  # type: ignore[arg-type]
+        try:
+            async with aclosing(reader.read_to_end()) as batches:  # type: ignore[type-var]
+                async for entries in batches:
+                    for entry in entries:
+                        for place, (decision, text) in _told(story, entry):
+                            if place <= after:
+                                continue
+                            if len(lines) == limits.STORY_LINES:
+                                return {"lines": lines, "next": last}
+                            cause = {"command": decision.command, "inbox_seq": decision.inbox_seq}
+                            lines.append({"at_ms": entry.commit.now_ms, "log_seq": entry.seq, "text": text, **cause})
+                            last = place
+                    await asyncio.sleep(0)
+        finally:
+            await reader.close()
+        return {"lines": lines}
+
+
+def _told(story: Story, entry: Any) -> list[tuple[Place, tuple[Any, str]]]:
+    index = itertools.count()
+    return [
+        ((entry.seq, number), (decision, text))
+        for decision in entry.commit.decisions
+        for fact in decision.facts
+        for number in (next(index),)
+        if (text := story.line_of(read_fact(fact))) is not None
+    ]
+
+
+def _given(request: dict[str, Any], name: str, kind: type[T], default: T) -> T:
+    try:
+        return msgspec.convert(request.get(name, default), kind)
+    except msgspec.ValidationError as error:
+        raise Refused(f"{name} is {shown(request.get(name))}: {error}") from None
