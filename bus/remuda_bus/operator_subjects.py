@@ -40,3 +40,11 @@ def own_administration(rm_id: str, action: str) -> str:
 def log_level(service: str) -> str:
     """Changes of the log level: all processes of the service answer. JSON. For administrators of the system."""
     return f"remuda.process.{service}.log_level"
+
+
+PELOTON_QUERIES = ("pools", "explain", "story")
+
+
+def peloton_query(cluster: str, kind: str) -> str:
+    """Queries of operators to Peloton's resource manager: one of PELOTON_QUERIES. Request and reply are JSON."""
+    return f"remuda.api.peloton.{cluster}.{kind}"

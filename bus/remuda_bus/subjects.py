@@ -26,6 +26,7 @@ from remuda_bus.operator_subjects import operator_change as operator_change
 from remuda_bus.operator_subjects import operator_method as operator_method
 from remuda_bus.operator_subjects import own_administration as own_administration
 from remuda_bus.operator_subjects import own_configuration_change as own_configuration_change
+from remuda_bus.operator_subjects import peloton_query as peloton_query
 from remuda_proto.names import RM_ID
 
 KEY = re.compile(r"[A-Za-z0-9_=/.-]+")
@@ -160,14 +161,6 @@ def core_process(instance: str) -> str:
 def story(rm_id: str) -> str:
     """Queries to an event service for the story of an application, ask, allocation, node or queue. JSON."""
     return f"remuda.api.story.{rm_id}"
-
-
-PELOTON_QUERIES = ("pools", "explain", "story")
-
-
-def peloton_query(cluster: str, kind: str) -> str:
-    """Queries of operators to Peloton's resource manager: one of PELOTON_QUERIES. Request and reply are JSON."""
-    return f"remuda.api.{PELOTON}.{cluster}.{kind}"
 
 
 def front_end(instance: str, service: str = "grpc") -> str:

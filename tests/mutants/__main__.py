@@ -20,10 +20,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from .mutants import MUTANTS
 from .mutate import ROOT, Mutant, put_in
+from .peloton import SECTION as PELOTON
 from .table import GOLDEN, LAWS, README, Fate, named, read, table
 
 # Where no scenario notices.
 LAW_TESTS = ("tests/property/test_predicate_classes.py", "tests/property/test_laws.py", "tests/property")
+LAW_TESTS_OF_PELOTON = ("services/resmgr/tests/test_laws.py",)
 WITHIN_S = 300.0
 STAGES = (("--play", GOLDEN), ("--laws", LAWS))
 # Exit codes. Other errors end a process with other codes.
@@ -128,7 +130,8 @@ def obey(mutant: Mutant | None) -> int:
                 failed.append(report.nodeid)
 
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]  # who started this waits
-    code = pytest.main([*options, *LAW_TESTS], plugins=[Plugin()])
+    laws = LAW_TESTS_OF_PELOTON if mutant.section == PELOTON else LAW_TESTS
+    code = pytest.main([*options, *laws], plugins=[Plugin()])
     print("\n" + (failed[0] if failed else "no law notices"))
     return NOTICED if failed else int(code)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from .mutate import Mutant
 from .mutate import mutants_of as _of
+from .peloton import PELOTON
 from .predicate_classes import PREDICATE_CLASSES
 
 SHARES: Final = _of(
@@ -362,5 +363,5 @@ ADMINISTRATION: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *SHARES, *LIMITS, *LIFE, *EXECUTION, *ACCESS, *PROPERTIES, *QUOTAS, *PLACEMENT, *SUBMIT, *NODES, *QUEUES, *ASKS, *GANGS, *PASS, *PREEMPTION,
-    *ADMINISTRATION, *PREDICATE_CLASSES,
+    *ADMINISTRATION, *PREDICATE_CLASSES, *PELOTON,
 )  # fmt: skip

@@ -18,6 +18,7 @@ ROOMS = {
     "remuda_core": ROOT / "services" / "core",
     "remuda_config": ROOT / "services" / "config",
     "remuda_proto": ROOT / "proto",
+    "remuda_resmgr": ROOT / "services" / "resmgr",
     "remuda_rmproxy": ROOT / "services" / "rmproxy",
 }
 

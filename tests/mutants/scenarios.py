@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
 from tests.golden.test_golden import Scenario, all_scenarios, files_of_sections, play
+from tests.golden_peloton import test_golden as golden_peloton
+
+from .peloton import SECTION as PELOTON
+
+Play = Callable[[Scenario], list[str]]
 
 
 def first_that_differs(section: str, in_full: bool = False) -> str:
-    """The title of the first scenario, those of the section first; empty where none differs. `in_full`: and how."""
-    files = files_of_sections().get(section, ())
-    ranks = {f"{name}.txt": rank for rank, name in enumerate(files)}
-    for scenario in sorted(all_scenarios(), key=lambda each: ranks.get(each.file, len(ranks))):
-        difference = differs(scenario)
+    """The title of the first scenario, those of the section first; empty where none differs. `in_full`: and how. A rule
+    of Peloton's resource manager concerns its own scenarios alone; no section: all scenarios."""
+    for scenario, play_it in _scenarios(section):
+        difference = differs(scenario, play_it)
         if difference:
             return "\n".join([*(difference if in_full else ()), str(scenario)])
     return ""
 
 
-def differs(scenario: Scenario) -> list[str]:
+def _scenarios(section: str) -> list[tuple[Scenario, Play]]:
+    of_peloton: list[tuple[Scenario, Play]] = []
+    if section in ("", PELOTON):
+        of_peloton = [(each, golden_peloton.play) for each in golden_peloton.all_scenarios()]
+    if section == PELOTON:
+        return of_peloton
+    files = files_of_sections().get(section, ())
+    ranks = {f"{name}.txt": rank for rank, name in enumerate(files)}
+    ranked = sorted(all_scenarios(), key=lambda each: ranks.get(each.file, len(ranks)))
+    return [*((each, play) for each in ranked), *of_peloton]
+
+
+def differs(scenario: Scenario, play_it: Play) -> list[str]:
     expected = [text for _, text in scenario.text]
     try:
-        happened = play(scenario)
+        happened = play_it(scenario)
     except Exception as error:  # noqa: BLE001 - whatever a broken rule leads to
         return [f"{type(error).__name__}: {error}"]
     while expected and not expected[-1].strip():

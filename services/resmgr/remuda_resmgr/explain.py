@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from .decide.entitle import usage
+from .limits import EXPLAINED_TASKS
 from .queries import held_below
 from .rules.admission import QUEUES, Obstacle, obstacle
 from .rules.entitlement import PoolTree, Steps, calculate
@@ -155,12 +156,9 @@ def explanation(state: State, settings: Settings, sought: str) -> Explanation | 
             return None
         runs, pool_id, gang = [run], run.pool_id, state.gangs.get(run.gang)
     configs = state.configs()
-    tasks = [_task_row(state, run, configs) for run in runs[:TASKS_SHOWN]]
+    tasks = [_task_row(state, run, configs) for run in runs[:EXPLAINED_TASKS]]
     row = _gang_row(state, settings, gang, configs) if gang is not None else None
     return Explanation(tasks, row, entitlement_steps(state, settings, pool_id))
-
-
-TASKS_SHOWN: Final = 100  # of a gang, which may have 10,000
 
 
 def entitlement_steps(state: State, settings: Settings, pool_id: str) -> list[PoolSteps]:
@@ -241,7 +239,7 @@ def _gang_row(state: State, settings: Settings, gang: Gang, configs: dict[str, P
     rule = obstacle(gang.traits, pool.room(), settings.preemption_enabled) if waits else None
     return GangRow(
         gang.number, path_of(gang.pool_id, configs), gang.queue, ahead, len(members),
-        [run.task.id for run in members[:TASKS_SHOWN]], by_kind(gang.traits.resource),
+        [run.task.id for run in members[:EXPLAINED_TASKS]], by_kind(gang.traits.resource),
         None if rule is None else _rule_row(rule),
     )  # fmt: skip
 

@@ -136,3 +136,5 @@ POOL_ROWS: Final = 400
 STORY_LINES: Final = 1_000
 # A story reads the whole log; one is read at a time. The client waits longer (`remuda_bus.limits.STORY_TIMEOUT_S`).
 STORY_WITHIN_S: Final = 45.0
+# Tasks of a gang that an explanation lists; a gang may have 10,000.
+EXPLAINED_TASKS: Final = 100

@@ -15,6 +15,7 @@ import msgspec
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, HistoryChanged, LogTrimmed, Message, Refused
 from remuda_bus.log import LogReader
+from remuda_bus.operator_subjects import PELOTON_QUERIES
 from remuda_bus.queries.status_codes import BUSY, NOT_FOUND, UNAVAILABLE
 from remuda_bus.untrusted import Malformed, json_object
 from remuda_proto.bounds import shown
@@ -45,7 +46,7 @@ class OperatorQueries:
         answers: Final[dict[str, Callable[[dict[str, Any]], Awaitable[bytes]]]] = {
             "pools": self._pools, "explain": self._explain, "story": self._story,
         }  # fmt: skip
-        for kind in subjects.PELOTON_QUERIES:
+        for kind in PELOTON_QUERIES:
             handle = self._handler(answers[kind])
             await self._bus.serve(
                 subjects.peloton_query(self._cluster, kind), handle, kind, lambda: self._desk.leader is not None
