@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from . import configuring, front_ends, tenants
+from .kubernetes import simulation as kubernetes
 from .simulation import run
 from .story import Story
 
@@ -16,6 +17,7 @@ OPTIONS: dict[Run, str] = {
     tenants.run: "--tenants ",
     configuring.run: "--configuration ",
     front_ends.run: "--front-ends ",
+    kubernetes.run: "--kubernetes ",
 }
 
 
@@ -28,16 +30,9 @@ def main() -> int:
     parser.add_argument("--tenants", action="store_true", help="five RMs, one of them hostile")
     parser.add_argument("--configuration", action="store_true", help="changes of the configuration file")
     parser.add_argument("--front-ends", action="store_true", help="RMs over gRPC")
+    parser.add_argument("--kubernetes", action="store_true", help="a Kubernetes cluster")
     options = parser.parse_args()
-    chosen: Run = (
-        tenants.run
-        if options.tenants
-        else configuring.run
-        if options.configuration
-        else front_ends.run
-        if options.front_ends
-        else run
-    )
+    chosen = next((one for one, text in OPTIONS.items() if getattr(options, text.strip(" -").replace("-", "_"))), run)
     if options.seed is not None:
         return _one(chosen, options.seed)
     return _many(chosen, options.first, options.seeds, options.seconds)

@@ -142,7 +142,7 @@ class Consuming:
         self._network = network
         self._make = make
         self._consumer = consumer
-        self._arrivals = connection._arriving(consumer.batch)
+        self._arrivals = connection.arriving(consumer.batch)
         self._arrivals.reconnected = self._rejoin  # type: ignore[method-assign]
 
     def _rejoin(self) -> None:

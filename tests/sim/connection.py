@@ -107,13 +107,13 @@ class Connection:
             except _NoAnswer:
                 pass
             except (BusError, HistoryChanged, ValueError) as error:
-                self._answer(answered, fate, None, error)
+                self.answer(answered, fate, None, error)
             else:
-                self._answer(answered, fate, result, None)
+                self.answer(answered, fate, result, None)
 
-        return await self._ask(lane, arrived, timeout_s, str(lane) or "the server")
+        return await self.ask(lane, arrived, timeout_s, str(lane) or "the server")
 
-    async def _ask(
+    async def ask(
         self, lane: object, arrived: Callable[[asyncio.Future[Any], Fate], None], timeout_s: float, what: str
     ) -> Any:
         self.usable()
@@ -137,7 +137,7 @@ class Connection:
         if not self.ended or self._network.random.random() < 0.5:
             arrived()
 
-    def _answer(self, answered: asyncio.Future[Any], fate: Fate, result: Any, error: BaseException | None) -> None:
+    def answer(self, answered: asyncio.Future[Any], fate: Fate, result: Any, error: BaseException | None) -> None:
         if fate is Fate.ARRIVES and self._now() >= self._cut_until:
             self._network.later(self._network.weather.delay_s(), self._answered, answered, result, error)
 
@@ -173,7 +173,7 @@ class Connection:
 
     async def subscribe(self, subject: str, listener: Listener) -> None:
         self.usable()
-        arrivals = self._arriving(None)
+        arrivals = self.arriving(None)
         self._network.listeners.append((subject, arrivals, self))
         self._process.work(self._listen(arrivals, listener))
 
@@ -197,13 +197,11 @@ class Connection:
         def arrived(answered: asyncio.Future[Any], fate: Fate) -> None:
             endpoints = self._network.asked(subject)
             if not endpoints:
-                self._answer(answered, fate, None, NoResponders(f"{subject}: nobody listens"))
+                self.answer(answered, fate, None, NoResponders(f"{subject}: nobody listens"))
             for one in endpoints:
-                self._network.later(
-                    one.of.delay_s(""), one.of._serve, one, asked, partial(self._answer, answered, fate)
-                )
+                self._network.later(one.of.delay_s(""), one.of._serve, one, asked, partial(self.answer, answered, fate))
 
-        result = await self._ask("", arrived, timeout_s, subject)
+        result = await self.ask("", arrived, timeout_s, subject)
         return Message(subject, result.payload, result.headers)
 
     def _serve(self, served: Served, message: Message, answer: Callable[[Any, BaseException | None], None]) -> None:
@@ -273,7 +271,7 @@ class Connection:
 
     async def read(self, stream: str, subject: str, after: int = 0, digest: bytes = b"") -> Reading:
         reader = await self._insist(lambda: self._network.server.read(stream, subject, after, digest))
-        return Reading(self._arriving(reader.batch))
+        return Reading(self.arriving(reader.batch))
 
     async def consumer(self, stream: str, subject: str, durable: str, ack_wait_s: float = 30.0) -> Consuming:
         return await self._consuming(partial(self._network.server.consumer, stream, subject, durable))
@@ -313,7 +311,7 @@ class Connection:
 
     def watch(self, bucket: str) -> AsyncIterator[Entry]:
         self.usable()
-        return Watch(self._arriving(partial(_next_entry, self._keeper(bucket).watch(bucket))))
+        return Watch(self.arriving(partial(_next_entry, self._keeper(bucket).watch(bucket))))
 
     async def declare(self) -> None:
         pass
@@ -326,7 +324,7 @@ class Connection:
         asked = getattr(self._network.server, verb)
         return lambda *args, **options: self._call(verb, lambda: asked(*args, **options))
 
-    def _arriving(self, source: Callable[[], Awaitable[list[Any]]] | None) -> Arrivals:
+    def arriving(self, source: Callable[[], Awaitable[list[Any]]] | None = None) -> Arrivals:
         arrivals = Arrivals(self, self._network, source)
         self._arrivals.append(arrivals)
         return arrivals

@@ -19,6 +19,15 @@ from remuda_core import commands, evolve, facts, snapshot
 from remuda_core.decide import BY_COMMAND
 from remuda_core.shell.deciding import CommitInProgress
 from remuda_core.state import State
+from remuda_kubernetes import limits
+from remuda_kubernetes.api.client import Client
+from remuda_kubernetes.api.errors import ApiError, Expired
+from remuda_kubernetes.api.reflector import Reflector
+from remuda_kubernetes.shell.calls import Calls
+from remuda_kubernetes.shim.applications import Applications
+from remuda_kubernetes.shim.effects import Release
+from remuda_kubernetes.shim.resume import AllocationRow, Resumption
+from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_rmproxy.administration.action_request import ActionRequest
 from remuda_rmproxy.administration.operator_actions import OperatorActions
@@ -172,6 +181,110 @@ def confirmed_by_itself(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ActiveConfiguration, "end_stage", end_stage)
 
 
+# Of the Kubernetes front end
+
+
+def decided_bindings_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A front end that starts again takes it that what was decided was bound, too."""
+    take = Resumption._take_allocation
+
+    def forgetful(resumption: Resumption, row: AllocationRow) -> Any:
+        response = take(resumption, row)
+        if response is None or not response.new:
+            return response
+        entry = resumption._books.pods[row.key]
+        entry.uuid = row.uuid
+        resumption._books.put_on(entry, row.node)
+        return None
+
+    patch.setattr(Resumption, "_take_allocation", forgetful)
+
+
+def bound_already_is_a_failure(patch: pytest.MonkeyPatch) -> None:
+    """A binding whose first answer was lost counts as failed."""
+
+    async def bind(calls: Calls, placement: Any) -> str | None:
+        try:
+            await calls._retry(lambda: calls._place(placement), limits.BINDING_RETRY)
+        except ApiError as error:
+            return error.reason
+        return None
+
+    def no_release_of_bound_pods(shim: Shim, uid: str, node: str, reason: str) -> None:
+        entry = shim.books.pods.get(uid)
+        if entry is not None and entry.uuid:
+            shim._send_back(entry, reason)
+
+    patch.setattr(Calls, "_bind", bind)
+    patch.setattr(Shim, "binding_failed", no_release_of_bound_pods)
+
+
+def released_before_it_is_gone(patch: pytest.MonkeyPatch) -> None:
+    """A release is confirmed at once, while the pod ends."""
+    released = Shim._released
+
+    def confirm(shim: Shim, release: Any) -> None:
+        released(shim, release)
+        entry = shim.books.pods.get(release.allocationKey)
+        if entry is not None and entry.release is not None:
+            shim.books.emit(Release(entry.release))
+            entry.release, entry.uuid = None, ""
+
+    patch.setattr(Shim, "_released", confirm)
+
+
+def lists_only_add(patch: pytest.MonkeyPatch) -> None:
+    """What has gone while no watch ran stays."""
+
+    async def list_all(reflector: Reflector[Any]) -> None:
+        items, version = await reflector._client.list(reflector._resource)
+        for item in items:
+            reflector._take("ADDED", item)
+        reflector._version = version
+        reflector.synced.set()
+
+    patch.setattr(Reflector, "_list", list_all)
+
+
+def bound_by_name(patch: pytest.MonkeyPatch) -> None:
+    """A binding meets another pod of the same name."""
+
+    async def bind(client: Client, namespace: str, name: str, uid: str, node: str) -> None:
+        body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        await client.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body)
+
+    patch.setattr(Client, "bind", bind)
+
+
+def gangs_are_created_once(patch: pytest.MonkeyPatch) -> None:
+    """An application that was completed, and begins again, has no placeholders any more."""
+    submit = Applications.submit
+
+    def keep(applications: Applications, application: Any) -> None:
+        created = set(application.created)
+        submit(applications, application)
+        application.created |= created
+
+    patch.setattr(Applications, "submit", keep)
+
+
+def a_watch_that_ends_begins_anywhere(patch: pytest.MonkeyPatch) -> None:
+    """A version that has expired is replaced by the current one, without a list."""
+    run = Reflector._watch
+
+    async def watch(reflector: Reflector[Any]) -> None:
+        try:
+            await run(reflector)
+        except Expired:
+            _, reflector._version = await reflector._client.list(reflector._resource)
+
+    patch.setattr(Reflector, "_watch", watch)
+
+
+KUBERNETES_MUTANTS: tuple[Mutant, ...] = (
+    decided_bindings_are_forgotten, bound_already_is_a_failure, released_before_it_is_gone, lists_only_add,
+    bound_by_name, gangs_are_created_once, a_watch_that_ends_begins_anywhere,
+)  # fmt: skip
 # Mutants of the configuration are found in runs that change it.
 CONFIGURATION_MUTANTS: tuple[Mutant, ...] = (
     written_for_good, late_versions_count, confirmed_by_itself,

@@ -32,6 +32,7 @@ class Process:
         self.clock_s = 0.0  # how far its wall clock is ahead
         self.cores: list[Any] = []  # of this life
         self.connection: Connection | None = None
+        self.links: list[Connection] = []  # of this life, to other servers than that of the bus
         self.lives = 0
         self.down_s = (0.05, 3.0)
         self._main = main
@@ -64,7 +65,7 @@ class Process:
         while True:
             self.lives += 1
             self._killed = False
-            self.cores = []
+            self.cores, self.links = [], []
             self.connection = connection = Connection(self._network, self, self.own_leases)
             self._working = self.work(
                 self._main(cast(Bus, connection))
@@ -92,9 +93,19 @@ class Process:
             self._story.tell(f"{self.name} is killed")
             self._killed = True
             self.go_on()
-            self.connection.hang_up()
+            self._hang_up()
             for task in self._tasks:
                 task.cancel()
+
+    def link(self) -> Connection:
+        """A connection of this life to another server, which ends with it."""
+        self.links.append(link := Connection(self._network, self))
+        return link
+
+    def _hang_up(self) -> None:
+        for connection in (self.connection, *self.links):
+            if connection is not None:
+                connection.hang_up()
 
     def _judge(self, ended: asyncio.Task[None]) -> None:
         if ended.cancelled() or self._killed:
@@ -106,8 +117,7 @@ class Process:
                 raise Violation(f"{self.name} dies: {said(leaf)}") from leaf
 
     async def _end(self) -> None:
-        if self.connection is not None:
-            self.connection.hang_up()
+        self._hang_up()
         for _ in range(ROUNDS_TO_END):
             alive = [task for task in self._tasks if not task.done()]
             if not alive:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from . import configuring, tenants
-from .mutants import CONFIGURATION_MUTANTS, MUTANTS, TENANTS_MUTANTS, Mutant
+from .kubernetes import simulation as kubernetes
+from .mutants import CONFIGURATION_MUTANTS, KUBERNETES_MUTANTS, MUTANTS, TENANTS_MUTANTS, Mutant
 from .simulation import run
 
 WITHIN_SEEDS = 200
 WITHIN_TENANTS_SEEDS = 40
+WITHIN_KUBERNETES_SEEDS = 40
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
@@ -32,3 +34,11 @@ def test_a_bug_of_the_configuration_is_found(mutant: Mutant, monkeypatch: pytest
     mutant(monkeypatch)
     found = next((seed for seed in range(WITHIN_SEEDS) if configuring.run(seed).violations), None)
     assert found is not None, f"{mutant.__name__} was not found in {WITHIN_SEEDS} seeds"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mutant", KUBERNETES_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_the_kubernetes_front_end_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    found = next((seed for seed in range(WITHIN_KUBERNETES_SEEDS) if kubernetes.run(seed).violations), None)
+    assert found is not None, f"{mutant.__name__} was not found in {WITHIN_KUBERNETES_SEEDS} seeds"

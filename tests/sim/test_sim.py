@@ -26,7 +26,9 @@ def test_nothing_is_lost_or_doubled(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--tenants",), ("--configuration",)], ids=["default", "tenants", "configuration"]
+    "options",
+    [(), ("--tenants",), ("--configuration",), ("--kubernetes",)],
+    ids=["default", "tenants", "configuration", "kubernetes"],
 )
 def test_a_seed_tells_the_same_story_in_every_process(options: tuple[str, ...]) -> None:
     told = set()

@@ -117,6 +117,14 @@ def test_allocation_of_a_pod_that_is_gone_is_released() -> None:
     assert kinds(taken(it)) == ["Release"]
 
 
+def test_allocation_that_is_known_stays_when_its_callback_follows() -> None:
+    """After a restart it is read first; the callback may come when the pod is bound."""
+    it = shim("n1")
+    running(it, "p")
+    allocated(it, "p", "n1")
+    assert not taken(it)
+
+
 def test_release_is_confirmed_when_the_pod_is_gone() -> None:
     it = shim("n1")
     running(it, "p")

@@ -114,19 +114,24 @@ class Client:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(limits.WATCH_S),
         }
+        async for line in self.lines(resource.path, query):
+            yield _change(line, decoder, resource.path)
+
+    async def lines(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """The lines of an answer that goes on. Raises Away after a silence, and what a call raises."""
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=limits.CALL_WITHIN_S, sock_read=limits.WATCH_S + limits.WATCH_SILENCE_S
         )
         try:
             async with self._connected().get(
-                self._credentials.server + resource.path, params=query, headers=await self._headers(), timeout=timeout
+                self._credentials.server + path, params=query, headers=await self._headers(), timeout=timeout
             ) as answer:
                 if answer.status >= 400:
                     raise self._error(answer.status, await answer.read())
                 async for line in _lines(answer.content):
-                    yield _change(line, decoder, resource.path)
+                    yield line
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise Away(f"watch of {resource.path}: {error!r}", 0) from None
+            raise Away(f"watch of {path}: {error!r}", 0) from None
 
     async def get(self, path: str, kind: type[T]) -> T:
         """One object. Raises NotFound."""

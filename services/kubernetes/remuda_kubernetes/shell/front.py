@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
+from http import HTTPStatus
 from itertools import groupby
 from typing import Any
 
 import structlog
 
 from remuda_bus import health
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Refused
 from remuda_bus.resource_manager import ResourceManager
 from remuda_bus.resource_manager.callbacks import Callback, DeadLetter
 from remuda_bus.resource_manager.errors import RegistrationFailed
@@ -218,8 +219,11 @@ class Front:
         return rm
 
     def _verdicts(self, asked: predicates_pb2.BatchPredicatesRequest) -> list[predicates_pb2.NodeVerdict]:
-        """Raises LookupError."""
-        return list(self._shim.questions.verdicts(asked.allocation_key, asked.predicate_class, asked.node_ids))
+        """Raises Refused: the pods of the class are gone."""
+        try:
+            return list(self._shim.questions.verdicts(asked.allocation_key, asked.predicate_class, asked.node_ids))
+        except LookupError as error:
+            raise Refused(str(error), HTTPStatus.NOT_FOUND) from None
 
     def _fits_without(self, asked: si.PreemptionPredicatesArgs) -> si.PreemptionPredicatesResponse:
         victims = list(asked.preemptAllocationKeys)

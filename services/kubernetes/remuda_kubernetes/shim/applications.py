@@ -96,6 +96,7 @@ class Applications:
         if not application.is_submitted:
             application.is_submitted = True
             application.is_accepted = False
+            application.created.clear()  # placeholders that are gone are created again
             if application.problem:
                 self._record(application, "TaskGroupsError", application.problem, warn=True)
             self._books.emit(Submit(messages.application(self._books, application)))
@@ -107,7 +108,7 @@ class Applications:
         pods = list(self._books.pods_of(application))
         if any(one.is_waiting and not self._books.policy.gates_of(one.pod) for one in pods):
             self.submit(application)
-        if application.is_reserving:
+        if application.is_reserving and pods:
             self._reserve(application, pods)
         for entry in pods:
             if entry.is_placeholder or not application.is_reserving:

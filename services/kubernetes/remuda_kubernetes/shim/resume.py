@@ -96,8 +96,7 @@ class Resumption:
             if entry is None:  # it completes, unless a pod comes
                 namespace, _, name = row.id.partition(".")
                 entry = self._books.applications[row.id] = ApplicationEntry(row.id, name, "", namespace, "")
-            entry.is_submitted = True
-            entry.is_accepted = row.state != "New"
+            entry.is_submitted = entry.is_accepted = True
             if row.state in ("Running", "Resuming", "Completing"):
                 entry.is_reserving = False
 

@@ -242,10 +242,10 @@ class Shim:
 
     def _allocated(self, new: si.Allocation) -> None:
         entry = self.books.pods.get(new.allocationKey)
-        if entry is None or entry.is_bound or (entry.uuid and entry.uuid != new.UUID):
+        if entry is not None and entry.uuid == new.UUID:
+            return  # known, from what the scheduler has kept; the pod may be bound by now
+        if entry is None or entry.is_bound or entry.uuid:
             self.books.emit(Release(messages.release_of(new, "the pod has ended, or is bound already")))
-            return
-        if entry.uuid == new.UUID:
             return
         entry.uuid = new.UUID
         self.books.put_on(entry, new.nodeID)

@@ -1,0 +1,171 @@
+"""A Kubernetes cluster whose pods the simulated scheduler places: one front end, or two with a lease. All of them, and
+the API server, are killed and cut off at any step."""
+
+from __future__ import annotations
+
+import asyncio
+import random as chance
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from remuda_bus.bus import Bus
+from remuda_kubernetes import limits
+from remuda_kubernetes.settings import KubernetesSettings
+from remuda_kubernetes.shell.front import Front
+from remuda_kubernetes.shell.lease import Holder, LeaseLost
+from remuda_kubernetes.shim.shim import Shim
+
+from .. import services
+from ..environment import loop_time_s
+from ..process import Process
+from ..simulation import Simulation, simulated
+from ..story import CURRENT, Story
+from .api_client import SimulatedClient
+from .api_server import ApiServer
+from .books import Books
+from .world import MAPS, World
+
+RM = "kubernetes"
+MINOR = 27  # of the version of the API server
+BOOKMARK_S = 5.0
+QUIET_S = 6.0  # longer than the front end waits before it tries a call again
+
+
+def run(seed: int) -> Story:
+    """As in `simulation.run`."""
+    random = Random(f"{seed} kubernetes")
+    with _environment(random):
+        return simulated(random, lambda random, story: KubernetesSimulation(random, story).run())
+
+
+@contextmanager
+def _environment(random: Random) -> Iterator[None]:
+    """Chance and time from the seed, and pages and watches short enough to end."""
+    with (
+        patch.object(chance, "uniform", random.uniform),
+        patch.object(uuid, "uuid4", lambda: uuid.UUID(bytes=random.randbytes(16))),
+        patch.object(Holder.__init__, "__defaults__", (loop_time_s,)),
+        patch.multiple(limits, LIST_PAGE=7, WATCH_S=20, WATCH_SILENCE_S=5.0, CALL_WITHIN_S=10.0),
+    ):
+        yield
+
+
+class FrontEnd:
+    """Stands where another RM is."""
+
+    def __init__(self, simulation: KubernetesSimulation) -> None:
+        self.cluster = simulation.books
+        self.resting = False
+        self._simulation = simulation
+
+    async def main(self, bus: Bus) -> None:
+        await self._simulation.serve(bus)
+
+
+class KubernetesSimulation(Simulation):
+    """`_make_rms` is called by the constructor of Simulation."""
+
+    payloads = (8 * 1024 * 1024,)
+
+    def __init__(self, random: Random, story: Story) -> None:
+        self.api = ApiServer(story)
+        self.books = Books(RM, self.api)
+        self.world = World(random, story, self.api)
+        self._has_lease = random.random() < 0.5
+        self._unstable = random.choice((0.0, 0.02, 0.1))
+        super().__init__(random, story)
+        self.books.core = self.auditors[RM].core
+        self.fronts = [process for process in self.processes if process.name == RM]
+        if self._has_lease:
+            self.fronts.append(self._process(f"{RM}-2", self.serve))
+            self.processes.append(self.fronts[1])
+        self.background += [self.world.run(), self.world.keep(), self._bookmark()]
+        self.disasters += [kill_a_front, kill_a_front, kill_the_api_server, end_watches, compact, cut_off_a_front]
+
+    def _make_rms(self) -> Any:
+        return [FrontEnd(self)]
+
+    def _process(self, name: str, main: Any) -> Process:
+        return Process(name, main, self.network, self.random, self.story, expected=_expected)
+
+    async def serve(self, bus: Bus) -> None:
+        process = CURRENT.get()
+        assert process is not None
+        settings = KubernetesSettings(
+            instance=f"{process.name}.{process.lives}",
+            rm=RM,
+            config_maps=MAPS,
+            lease="remuda" if self._has_lease else "",
+        )
+        client = SimulatedClient(self.api, process.link(), self.weather, self.random, self._unstable)
+        shim = self.books.shims[process.name] = Shim(settings.policy)
+        await Front(bus, client, settings, shim, MINOR).run()
+
+    async def _calm(self) -> None:
+        self.world.rest()
+        await super()._calm()
+
+    async def _unsettled(self) -> str:
+        if why := await super()._unsettled():
+            return why
+        if loop_time_s() - self.api.changed_at < QUIET_S:
+            return "the cluster changes"
+        if any(pod["metadata"].get("deletionTimestamp") for pod in self.api.all("pods")):
+            return "a pod is being deleted"
+        return self.books.waits()
+
+    async def _bookmark(self) -> None:
+        while True:
+            await asyncio.sleep(BOOKMARK_S)
+            self.api.bookmark()
+
+    def kill_api_server(self) -> None:
+        if self.api.is_up:
+            for_s = self.random.uniform(0.1, 6.0)
+            self.story.tell(f"the API server is killed, for {for_s:.1f} s")
+            self.api.kill()
+            self.network.later(for_s, self._start_api_server)
+
+    def _start_api_server(self) -> None:
+        self.story.tell("the API server is there again")
+        self.api.is_up = True
+        if self.random.random() < 0.5:
+            self.api.compact()
+
+
+def _expected(error: BaseException) -> bool:
+    return services.expected(error) or isinstance(error, LeaseLost)
+
+
+def _of(simulation: Simulation) -> KubernetesSimulation:
+    assert isinstance(simulation, KubernetesSimulation)
+    return simulation
+
+
+def kill_a_front(simulation: Simulation) -> None:
+    simulation.random.choice(_of(simulation).fronts).kill()
+
+
+def kill_the_api_server(simulation: Simulation) -> None:
+    _of(simulation).kill_api_server()
+
+
+def end_watches(simulation: Simulation) -> None:
+    _of(simulation).api.end_watches()
+
+
+def compact(simulation: Simulation) -> None:
+    simulation.story.tell("the API server forgets older versions")
+    _of(simulation).api.compact()
+
+
+def cut_off_a_front(simulation: Simulation) -> None:
+    """From the API server."""
+    process, for_s = simulation.random.choice(_of(simulation).fronts), simulation.random.uniform(0.1, 12.0)
+    simulation.story.tell(f"{process.name} is cut off from the API server for {for_s:.1f} s")
+    for link in process.links:
+        link.cut(for_s)

@@ -1,0 +1,244 @@
+"""What goes on in the cluster: users create and delete pods, machines come and go, kubelets and controllers do their
+work, and another scheduler places its own pods."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.quantities import Amounts, amounts, request_of, total
+from tests.kubernetes import manifests
+
+from ..story import Story
+from .api_client import NAMESPACE
+from .api_server import ApiServer, Json
+
+MAPS = ("yunikorn-configs",)
+ZONES = ("east", "west")
+NODES_AT_MOST = 7
+PODS_AT_MOST = 60
+OTHER = "default-scheduler"
+
+QUEUES = {"root.a": 8_000, "root.b": 0, "root.c": 6_000}  # name -> thousandths of a core at most; 0: no limit
+WITH_GUARANTEES = """
+partitions:
+- name: default
+  queues:
+  - {name: a, submitacl: "*", adminacl: ops, resources: {guaranteed: {vcore: 4}, max: {vcore: 8}}}
+  - {name: b, submitacl: "*", adminacl: ops}
+  - {name: c, submitacl: "*", adminacl: ops, resources: {guaranteed: {vcore: 3}, max: {vcore: 6}}}
+"""
+WITHOUT_GUARANTEES = """
+partitions:
+- name: default
+  queues:
+  - {name: a, submitacl: "*", adminacl: ops, resources: {max: {vcore: 8}}}
+  - {name: b, submitacl: "*", adminacl: ops}
+  - {name: c, submitacl: "*", adminacl: ops, resources: {max: {vcore: 6}}}
+"""
+
+
+class World:
+    """`resting`: nobody wants anything new."""
+
+    def __init__(self, random: Random, story: Story, server: ApiServer) -> None:
+        self.resting = False
+        self.server = server
+        self._random = random
+        self._story = story
+        self._pace_s = random.choice((0.1, 0.3, 0.8))
+        self._kubelet_s = random.choice((0.2, 2.0))
+        self._made = 0
+        self._applications: list[tuple[str, str]] = []  # with queue
+        self._gangs: dict[str, tuple[str, int]] = {}  # application -> group, size
+        server.add("namespaces", {"metadata": {"name": "default"}})
+        configuration = {"metadata": {"name": MAPS[0]}, "data": {"queues.yaml": WITH_GUARANTEES}}
+        server.add("configmaps", configuration, NAMESPACE)
+        for _ in range(3):
+            self._add_node()
+
+    # Users
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._random.expovariate(1 / self._pace_s))
+            if self.server.is_up and not self.resting:
+                acts, weights = zip(*self.ACTS, strict=True)
+                self._random.choices(acts, weights)[0](self)
+
+    def rest(self) -> None:
+        """Guarantees end too: while a queue is below its own, the scheduler tries to preempt for it."""
+        self.resting = True
+        if there := self.server.find("configmaps", MAPS[0], NAMESPACE):
+            self.server.put("configmaps", there, data={"queues.yaml": WITHOUT_GUARANTEES})
+
+    def _name(self, kind: str) -> str:
+        self._made += 1
+        return f"{kind}-{self._made}"
+
+    def _create_pod(self) -> None:
+        if len(self.server.all("pods")) >= PODS_AT_MOST:
+            return
+        if not self._applications or self._random.random() < 0.2:
+            self._applications.append((self._name("app"), self._random.choice(list(QUEUES))))
+        app, queue = self._random.choice(self._applications[-6:])
+        selector = {"zone": self._random.choice(ZONES)} if self._random.random() < 0.3 else {}
+        self._create(
+            manifests.pod(
+                self._name("pod"),
+                app=app,
+                queue=queue,
+                cpu=self._random.choice(("500m", "1", "1", "2")),
+                nodeSelector=selector,
+                priority=self._random.choice((0, 0, 5)),
+                **(APART if self._random.random() < 0.1 else {}),
+            )
+        )
+
+    def _create_gang(self) -> None:
+        if len(self.server.all("pods")) >= PODS_AT_MOST:
+            return
+        app, size = self._name("gang"), self._random.choice((2, 3, 4))
+        group = {"name": "workers", "minMember": size, "minResource": {"cpu": "1"}}
+        style, timeout_s = self._random.choice(("Soft", "Hard")), self._random.choice((6, 15))
+        annotations = {
+            names.TASK_GROUPS: json.dumps([group]),
+            names.TASK_GROUP: "workers",
+            names.POLICY_PARAMETERS: f"placeholderTimeoutInSeconds={timeout_s} gangSchedulingStyle={style}",
+        }
+        queue = self._random.choice(list(QUEUES))
+        for _ in range(self._random.choice((1, size, size, size + 1))):
+            self._create(manifests.pod(self._name("member"), app=app, queue=queue, cpu="1", annotations=annotations))
+
+    def _create(self, manifest: Json) -> None:
+        self.server.add("pods", manifest, "default")
+
+    def _pods(self, *, bound: bool | None = None) -> list[Json]:
+        return [
+            pod
+            for pod in self.server.all("pods")
+            if bound is None or bool(pod["spec"].get("nodeName")) == bound
+            if not pod["metadata"].get("deletionTimestamp") and not has_ended(pod)
+        ]
+
+    def _delete_pod(self) -> None:
+        """As for a StatefulSet, another one of its name may follow."""
+        if pods := self._pods():
+            pod = self._random.choice(pods)
+            self.server.delete(pod)
+            name = pod["metadata"]["name"]
+            if self._random.random() < 0.4 and self.server.find("pods", name) is None:
+                spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+                metadata = {key: pod["metadata"][key] for key in ("name", "labels", "annotations")}
+                self._create({"metadata": metadata, "spec": spec})
+
+    def _end_pod(self) -> None:
+        if pods := self._pods(bound=True):
+            self.server.put("pods", self._random.choice(pods), status={"phase": "Succeeded"})
+
+    # Machines, and those who run them
+
+    def _add_node(self) -> None:
+        if len(self.server.all("nodes")) < NODES_AT_MOST:
+            cpu, zone = self._random.choice(("2", "4", "8")), self._random.choice(ZONES)
+            name = self._name("node")
+            self.server.add("nodes", {**manifests.node(name, cpu=cpu, zone=zone)})
+
+    def _a_node(self) -> Json | None:
+        nodes = self.server.all("nodes")
+        return self._random.choice(nodes) if nodes else None
+
+    def _remove_node(self) -> None:
+        node = self._a_node()
+        if node is not None and len(self.server.all("nodes")) > 2:
+            self.server.remove("nodes", node)
+
+    def _cordon(self) -> None:
+        if node := self._a_node():
+            self.server.put("nodes", node, spec={"unschedulable": self._random.random() < 0.4})
+
+    def _grow_node(self) -> None:
+        if node := self._a_node():
+            status = {"allocatable": {**node["status"]["allocatable"], "cpu": "8"}}
+            self.server.put("nodes", node, status=status)
+
+    def _relabel(self) -> None:
+        if node := self._a_node():
+            labels = {**node["metadata"]["labels"], "zone": self._random.choice(ZONES)}
+            self.server.put("nodes", node, metadata={"labels": labels})
+
+    def _place_another(self) -> None:
+        """A pod of the other scheduler, where it sees room."""
+        cpu = self._random.choice(("500m", "1"))
+        for node in self._random.sample(nodes := self.server.all("nodes"), len(nodes)):
+            if free(self.server, node) >= amounts({"cpu": cpu})["vcore"]:
+                name = node["metadata"]["name"]
+                self._create(manifests.pod(self._name("other"), cpu=cpu, scheduler=OTHER, nodeName=name))
+                return
+
+    ACTS: tuple[tuple[Callable[[World], None], float], ...] = (
+        (_create_pod, 30), (_create_gang, 4), (_delete_pod, 7), (_end_pod, 9), (_add_node, 2), (_remove_node, 1),
+        (_cordon, 2), (_grow_node, 1), (_relabel, 1), (_place_another, 3),
+    )  # fmt: skip
+
+    # Kubelets and controllers, which never rest
+
+    async def keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._kubelet_s * self._random.uniform(0.5, 1.5))
+            if self.server.is_up:
+                for pod in self.server.all("pods"):
+                    self._keep(pod)
+
+    def _keep(self, pod: Json) -> None:
+        node = pod["spec"].get("nodeName")
+        if node and self.server.find("nodes", node, "") is None:
+            self.server.remove("pods", pod)  # the collector of pods without a node
+        elif pod["metadata"].get("deletionTimestamp"):
+            if self._random.random() < 0.5:
+                self.server.remove("pods", pod)
+        elif any(not self._exists(owner["uid"]) for owner in pod["metadata"].get("ownerReferences", ())):
+            self.server.delete(pod)
+        elif node and pod["status"]["phase"] == "Pending":
+            self.server.put("pods", pod, status={"phase": "Running"})
+        elif has_ended(pod) and self._random.random() < 0.2:
+            self.server.remove("pods", pod)
+
+    def _exists(self, uid: str) -> bool:
+        return any(pod["metadata"]["uid"] == uid for pod in self.server.all("pods"))
+
+
+_APART_TERM = {"labelSelector": {"matchLabels": {"apart": "yes"}}, "topologyKey": "kubernetes.io/hostname"}
+APART: Json = {
+    "labels": {"apart": "yes"},
+    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_APART_TERM]}},
+}
+
+
+def has_ended(pod: Json) -> bool:
+    return pod["status"]["phase"] in ("Succeeded", "Failed")
+
+
+def size(pod: Json) -> Amounts:
+    return request_of(read(pod))
+
+
+def read(pod: Json) -> Pod:
+    return msgspec.convert(pod, Pod, strict=False)
+
+
+def on_node(server: ApiServer, name: str) -> list[Json]:
+    return [pod for pod in server.all("pods") if pod["spec"].get("nodeName") == name and not has_ended(pod)]
+
+
+def free(server: ApiServer, node: Json) -> int:
+    """Thousandths of a core."""
+    taken: dict[str, Any] = total(size(pod) for pod in on_node(server, node["metadata"]["name"]))
+    return int(amounts(node["status"]["allocatable"])["vcore"] - taken.get("vcore", 0))
