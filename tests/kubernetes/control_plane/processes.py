@@ -19,7 +19,7 @@ import time
 import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from remuda_kubernetes.api.credentials import Credentials, FixedToken, tls_context
 
@@ -197,17 +197,25 @@ class ControlPlane:
                 f"--authentication-kubeconfig={admin} --authorization-kubeconfig={admin}",
             )  # fmt: skip
 
+    def kill_api_server(self) -> None:
+        """With SIGKILL. It is started again at once; what it has stored is there."""
+        commands = [cast(list[str], one.args) for one in self._processes]
+        number = next(n for n, command in enumerate(commands) if command[0].endswith("kube-apiserver"))
+        self._processes[number].kill()
+        self._processes[number].wait()
+        self._processes[number] = self._spawned(commands[number])
+
     def _run(self, program: str, arguments: str) -> None:
-        with (self._folder / f"{program}.log").open("wb") as log:
-            command = [str(self._programs / program), *arguments.split()]
-            self._processes.append(
-                subprocess.Popen(
-                    command,
-                    cwd=self._folder,
-                    stdout=log,
-                    stderr=log,
-                    preexec_fn=_die_with_parent,  # noqa: PLW1509 - started before there are threads
-                )
+        self._processes.append(self._spawned([str(self._programs / program), *arguments.split()]))
+
+    def _spawned(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self._folder / f"{Path(command[0]).name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - it calls one function that is loaded
             )
 
     def _ready(self) -> None:
