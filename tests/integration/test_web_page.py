@@ -14,6 +14,7 @@ import uvicorn
 
 from remuda.embedded import NatsServer
 from remuda_bus.memory import MemoryBus
+from remuda_sdk import node
 from remuda_web import limits
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
@@ -119,15 +120,51 @@ async def test_an_operator_acts_and_changes_the_configuration(web: Web) -> None:
         await page.get_by_role("button", name="Apply").click()
         await found.shows("version 2", "b is better")
 
+        await page.get_by_role("link", name="Edit the file").click()
+        await editor.fill(QUEUES.replace("name: a", "name: c"))
+        await found.shows("valid")
+        await page.get_by_label("Roll back unless confirmed in").fill("30")
+        await page.get_by_role("button", name="Apply").click()
+        await found.shows("Version 3 is staged")
+        await page.get_by_role("button", name="Keep version 3").click()
+        await page.get_by_text("Version 3 is staged").wait_for(state="hidden")
+
         await page.get_by_role("link", name="version 1").click()
         await page.get_by_role("button", name="Roll back").click()
-        await found.shows("version 3", "restores 1")
+        await found.shows("version 4", "restores 1")
     await rm.__aexit__(None, None, None)
 
 
-async def _row(web: Web, kind: str, field: str, value: str) -> Row:
+async def test_the_keyboard_alone_leads_to_a_node(web: Web) -> None:
+    """Tab to the map of nodes, arrows on it, Enter; then back and through the views."""
+    rm = await rm_with_work(web, "rm-1")
+    await rm.report_nodes([node(f"n{number}", vcore=1_000) for number in range(2, 90)])
+    async with tab(page_of(web)) as found:
+        page = found.page
+        await found.open("nodes/rm-1")
+        await found.shows("89")
+        for _ in range(30):
+            await page.keyboard.press("Tab")
+            if await page.evaluate("document.activeElement.tagName") == "CANVAS":
+                break
+        known = [row["id"] for row in await _rows(web, "nodes")]
+        shown = ""
+        for key, at in (("ArrowRight", 0), ("ArrowRight", 1), ("ArrowLeft", 0), ("ArrowLeft", 0), ("ArrowDown", -1)):
+            await page.keyboard.press(key)
+            shown = str(await page.locator(".pointed").text_content())
+            assert shown.startswith(f"{known[at]}:") if at >= 0 else known.index(shown.partition(":")[0]) > 1, key
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name=shown.partition(":")[0]).wait_for()
+    await rm.__aexit__(None, None, None)
+
+
+async def _rows(web: Web, kind: str) -> list[Row]:
     answer = await web.client.get(str(web.client.base_url.copy_with(path=f"/api/v1/rms/rm-1/{kind}")))
-    return next(row for row in answer.json()["rows"] if row[field] == value)
+    return list(answer.json()["rows"])
+
+
+async def _row(web: Web, kind: str, field: str, value: str) -> Row:
+    return next(row for row in await _rows(web, kind) if row[field] == value)
 
 
 APPLICATIONS, NODES = 20_000, 10_000

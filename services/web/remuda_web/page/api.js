@@ -5,6 +5,7 @@ const V1 = "/api/v1";
 export const token = {
   get: () => sessionStorage.getItem("token"),
   set: (value) => sessionStorage.setItem("token", value),
+  forget: () => sessionStorage.removeItem("token"),
 };
 
 // An answer that is no success. `needsToken`: the service wants to know who asks.
@@ -25,6 +26,8 @@ const query = (fields) => {
 const below = (rm) => `${V1}/rms/${encodeURIComponent(rm)}`;
 
 export const paths = {
+  me: `${V1}/me`,
+  logout: "/logout",
   rms: `${V1}/rms`,
   resourceManagers: `${V1}/resource-managers`,
   cores: `${V1}/cores`,
@@ -56,7 +59,6 @@ async function request(path, options = {}) {
     throw error.name === "AbortError" ? error : new Problem("the web service does not answer", 0);
   });
   if (answer.ok) return answer;
-  if (answer.status === 401) throw new Problem("a token is needed", 401);
   const said = await answer.json().catch(() => ({}));
   throw new Problem(said.detail || said.message || answer.statusText || `status ${answer.status}`, answer.status, said);
 }

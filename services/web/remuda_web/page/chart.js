@@ -24,8 +24,9 @@ export function Chart({ label, times, series, text }) {
           points: { show: false }, value: (_, value) => (value === null || value === undefined ? "-" : text(value)),
         }))],
     }, data, box.current);
-    const seen = new ResizeObserver(() => chart.current.setSize({ width: box.current.clientWidth, height: HEIGHT }));
-    seen.observe(box.current);
+    const element = box.current; // the reference may be gone before the observer is
+    const seen = new ResizeObserver(() => chart.current.setSize({ width: element.clientWidth, height: HEIGHT }));
+    seen.observe(element);
     return () => { seen.disconnect(); chart.current.destroy(); };
   }, [series.map((one) => one.name).join(), dark, label]);
   useEffect(() => { chart.current.setData(data); });

@@ -12,8 +12,9 @@ export function List({ label, columns, rows, keyOf, rowHeight = 34, tall = true 
   const [order, setOrder] = useState({ column: null, down: false });
 
   useEffect(() => {
-    const seen = new ResizeObserver(() => setHeight(box.current.clientHeight));
-    seen.observe(box.current);
+    const element = box.current; // the reference may be gone before the observer is
+    const seen = new ResizeObserver(() => setHeight(element.clientHeight));
+    seen.observe(element);
     return () => seen.disconnect();
   }, []);
   const sorted = useMemo(() => (order.column === null ? rows : inOrder(rows, columns[order.column].by, order.down)), [rows, order]);

@@ -16,8 +16,9 @@ export function NodeMap({ nodes, colouring, onOpen }) {
   const perRow = Math.max(1, Math.floor(width / size)), rows = Math.ceil(nodes.length / perRow);
 
   useEffect(() => {
-    const seen = new ResizeObserver(() => setWidth(canvas.current.parentElement.clientWidth));
-    seen.observe(canvas.current.parentElement);
+    const around = canvas.current.parentElement; // the reference may be gone before the observer is
+    const seen = new ResizeObserver(() => setWidth(around.clientWidth));
+    seen.observe(around);
     return () => seen.disconnect();
   }, []);
   useEffect(() => {

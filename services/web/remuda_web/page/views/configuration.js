@@ -19,9 +19,25 @@ export function Configuration({ rm, item }) {
     ["file", () => html`<${Versions} rm=${rm} kind="file" found=${shared} />`],
     [`of ${rm}`, () => html`<${Versions} rm=${rm} kind="rm" found=${own} />`],
   ];
+  const staged = shared.data && shared.data.versions.find((one) => one.number === active && one.until_ms > 0 && !one.confirmed_at_ms);
   const hasOwn = own.data && own.data.versions.length;
   return html`<h2>Configuration</h2><p class="actions"><a class="button" href=${link("configuration", rm, "edit")}>Edit the file</a></p>
+    ${staged && html`<${Staged} version=${staged} />`}
     <${Tabs} label="Texts" tabs=${hasOwn ? tables : tables.slice(0, 1)} />`;
+}
+
+// A change that is rolled back by itself, unless an operator confirms it.
+function Staged({ version }) {
+  const [said, say] = useState({});
+  const confirmIt = async () => {
+    try {
+      await post(paths.confirm, { version: version.number });
+      say({ done: true });
+    } catch (error) { say({ problem: error.message }); }
+  };
+  return html`<p class="card" role="status"><strong>Version ${number(version.number)} is staged</strong>: at ${time(version.until_ms)} the version before is put in force again.
+    <span class="actions">${said.done ? html`<span class="good">confirmed</span>` : html`<button class="primary" onClick=${confirmIt}>Keep version ${number(version.number)}</button>`}
+      ${said.problem && html`<span class="problem" role="alert">${said.problem}</span>`}</span></p>`;
 }
 
 function Versions({ rm, kind, found: { data, error } }) {
