@@ -30,26 +30,26 @@ COMMANDS: dict[str, tuple[Callable[..., Any], ...]] = {
         administer.declare, keys.keys,
     ),
 }  # fmt: skip
-# These are shown again and again with `--watch`.
-WATCHED = (show.status, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain, show.action)
-# These list something, so they have `--output`.
+# These list something, so they have `--output` and, with `--watch`, are shown again and again.
 LISTING = (
-    *WATCHED, show.story, show.events, show.dead_letters, configuration.history, configuration.show, configuration.diff,
-    configuration.get, settings.show, keys.list_operators,
+    show.status, show.queues, show.applications, show.nodes, show.usage, show.pools, show.explain, show.action,
+    show.story, show.dead_letters, configuration.history, configuration.show, configuration.diff, configuration.get,
+    settings.show, keys.list_operators,
 )  # fmt: skip
+# Events follow by themselves (`--follow`), and a file is checked once.
+LISTING_ONCE = (show.events, show.check)
 
 
 def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
     if function in LISTING:
-        formatted = with_formats(function)
-        return with_watch(formatted) if function in WATCHED else formatted
-    return function
+        return with_watch(with_formats(function))
+    return with_formats(function) if function in LISTING_ONCE else function
 
 
 for panel, functions in COMMANDS.items():
     for function in functions:
         cli.command(function.__name__.replace("_", "-"), rich_help_panel=panel)(_with_options(function))
-config_commands.command("check")(show.check)
+config_commands.command("check")(_with_options(show.check))
 config_commands.command("preview")(preview.preview)
 for name, function in configuration.COMMANDS.items():
     config_commands.command(name)(_with_options(function))

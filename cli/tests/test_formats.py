@@ -78,6 +78,14 @@ def test_watching_goes_on_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> No
     assert next(answers, None) is None
 
 
+def test_nothing_is_deleted_again_and_again() -> None:
+    @with_watch
+    def letters(forget: bool = False) -> None:
+        raise AssertionError("it ran")
+
+    assert "goes without --watch" in printed(letters, "--forget", "--watch")
+
+
 def shown(monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
     console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     monkeypatch.setattr("remuda.show.listings.console", console)

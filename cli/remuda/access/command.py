@@ -10,6 +10,7 @@ import msgspec
 from remuda_bus.operators import Operator, operator_in, operator_with
 
 from ..errors import UserError
+from ..terminal.output import is_wide
 from .keys import ACCOUNTS, Keys
 from .permissions import ANYONE, RM_DOMAIN
 
@@ -78,8 +79,8 @@ def list_operators(directory: Path, as_json: bool) -> None:
         rows = [{"operator": one.name, "groups": one.groups, "key": key} for one, key in found.items()]
         print(msgspec.json.encode(rows).decode())
         return
-    for operator in found:
-        print(f"{operator.name}  {_listed(operator.groups)}")
+    for operator, key in found.items():
+        print(f"{operator.name}  {_listed(operator.groups)}{f'  {key}' if is_wide() else ''}")
     if not found:
         print(f"no operator has a key in {directory}; `remuda operator add NAME` creates one")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 
 import typer
 
@@ -28,6 +29,86 @@ def queues(ctx: typer.Context, incomplete: str) -> list[str]:
 def applications(ctx: typer.Context, incomplete: str) -> list[str]:
     """Of the RM of the command, or of all."""
     return _fields(ctx, incomplete, "applications", "applications", "id", every_rm=True)
+
+
+def queues_of_any(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of all RMs, for commands that name none: a queue of the file."""
+
+    async def ask() -> list[str]:
+        url = _url(ctx)
+        return sorted({path for rm in await _rms(url) for path in await _queues(url, rm)})[: limits.COMPLETIONS]
+
+    return _matching(ask, incomplete)
+
+
+def story_ids(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Applications, and behind them nodes and queues, which are fewer and seldom meant."""
+
+    async def ask() -> list[str]:
+        rm, url = ctx.params.get("rm"), _url(ctx)
+        found: dict[str, None] = {}
+        for one in [str(rm)] if rm else await _rms(url):
+            found |= dict.fromkeys(await _query(url, one, "applications", "applications", "id", incomplete))
+            found |= dict.fromkeys(await _query(url, one, "nodes", "nodes", "id", incomplete))
+            found |= dict.fromkeys(path for path in await _queues(url, one) if path.startswith(incomplete))
+        return list(found)[: limits.COMPLETIONS]
+
+    return _matching(ask, incomplete)
+
+
+def versions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Numbers of versions of the configuration, the newest first."""
+
+    async def ask() -> list[str]:
+        from remuda_bus.queries import configuration
+
+        from .connections import bus_at
+
+        rm = ctx.params.get("rm")
+        async with bus_at(_url(ctx)) as bus:
+            found = await configuration.query(bus, "history", {"rm": rm} if rm else {})
+        return [str(one["number"]) for one in found["versions"]]
+
+    return _matching(ask, incomplete)
+
+
+def dead_letters(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Numbers of the newest dead letters of the RM."""
+
+    async def ask() -> list[str]:
+        from remuda_bus import subjects
+
+        from .connections import bus_at
+        from .stream_messages import messages_of
+
+        subject = subjects.dead_letter(_rm(ctx) or "*")
+        async with bus_at(_url(ctx)) as bus:
+            found = [message.seq async for message in messages_of(bus, subjects.DEAD_LETTERS.name, subject)]
+        return [str(number) for number in reversed(found[-limits.DEAD_LETTERS_SHOWN :])]
+
+    return _matching(ask, incomplete)
+
+
+def actions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """IDs of actions of operators in the RM, without the operator."""
+
+    async def ask() -> list[str]:
+        rm = _rm(ctx)
+        found = await _query(_url(ctx), rm, "actions", "actions", "action_id", "") if rm else []
+        return [one.partition("/")[2] for one in found]
+
+    return _matching(ask, incomplete)
+
+
+def operators(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Those that have a key in the directory of keys."""
+    from ..access.keys import Keys
+
+    try:
+        found = Keys(Path(ctx.params.get("keys") or "keys")).operators()
+    except (UserError, OSError):
+        return []
+    return [one.name for one in found if one.name.startswith(incomplete)]
 
 
 def nodes(ctx: typer.Context, incomplete: str) -> list[str]:

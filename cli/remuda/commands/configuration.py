@@ -17,7 +17,16 @@ from ..terminal import arguments
 from .options import DEFAULT_URL, AsJson, Nats, Yes
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The queues.yaml.", callback=arguments.path)]
-Number = Annotated[int, typer.Argument(metavar="N", min=1, max=limits.LARGEST_VERSION, help="Number of a version.")]
+Number = Annotated[
+    int,
+    typer.Argument(
+        metavar="N",
+        min=1,
+        max=limits.LARGEST_VERSION,
+        help="Number of a version.",
+        autocompletion=completion.versions,
+    ),
+]
 OfRm = Annotated[
     str | None,
     typer.Option(
@@ -43,7 +52,12 @@ For = Annotated[
 ]
 QueuePath = Annotated[
     str,
-    typer.Argument(metavar="QUEUE", help="Path of the queue, such as root.prod.", callback=arguments.queue),
+    typer.Argument(
+        metavar="QUEUE",
+        help="Path of the queue, such as root.prod.",
+        callback=arguments.queue,
+        autocompletion=completion.queues_of_any,
+    ),
 ]
 Partition = Annotated[str, typer.Option(help="Partition of the queue.")]
 Values = Annotated[
@@ -74,7 +88,10 @@ def show(number: Number, rm: OfRm = None, nats: Nats = DEFAULT_URL, json: AsJson
 
 def diff(
     before: Number,
-    after: Annotated[str, typer.Argument(metavar="M|FILE", help="Number of a version, or a file.")],
+    after: Annotated[
+        str,
+        typer.Argument(metavar="M|FILE", help="Number of a version, or a file.", autocompletion=completion.versions),
+    ],
     rm: OfRm = None,
     lines: Annotated[bool, typer.Option("--lines", help="Compare the texts by line, not by setting.")] = False,
     nats: Nats = DEFAULT_URL,

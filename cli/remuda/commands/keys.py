@@ -7,11 +7,17 @@ from typing import Annotated
 
 import typer
 
+from ..client import completion
 from ..terminal import arguments
 from .options import KEYS, AsJson, KeyDirectory, Rm
 
 OperatorName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the operator, as access lists name users: alice@example.com.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the operator, as access lists name users: alice@example.com.",
+        autocompletion=completion.operators,
+    ),
 ]
 
 

@@ -149,7 +149,7 @@ def story(
             metavar="ID",
             help="applicationID, allocationKey, applicationID/allocationKey, UUID, nodeID or full name of a queue.",
             callback=arguments.story_id,
-            autocompletion=completion.applications,
+            autocompletion=completion.story_ids,
         ),
     ],
     rm: Annotated[
@@ -214,7 +214,13 @@ def usage(rm: Rm, nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
 def action(
     rm: Rm,
     action_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="ID of the action. Default: all.", callback=arguments.action_id)
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="ID of the action. Default: all.",
+            callback=arguments.action_id,
+            autocompletion=completion.actions,
+        ),
     ] = None,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
@@ -230,7 +236,13 @@ def dead_letters(
     rm: AnyRm = None,
     letter: Annotated[
         int | None,
-        typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Show this dead letter with its content."),
+        typer.Argument(
+            metavar="NUMBER",
+            min=1,
+            max=2**63 - 1,
+            help="Show this dead letter with its content.",
+            autocompletion=completion.dead_letters,
+        ),
     ] = None,
     forget: Annotated[
         bool, typer.Option("--forget", help="Delete this dead letter, or all of the RM. Needs the role admin.")

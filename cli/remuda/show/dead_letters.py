@@ -27,7 +27,7 @@ from ..client.connections import bus_at, jetstream_at
 from ..client.stream_messages import messages_of
 from ..errors import UserError
 from ..terminal import arguments, event_loop
-from ..terminal.output import console
+from ..terminal.output import console, is_wide
 
 STREAM = subjects.DEAD_LETTERS.name
 REQUESTS: dict[str, type[Message]] = {
@@ -153,9 +153,13 @@ def _show_all(found: list[DeadLetter], as_json: bool) -> None:
     for name in ("rm", "at", "kind"):
         table.add_column(name, overflow="fold", no_wrap=name == "at")
     table.add_column("reason", overflow="fold", ratio=1)
+    if is_wide():
+        for name in ("subject", "request", "bytes"):
+            table.add_column(name)
     for letter in found:
         kind = letter.subject.rpartition(".")[2]
-        table.add_row(str(letter.number), *map(Text, (letter.rm, letter.at, kind, letter.reason)))
+        more = (letter.subject, str(letter.request_seq), f"{letter.bytes:,}") if is_wide() else ()
+        table.add_row(str(letter.number), *map(Text, (letter.rm, letter.at, kind, letter.reason, *more)))
     console.print(table)
     console.print("`remuda dead-letters RM NUMBER` shows one with its content", style="dim")
 

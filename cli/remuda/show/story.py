@@ -19,7 +19,7 @@ from remuda_events.story_reader import first_commit, lines
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
-from ..terminal.output import console
+from ..terminal.output import console, is_wide
 from .wait_reasons import with_units
 
 
@@ -65,7 +65,8 @@ def _print(rm: str, line: StoryLine, as_json: bool) -> None:
         print(json.dumps({"rm": rm, **asdict(line), "cause": line.cause}))
         return
     trace = f", trace {line.trace_id}" if line.trace_id else ""
-    text = Text(f"{at(line.at_ms)}  {with_units(line.text)}")
+    where = f"{rm}  {line.log_seq}  {line.kind}  " if is_wide() else ""
+    text = Text(f"{at(line.at_ms)}  {where}{with_units(line.text)}")
     console.print(text.append(f"  [{line.cause}{trace}]", style="dim"), soft_wrap=True)
 
 

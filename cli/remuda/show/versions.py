@@ -17,7 +17,7 @@ from remuda_config import Problem, read_file
 from ..client.connections import bus_at
 from ..errors import UserError
 from ..terminal import event_loop
-from ..terminal.output import console
+from ..terminal.output import console, is_wide
 from ..terminal.units import time_of
 
 
@@ -36,11 +36,17 @@ def history(url: str, rm: str | None, as_json: bool) -> None:
         print(json.dumps(answer))
         return
     table = Table("version", "at", "from", "by", "checksum", "message", box=None, pad_edge=False)
+    if is_wide():
+        for name in ("bytes", "restores", "staged until"):
+            table.add_column(name)
     for version in answer["versions"]:
         is_active = version["number"] == answer.get("active")
+        until = time_of(version["until_ms"]) if version.get("until_ms") else ""
+        more = (f"{version.get('text_bytes', 0):,}", str(version.get("restores") or ""), until)
         table.add_row(
             f"{version['number']}{' *' if is_active else ''}", time_of(version["at_ms"]), version["origin"],
-            version.get("by", ""), version["checksum"][:12], _message(version, is_active),
+            version.get("by", ""), version["checksum"] if is_wide() else version["checksum"][:12],
+            _message(version, is_active), *(more if is_wide() else ()),
         )  # fmt: skip
     console.print(table)
     if not answer["versions"]:

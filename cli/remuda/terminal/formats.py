@@ -56,6 +56,8 @@ def with_watch(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(*, watch: bool = False, **values: Any) -> None:
+        if watch and values.get("forget"):
+            raise typer.BadParameter("deletes once; it goes without --watch", param_hint="--forget")
         if watch:
             _repeat(lambda: command(**values))
         else:
