@@ -48,10 +48,13 @@ export function useData(path) {
   return shown;
 }
 
-// Where the rows of a page are, and the place of the next one.
-const ROWS = { rows: "rows", next: "next", after: "after", everyMs: EVERY_MS };
+// Where the rows of a page are, and the place of the next one. `few`: of the first page, so that it comes at once; the
+// others are as long as a core makes them.
+const ROWS = { rows: "rows", next: "next", after: "after", everyMs: EVERY_MS, few: "limit=100" };
 // A story is read from the log, from its beginning.
 const LINES = { rows: "lines", next: "next_page_token", after: "page_token", everyMs: 5 * EVERY_MS };
+
+const and = (path, more) => (more ? `${path}${path.includes("?") ? "&" : "?"}${more}` : path);
 
 export const useStory = (path, most) => useRows(path, most, LINES);
 
@@ -66,7 +69,7 @@ export function useRows(path, most = 100000, names = ROWS) {
     let after = null, first = null;
     try {
       do {
-        const { data, tag } = await get(after ? `${path}${path.includes("?") ? "&" : "?"}${names.after}=${encodeURIComponent(after)}` : path);
+        const { data, tag } = await get(and(path, after ? `${names.after}=${encodeURIComponent(after)}` : tags ? "" : names.few));
         if (isOver()) return;
         first = first || data;
         rows.push(...data[names.rows]);
