@@ -239,6 +239,31 @@ async def test_ten_thousand_nodes_and_twenty_thousand_applications() -> None:
             print(f"{view}: first view {took:.2f} s, slowest frame while scrolling {slowest:.0f} ms")
 
 
+# What `alike` and `reasonTracks` make of three asks, at 100 ms.
+WAITS = """async () => {
+  const { alike, reasonTracks } = await import("/page/wait_bands.js");
+  const place = { where: "root.a", resource: "vcore" }, of = { application: "app", resource: { vcore: 1 } };
+  const by = (constraint, since_ms, more) => ({ ...place, constraint, since_ms, reason: constraint, ...more });
+  const ask = (key, constraints, history) => ({ ...of, key, constraints, history });
+  const asks = [
+    ask("a", [by("queue", 40)], [by("node", 10, { ended_ms: 40 }), by("queue", 40, { ended_ms: 0 })]),
+    ask("b", [by("queue", 0)], []), ask("c", [by("node", 0)], []),
+  ];
+  return [alike(asks).map((group) => group.map((one) => one.key)), asks.map((one) => reasonTracks(one, 100))];
+}"""
+
+
+async def test_asks_that_wait_alike_are_one_and_reasons_are_bands() -> None:
+    async with large() as url, tab(url) as found:
+        await found.open("nodes/rm-1")
+        groups, (first, *others) = await found.page.evaluate(WAITS)
+    assert groups == [["a", "b"], ["c"]]
+    assert [(one["name"], [list(band.values()) for band in one["bands"]]) for one in first] == [
+        ("node root.a vcore", [[10, 40, False]]), ("queue root.a vcore", [[40, 100, True]]),
+    ]  # fmt: skip
+    assert others == [[], []], "without a time since when, there is no band"
+
+
 # Scrolls through all rows in 60 steps; the longest time between two frames, in ms.
 SCROLL = """async box => {
   let slowest = 0, before = await new Promise(requestAnimationFrame);
