@@ -22,7 +22,7 @@ QUALITY = 80
 PICTURES = {
     "queues": ("light", 1100, 620, "queues/yard", 2_500),
     "queue": ("dark", 1100, 760, "queues/yard/default%20root.tenants.research", 20_000),
-    "application": ("light", 1100, 900, "applications/yard/shards", 3_000),
+    "application": ("light", 1100, 900, "applications/yard/shards", 8_000),
     "nodes": ("dark", 1100, 620, "nodes/yard", 3_000),
     "editor": ("light", 1100, 760, "configuration/yard/edit", 3_000),
     "narrow": ("dark", 360, 700, "applications/yard/shards", 3_000),

@@ -4,7 +4,8 @@ import { html, useEffect, useMemo, useRef, useState } from "/page/html.js";
 const SPARE = 8; // rows above and below those in sight
 
 // `columns`: {name, cell(row), by(row), width, extra}. `by`: the value that the column is sorted by. `width`: of CSS;
-// without one, columns share what is left. `extra`: not shown on narrow screens. `rowHeight`: in pixels.
+// without one, columns share what is left. `extra`: not shown on narrow screens; "wide": only on wide ones.
+// `rowHeight`: in pixels.
 export function List({ label, columns, rows, keyOf, rowHeight = 34, tall = true }) {
   const box = useRef(null);
   const [first, setFirst] = useState(0);
@@ -25,7 +26,7 @@ export function List({ label, columns, rows, keyOf, rowHeight = 34, tall = true 
 
   return html`<div class=${`list ${tall ? "tall" : ""}`} ref=${box} tabindex="0" role="region" aria-label=${label} onScroll=${scrolled}>
     <table aria-rowcount=${sorted.length + 1}>
-      <thead><tr>${columns.map((one, index) => html`<th scope="col" class=${one.extra ? "extra" : ""} style=${one.width ? `width:${one.width}` : ""}
+      <thead><tr>${columns.map((one, index) => html`<th scope="col" class=${classOf(one)} style=${one.width ? `width:${one.width}` : ""}
         aria-sort=${order.column === index ? (order.down ? "descending" : "ascending") : null}>
         ${one.by ? html`<button class="head" onClick=${() => turn(index)}>${one.name}${order.column === index ? (order.down ? " ▾" : " ▴") : ""}</button>` : one.name}</th>`)}</tr></thead>
       <tbody>
@@ -36,9 +37,11 @@ export function List({ label, columns, rows, keyOf, rowHeight = 34, tall = true 
       </tbody></table></div>`;
 }
 
+const classOf = ({ extra }) => (extra === "wide" ? "extra wide" : extra ? "extra" : "");
+
 // Text that is cut off is shown in full under the pointer.
 function Cell({ column, value }) {
-  return html`<td class=${column.extra ? "extra" : ""} title=${typeof value === "string" ? value : null}>${value}</td>`;
+  return html`<td class=${classOf(column)} title=${typeof value === "string" ? value : null}>${value}</td>`;
 }
 
 function inOrder(rows, by, down) {

@@ -41,8 +41,8 @@ function Tree({ rm, rows, partitions, error }) {
     { name: "queue", cell: nameOf, width: "min(17rem, 38vw)" },
     { name: "used of maximum", cell: ({ row, whole }) => { const name = chosen || fullest(row.allocated, whole).name; return html`<${Bar} name=${name} used=${row.allocated[name]} whole=${whole[name]} guaranteed=${row.guaranteed[name]} limited=${true} />`; } },
     { name: "fair share", cell: ({ share }) => percent(share), width: "6.5rem", extra: true },
-    { name: "guaranteed", cell: ({ row }) => amountsOf(row.guaranteed), width: "14rem", extra: true },
-    { name: "pending", cell: ({ row }) => amountsOf(row.pending), width: "14rem", extra: true },
+    { name: "guaranteed", cell: ({ row }) => amountsOf(row.guaranteed), width: "15rem", extra: "wide" },
+    { name: "pending", cell: ({ row }) => amountsOf(row.pending), width: "15rem", extra: true },
     { name: "running", cell: ({ row }) => number(row.running_applications), width: "5.5rem" },
   ];
   return html`<h2>Queues</h2><${State} ready=${true} error=${error} />
