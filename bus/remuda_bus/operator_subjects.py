@@ -38,7 +38,8 @@ def own_administration(rm_id: str, action: str) -> str:
 
 
 def log_level(service: str) -> str:
-    """Changes of the log level: all processes of the service answer. JSON. For administrators of the system."""
+    """Changes of the log level: all processes of the service answer. JSON. For administrators of the system, and for
+    operators whom the owner of the keys names."""
     return f"remuda.process.{service}.log_level"
 
 

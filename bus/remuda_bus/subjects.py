@@ -98,7 +98,7 @@ def report_request(rm_id: str) -> str:
 
 
 def question(rm_id: str, kind: str) -> str:
-    """Requests that the RM answers (000, Predicates, PreemptionPredicates, GetStateDump). `kind`: one of RM_ANSWERS."""
+    """Requests that the RM answers (000): `kind` is one of RM_ANSWERS, or log_level where it is a front end of ours."""
     return f"si.v1.rm.{rm_id}.{kind}"
 
 

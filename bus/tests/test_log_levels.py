@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
 import structlog
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from remuda_bus import subjects
+from remuda_bus import subjects, tracing
 from remuda_bus.bus import Refused
 from remuda_bus.memory import MemoryBus
+from remuda_bus.process.log_filter import LOG_FILTER, add_trace_id
 from remuda_bus.process.log_levels import LogLevels
 
 log = structlog.get_logger()
@@ -22,8 +26,10 @@ log = structlog.get_logger()
 @pytest.fixture(autouse=True)
 def _configuration() -> Iterator[None]:
     before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    structlog.configure(processors=[LOG_FILTER, add_trace_id, *before["processors"]])
+    LOG_FILTER.set_own(logging.INFO)
     yield
+    LOG_FILTER.set_own(logging.INFO)
     structlog.configure(**before)
     logging.getLogger("some.library").setLevel(logging.NOTSET)
 
@@ -58,6 +64,52 @@ async def test_a_later_change_counts_and_libraries_have_their_own() -> None:
     levels._resets["some.library"].cancel()
     levels._reset("some.library")
     assert logging.getLogger("some.library").level == logging.NOTSET
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """A function of the module remuda_made.up.below that logs at debug and info."""
+    made = ModuleType("remuda_made.up.below")
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    code = "import structlog\nlog = structlog.get_logger()\ndef say():\n    log.debug('fine'); log.info('coarse')\n"
+    exec(code, vars(made))
+    say: Callable[[], None] = made.say
+    return say
+
+
+async def test_the_level_of_a_module(module: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
+    """It counts for what is below it, and for nothing else."""
+    levels = LogLevels("core-1", "info")
+    levels.change("remuda_made.up", "debug", 60)
+    module()
+    assert "fine" in capsys.readouterr().out
+    assert "one line" not in lines(capsys), "of another module"
+    levels.change("remuda_made", "error", 60)
+    levels.change("remuda_made.up", "warning", 60)
+    module()
+    said = capsys.readouterr().out
+    assert "fine" not in said and "coarse" not in said
+    for name in ("remuda_made.up", "remuda_made"):
+        levels._resets[name].cancel()
+        levels._reset(name)
+    module()
+    said = capsys.readouterr().out
+    assert "coarse" in said and "fine" not in said
+    with pytest.raises(Refused, match="this process has no module 'remuda_made.upper'"):
+        levels.change("remuda_made.upper", "debug", 60)
+
+
+def test_a_line_names_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    tracing.setup_for_test(InMemorySpanExporter(), "test")
+    try:
+        with tracing.span("around") as span, tracing.span("within", span.headers()):
+            log.info("inside")
+        log.info("outside")
+    finally:
+        tracing.shutdown()
+    inside, outside = capsys.readouterr().out.splitlines()
+    assert span.headers()[subjects.TRACEPARENT].split("-")[1] in inside
+    assert "trace_id" not in outside
 
 
 @pytest.mark.parametrize(

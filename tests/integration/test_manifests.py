@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,12 @@ def test_what_observes_is_confined_and_finds_its_files() -> None:
     assert all(file.exists() for files in generated.values() for file in files)
     dashboards = {file.name for file in (DEPLOY / "grafana/dashboards").iterdir()}
     assert {file.name for file in generated["grafana-dashboards"]} == dashboards
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
+def test_what_observes_builds() -> None:
+    built = subprocess.run(["kubectl", "kustomize", DEPLOY / "observe"], check=False, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
 
 
 @pytest.mark.parametrize("file", ["remuda.yaml", "kubernetes/settings/remuda.yaml"])

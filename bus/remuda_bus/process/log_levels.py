@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,12 +16,15 @@ import structlog
 
 from remuda_bus import limits, subjects
 from remuda_bus.bus import Bus, Message, Refused
+from remuda_bus.process.log_filter import LOG_FILTER, OURS
 from remuda_proto.bounds import shown
 
 log = structlog.get_logger()
 
 LEVELS: Final = ("debug", "info", "warning", "error")
-OWN: Final = ""  # the logger of the service itself; others are those of libraries, such as `nats`
+# The logger of the service itself. Others are modules of ours, such as `remuda_core.shell`, and those of libraries,
+# such as `nats`.
+OWN: Final = ""
 
 
 class LogLevels:
@@ -32,7 +36,10 @@ class LogLevels:
         self._resets: dict[str, asyncio.TimerHandle] = {}
 
     async def serve(self, bus: Bus, service: str) -> None:
-        await bus.serve(subjects.log_level(service), self._answer, "log_level", lambda: True)
+        await self.serve_on(bus, subjects.log_level(service))
+
+    async def serve_on(self, bus: Bus, subject: str) -> None:
+        await bus.serve(subject, self._answer, "log_level", lambda: True)
 
     async def _answer(self, message: Message) -> bytes:
         logger, level, for_s = _read(message.payload)
@@ -40,7 +47,10 @@ class LogLevels:
         return json.dumps({"instance": self._instance, "logger": logger, "level": level, "for_s": for_s}).encode()
 
     def change(self, logger: str, level: str, for_s: float) -> None:
-        """For so long, or until the next change of this logger."""
+        """For so long, or until the next change of this logger. Raises Refused when this process has no such module,
+        and when too many loggers are changed."""
+        if logger.startswith(OURS) and not any(one == logger or one.startswith(f"{logger}.") for one in sys.modules):
+            raise Refused(f"this process has no module {shown(logger)}")
         if (earlier := self._resets.pop(logger, None)) is not None:
             earlier.cancel()
         elif len(self._resets) >= limits.LOGGERS_CHANGED:
@@ -59,7 +69,9 @@ def _set(logger: str, level: str) -> None:
     """`level`: "": as the loggers above it."""
     number = logging.getLevelNamesMapping()[level.upper()] if level else logging.NOTSET
     if logger == OWN:
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(number))
+        LOG_FILTER.set_own(number)
+    elif logger.startswith(OURS):
+        LOG_FILTER.set_module(logger, number if level else None)
     else:
         logging.getLogger(logger).setLevel(number)
 

@@ -7,12 +7,14 @@ import sys
 
 import structlog
 
+from remuda_bus.process.log_filter import LOG_FILTER, add_trace_id
 from remuda_bus.settings import Settings
 
 
 def configure_logging(service: str, settings: Settings) -> None:
     """Log to stderr with structlog. Warnings and errors that libraries log with the standard library go there too."""
     shared: list[structlog.types.Processor] = [
+        add_trace_id,
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -26,10 +28,10 @@ def configure_logging(service: str, settings: Settings) -> None:
         plain = structlog.dev.plain_traceback
         rendering = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     structlog.configure(
-        processors=[*shared, *rendering],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.log_level.upper()]),
+        processors=[LOG_FILTER, *shared, *rendering],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    LOG_FILTER.set_own(logging.getLevelNamesMapping()[settings.log_level.upper()])
     structlog.contextvars.bind_contextvars(service=service)
     libraries = logging.StreamHandler(sys.stderr)
     last = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering]

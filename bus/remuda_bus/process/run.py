@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import structlog
 import uvloop
 
-from remuda_bus import limits, metrics, tracing
+from remuda_bus import limits, metrics, subjects, tracing
 from remuda_bus.bus import Bus, BusError
 from remuda_bus.nats import Access, NatsBus, connect
 from remuda_bus.process import health_pages
@@ -82,6 +82,8 @@ async def _serve(service: str, main: Callable[[Bus, S], Awaitable[None]], settin
         log.info("started", instance=settings.instance, url=settings.nats_url)
         if not settings.is_rm:
             await LogLevels(settings.instance, settings.log_level).serve(bus, service)
+        elif rm_id := settings.rm_on_the_bus:
+            await LogLevels(settings.instance, settings.log_level).serve_on(bus, subjects.question(rm_id, "log_level"))
         await _work(service, settings, None if settings.is_rm else bus, _unless_closed(bus, main(bus, settings)))
     finally:
         await bus.close()

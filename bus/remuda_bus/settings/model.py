@@ -73,6 +73,11 @@ class Settings(BaseSettings):
         """Whether the process connects to the bus. One that does not needs no key of it."""
         return True
 
+    @property
+    def rm_on_the_bus(self) -> str:
+        """The rmID of a service that is an RM on the bus; "": it is none."""
+        return ""
+
     def connection_name(self, service: str) -> str:
         """The name of this process's connection to the bus."""
         return f"remuda-{service}"

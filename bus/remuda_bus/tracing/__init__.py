@@ -1,5 +1,5 @@
 """Traces: a span per step, with W3C trace context in the headers of messages."""
 
-from remuda_bus.tracing.spans import ENDPOINT, Span, enabled, mark, setup, setup_for_test, shutdown, span
+from remuda_bus.tracing.spans import ENDPOINT, Span, current_trace, enabled, mark, setup, setup_for_test, shutdown, span
 
-__all__ = ["ENDPOINT", "Span", "enabled", "mark", "setup", "setup_for_test", "shutdown", "span"]
+__all__ = ["ENDPOINT", "Span", "current_trace", "enabled", "mark", "setup", "setup_for_test", "shutdown", "span"]

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final
 
@@ -45,6 +46,8 @@ MESSAGING: Final = {
 }
 KINDS: Final = {"send": SpanKind.PRODUCER, "process": SpanKind.CONSUMER}
 ENDPOINT_OF_SPANS = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+# For lines of logs only: parents come from messages. Without tokens, because spans may end in another order.
+_TRACE: ContextVar[str] = ContextVar("remuda_trace", default="")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
@@ -97,6 +100,10 @@ class Tracer:
             }  # fmt: skip
         return OtelSpan(self._tracer.start_span(name, context, kind, attributes, linked))
 
+    @staticmethod
+    def current() -> str:
+        return _TRACE.get()
+
     def shutdown(self) -> None:
         """Export the remaining spans within limits.TRACE_EXPORT_TIMEOUT_S. Without that limit an absent collector would
         delay the end of the process by half a minute."""
@@ -108,13 +115,17 @@ class Tracer:
 class OtelSpan:
     def __init__(self, span: trace.Span) -> None:
         self._span = span
+        self._around = ""
 
     def __enter__(self) -> OtelSpan:
+        self._around = _TRACE.get()
+        _TRACE.set(f"{self._span.get_span_context().trace_id:032x}")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _TRACE.set(self._around)
         if error is not None:
             self._span.record_exception(error)
             self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))

@@ -63,6 +63,8 @@ NO_SPAN = _NoSpan()
 class _Tracer(Protocol):
     def start(self, name: str, parent: str | None, links: list[str], attributes: dict[str, Any]) -> Span: ...
 
+    def current(self) -> str: ...
+
     def shutdown(self) -> None: ...
 
 
@@ -108,6 +110,11 @@ def span(
     return _tracer.start(
         name, _traceparent(parent), [found for link in links if (found := _traceparent(link))], attributes
     )
+
+
+def current_trace() -> str:
+    """The trace of the innermost span that this task is in, for lines of logs; "": there is none."""
+    return "" if _tracer is None else _tracer.current()
 
 
 def mark(name: str, parent: Headers, **attributes: Any) -> None:

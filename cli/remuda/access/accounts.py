@@ -5,7 +5,7 @@ It contains no secret: servers authenticate clients by their public keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from remuda_bus import subjects
 from remuda_bus.operators import Operator
@@ -29,9 +29,11 @@ def accounts(
     rms: Mapping[str, str],
     operators: Mapping[Operator, str],
     acts_as: Mapping[str, Iterable[Operator | str]],
+    log: Collection[str] = (),
 ) -> dict[str, object]:
     """`roles`: role -> public key, `rms`: rmID -> public key, `operators`: operator -> public key, `acts_as`: front end
-    -> the operators in whose names it may act. To be included at the top of a server's configuration."""
+    -> the operators in whose names it may act, `log`: the names of operators who may change log levels. To be included
+    at the top of a server's configuration."""
     users = [
         {"nkey": roles[role], "permissions": permissions.of_role(role, acts_as.get(role, ())).as_nats()}
         for role in permissions.ROLES
@@ -42,6 +44,8 @@ def accounts(
         for kind, _, subject in permissions.rm_imports(rm)
     ]
     exports += _exports_to(operators)
+    if may_log := [operator_account(one) for one in operators if one.name in log]:
+        exports.append(_service("stream", permissions.LOG_LEVELS, may_log))
     imports = [_imported(rm_account(rm), subject) for rm in sorted(rms) for _, subject in permissions.rm_exports(rm)]
     everything: dict[str, object] = {
         SERVICES_ACCOUNT: {"jetstream": "enabled", "users": users, "exports": exports, "imports": imports},
@@ -57,12 +61,12 @@ def accounts(
             "exports": [_service(kind, subject, [SERVICES_ACCOUNT]) for kind, subject in permissions.rm_exports(rm)],
         }
     for operator, key in operators.items():
+        imported = permissions.operator_imports(operator)
+        if logs := operator.name in log:
+            imported.append((permissions.LOG_LEVELS, permissions.LOG_LEVELS))
         everything[operator_account(operator)] = {
-            "users": [{"nkey": key, "permissions": permissions.of_operator(operator).as_nats()}],
-            "imports": [
-                {**_imported(SERVICES_ACCOUNT, subject), "to": local}
-                for local, subject in permissions.operator_imports(operator)
-            ],
+            "users": [{"nkey": key, "permissions": permissions.of_operator(operator, logs=logs).as_nats()}],
+            "imports": [{**_imported(SERVICES_ACCOUNT, subject), "to": local} for local, subject in imported],
         }
     return {"system_account": SYSTEM_ACCOUNT, "accounts": everything}
 

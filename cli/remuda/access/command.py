@@ -67,6 +67,12 @@ def set_acts_as(directory: Path, front_end: str, operators: str) -> None:
     print(f"{front_end} acts as {named}. {RELOAD_ONCE}")
 
 
+def set_log_levels(directory: Path, operators: str) -> None:
+    named = [_operator(one.strip(), "") for one in operators.split(",") if one.strip()]
+    Keys(directory).set_log_levels(named)
+    print(f"{', '.join(one.name for one in named) or 'no operator'} may change log levels. {RELOAD}")
+
+
 def remove_operator(directory: Path, name: str) -> None:
     operator = _operator(name, "")
     Keys(directory).remove_operator(operator)

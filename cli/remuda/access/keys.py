@@ -22,11 +22,12 @@ from .permissions import ANYONE, FRONT_ENDS, MONITOR, ROLES
 ACCOUNTS = Path("server", "accounts.conf")  # in a directory of its own, so that servers can mount only this file
 SEED, PUBLIC, GROUPS = ".seed", ".pub", ".groups"
 ACTS_AS = ".acts_as"
+LOG_LEVELS = "log_levels"
 
 
 class Keys:
-    """`directory`/<role>.{seed,pub}, `directory`/<front end>.acts_as, `directory`/rms/<key of the rmID>.{seed,pub} and
-    `directory`/operators/<token of the name>.{seed,pub,groups}."""
+    """`directory`/<role>.{seed,pub}, `directory`/<front end>.acts_as, `directory`/log_levels, `directory`/rms/<key of
+    the rmID>.{seed,pub} and `directory`/operators/<token of the name>.{seed,pub,groups}."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -86,6 +87,8 @@ class Keys:
         at = self._operator_key(operator)
         for end in (PUBLIC, SEED, GROUPS):
             at.with_name(at.name + end).unlink(missing_ok=True)
+        left = [name for name in self.log_levels() if name != operator.name]
+        _write_lines(self.directory / LOG_LEVELS, left)  # another one of that name is not meant
         self.render()
 
     def operators(self) -> dict[Operator, str]:
@@ -119,6 +122,20 @@ class Keys:
         except (OSError, ValueError) as error:
             raise UserError(f"{file}: {error}; `remuda operator front-end` writes it") from None
 
+    def set_log_levels(self, operators: Sequence[Operator]) -> None:
+        """Replace the operators who may change log levels. Raises UserError if one has no key."""
+        for one in operators:
+            self._operator_key(one)
+        _write_lines(self.directory / LOG_LEVELS, [one.name for one in operators])
+        self.render()
+
+    def log_levels(self) -> list[str]:
+        """The names of the operators who may change log levels."""
+        try:
+            return (self.directory / LOG_LEVELS).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
     def _operator_key(self, operator: Operator) -> Path:
         at = self.operators_directory / operator.token
         if not _public(at).exists():
@@ -135,7 +152,7 @@ class Keys:
         found = sorted(self.rms_directory.glob(f"*{PUBLIC}"))
         rms = {subjects.rm_of_key(path.name.removesuffix(PUBLIC)): path.read_text().strip() for path in found}
         acts_as = {role: self.acts_as(role) for role in FRONT_ENDS}
-        text = json.dumps(accounts(roles, rms, self.operators(), acts_as), indent=1)
+        text = json.dumps(accounts(roles, rms, self.operators(), acts_as, self.log_levels()), indent=1)
         accounts_file = self.directory / ACCOUNTS
         draft = accounts_file.with_suffix(".new")
         draft.write_text(text[1:-1].strip() + "\n")  # without the outer braces, because the file is included

@@ -21,6 +21,7 @@ ROLES = (*SERVICES, "operator", "admin")
 MONITOR = "monitor"  # reads server metrics, in the system account
 RM_DOMAIN = "remuda"  # the JetStream domain in the accounts of RMs
 ANSWER_WITHIN = "15s"  # longer than the time-out of predicate requests to an RM
+LOG_LEVELS = subjects.log_level("*")
 ANYONE = "*"  # any operator, in any groups
 
 
@@ -71,9 +72,10 @@ def of_rm(rm_id: str) -> Permissions:
     )
 
 
-def of_operator(operator: Operator) -> Permissions:
-    """In the account of that operator."""
-    return Permissions(tuple(local for local, _ in operator_imports(operator)), ("_INBOX.remuda-cli.>",))
+def of_operator(operator: Operator, *, logs: bool = False) -> Permissions:
+    """In the account of that operator. `logs`: may change log levels of services."""
+    local = [one for one, _ in operator_imports(operator)]
+    return Permissions((*local, *([LOG_LEVELS] if logs else [])), ("_INBOX.remuda-cli.>",))
 
 
 def operator_imports(operator: Operator) -> list[tuple[str, str]]:
@@ -114,7 +116,9 @@ def rm_imports(rm_id: str) -> list[tuple[str, str, str]]:
 
 def rm_exports(rm_id: str) -> list[tuple[str, str]]:
     """(kind of answer, subject) of what the services may send to the RM."""
-    return [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_ANSWERS]
+    kinds = [("singleton", f"si.v1.rm.{rm_id}.{kind}") for kind in _RM_ANSWERS]
+    # Administrators change the levels of all processes of a front end.
+    return [*kinds, ("stream", subjects.question(rm_id, "log_level"))]
 
 
 def _durables(rm_id: str) -> list[tuple[str, str]]:

@@ -40,23 +40,22 @@ def resume(
 
 
 def log(
-    service: Annotated[
-        Literal["core", "rmproxy", "config", "events", "grpc", "web", "resmgr"],
-        typer.Argument(help="All its processes."),
-    ],
+    service: Annotated[str, typer.Argument(help="All its processes; or SERVICE.MODULE: one module of it.")],
     level: Annotated[Literal["debug", "info", "warning", "error"], typer.Argument(help="Least level that is logged.")],
     for_: Annotated[
         float | None,
         typer.Option("--for", help="Then as before. Default: 10m.", parser=arguments.duration_s, metavar="DURATION"),
     ] = None,
     logger: Annotated[str, typer.Option(help="That of a library, such as nats. Default: the service's own.")] = "",
+    rm: Annotated[str | None, typer.Option(help="The RM of a front end that is one: kubernetes.")] = None,
     nats: Nats = DEFAULT_URL,
     json: AsJson = False,
 ) -> None:
-    """Change the log level of running processes for a while. Needs the role admin."""
+    """Change the log level of running processes for a while. Needs the role admin, or a name that
+    `remuda operator log-levels` has."""
     from ..admin.log_level import log_level as start
 
-    start(nats, service, level, logger, for_ if for_ is not None else LOG_LEVEL_FOR_S, json)
+    start(nats, service, level, logger, for_ if for_ is not None else LOG_LEVEL_FOR_S, json, rm)
 
 
 def backup(

@@ -89,6 +89,16 @@ def set_front_end(
     set_acts_as(keys, front_end, operators)
 
 
+def set_log_levels(
+    operators: Annotated[str, typer.Argument(help='All such operators, separated by commas; "": none.')],
+    keys: KeyDirectory = KEYS,
+) -> None:
+    """Set which operators may change log levels of services (`remuda log`)."""
+    from ..access.command import set_log_levels as change
+
+    change(keys, operators)
+
+
 def remove_operator(name: OperatorName, keys: KeyDirectory = KEYS) -> None:
     """Delete the key of an operator."""
     from ..access.command import remove_operator as delete

@@ -160,6 +160,10 @@ class KubernetesSettings(Settings):
     def needs_bus(self) -> bool:
         return self.role == "front"
 
+    @property
+    def rm_on_the_bus(self) -> str:
+        return self.rm
+
     def connection_name(self, service: str) -> str:
         """That of an RM: its permissions name it."""
         return f"rm-{subjects.key_of(self.rm)}"
