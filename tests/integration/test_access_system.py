@@ -25,7 +25,7 @@ from remuda_proto.si.v1 import si_pb2 as si
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import DeadLetter, ResourceManager, application, ask, node
 from remuda_web.settings import WebSettings
-from remuda_web.shell import main as web_main
+from remuda_web.shell import serve as web_main
 from tests.integration.grpc_client import client, port_of, told
 from tests.integration.guarded import GuardedServer
 from tests.integration.running import running, until

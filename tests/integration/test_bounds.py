@@ -86,6 +86,7 @@ NUMBERS = {
 }  # fmt: skip
 # Queues without a bound of their own, and what bounds them.
 BOUNDED_BY = {
+    "web/event_tail.py": {"self.waiting": "EVENTS_BEHIND, in limits.py of the web service"},
     "bus/memory/bus.py": {"queue": "stands for a server, in tests"},
     "bus/nats/shared_consumer.py": {"self._live": "BUFFERED_BYTES, with what all others have not taken"},
     "bus/nats/message_buffer.py": {"self.messages": "flow control; of a pull consumer, what it asks for"},

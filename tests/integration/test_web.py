@@ -14,21 +14,15 @@ import httpx
 import pytest
 
 from remuda.embedded import NatsServer
-from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus
 from remuda_core.shell.main import main as core_main
 from remuda_core.shell.settings import CoreSettings
 from remuda_events.shell import serve as serve_events
 from remuda_sdk import ResourceManager, application, ask, node
-from remuda_web.settings import WebSettings
-from remuda_web.shell import main as web_main
 from tests.integration.running import QUEUES, around_the_core, placed, running, until
+from tests.integration.web_client import web_service
 
 QUEUE = "/partition/default/queue/root.a"
-
-
-class FreePort(WebSettings):
-    port: int = 0
 
 
 @dataclass
@@ -59,20 +53,9 @@ async def web_of(url: str, file: Path | None = None) -> AsyncIterator[Web]:
         around_the_core(url, file) as bus,
         running(url, "core", core_main, CoreSettings),
         running(url, "events", events_main),
-        running(url, "web", web_main, FreePort),
+        web_service(url, bus, base="/ws/v1") as client,
     ):
-        found: dict[str, Any] = {}
-
-        async def listens() -> bool:
-            try:
-                found.update(json.loads((await bus.request(subjects.front_end("web", "web"))).payload))
-            except BusError:
-                return False
-            return True
-
-        await until(listens)
-        async with httpx.AsyncClient(base_url=f"http://{found['host']}:{found['port']}/ws/v1") as client:
-            yield Web(url, client)
+        yield Web(url, client)
 
 
 async def rm_with_work(web: Web, name: str, config: str = QUEUES) -> ResourceManager:

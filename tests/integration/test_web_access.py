@@ -32,7 +32,7 @@ from remuda_events.shell import serve as events
 from remuda_rmproxy.shell import main as rmproxy
 from remuda_sdk import ResourceManager, application, ask, node
 from remuda_web.settings import WebSettings
-from remuda_web.shell import main as web_main
+from remuda_web.shell import serve as web_main
 from remuda_web.source import LISTS
 from tests.integration.guarded import GuardedServer
 from tests.integration.openid_provider import SECRET, log_in, openid_provider, token_for_program

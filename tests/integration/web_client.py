@@ -12,7 +12,7 @@ import httpx
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
 from remuda_web.settings import WebSettings
-from remuda_web.shell import main
+from remuda_web.shell import serve
 from tests.integration.running import running, until
 
 
@@ -37,11 +37,11 @@ async def address_of(bus: Bus, instance: str = "web") -> dict[str, Any]:
 
 @asynccontextmanager
 async def web_service(
-    url: str, bus: Bus, settings: type[WebSettings] = FreePort, **options: Any
+    url: str, bus: Bus, settings: type[WebSettings] = FreePort, base: str = "/api/v1", **options: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with the base `/api/v1`. `options`: of httpx.AsyncClient."""
-    async with running(url, "web", main, settings):
+    """A client with the base. `options`: of httpx.AsyncClient."""
+    async with running(url, "web", serve, settings):
         found = await address_of(bus)
-        base = f"{found['scheme']}://{found['host']}:{found['port']}/api/v1"
-        async with httpx.AsyncClient(base_url=base, timeout=20, **options) as client:
+        root = f"{found['scheme']}://{found['host']}:{found['port']}"
+        async with httpx.AsyncClient(base_url=root + base, timeout=20, **options) as client:
             yield client

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
 
 import msgspec
 import structlog
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Refused
+from remuda_bus.bus import Bus, BusError, Message, Refused
 from remuda_bus.queries import configuration
 from remuda_bus.queries.core import ask_core
 from remuda_bus.queries.status_codes import NOT_FOUND
-from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
+from remuda_web.event_tail import ALL_EVENTS, EventTail, event_of
 from remuda_web.source import LISTS, Event, Events, Row, Unreadable
 
 log = structlog.get_logger()
-ALL_EVENTS: Final = subjects.callback("*", "event")
 # States of the record of an RM that a core serves.
 SERVED: Final = ("registered", "report_wanted")
 
@@ -30,6 +29,7 @@ class BusSource:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._rms: dict[str, str] = {}
+        self._tail = EventTail(bus, self._read)
 
     async def watch(self) -> None:
         """Follow the records of RMs, until cancelled."""
@@ -106,7 +106,7 @@ class BusSource:
             last = await self._bus.last_sequence(subjects.EVENTS.name)
             if first is None or start >= last:
                 return Events(max(0, (first.seq if first else last) - 1), max(0, last - 1), ())
-            records = [_record(message) for message in await self._read(start, min(count, last - start))]
+            records = [event_of(message) for message in await self._read(start, min(count, last - start))]
         except BusError as error:
             raise Unreadable(str(error)) from error
         return Events(first.seq - 1, last - 1, records)
@@ -124,23 +124,9 @@ class BusSource:
             await reader.close()
         return found
 
-    async def new_events(self, count: int) -> AsyncIterator[Event]:
-        try:
-            last = await self._bus.last_sequence(subjects.EVENTS.name)
-            reader = await self._bus.read(subjects.EVENTS.name, ALL_EVENTS, max(0, last - count))
-            try:
-                while True:
-                    for message in await reader.batch():
-                        yield _record(message)
-            finally:
-                await reader.close()
-        except (BusError, HistoryChanged) as error:
-            raise _unreadable(error) from error
+    def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+        return self._tail.follow(count)
 
 
 def _unreadable(error: Exception) -> Unreadable:
     return Unreadable(error.reason, error.code) if isinstance(error, Refused) else Unreadable(str(error))
-
-
-def _record(message: Message) -> Event:
-    return Event(subjects.rm_of(message.subject), si.EventRecord.FromString(message.payload))

@@ -28,6 +28,14 @@ EVENTS_WITHIN_S: Final = 2.0
 # Answers without end, under all paths: half of the requests at once, the rest is for others. A follower of events holds
 # a reader of the bus.
 STREAMS_AT_ONCE: Final = 100
+# Events that a follower has not read yet: it is cut off then, and comes again. At 10,000 a second, some seconds.
+EVENTS_BEHIND: Final = 50_000
+# Followers get events in groups: people see no more, and each group costs some 0.1 ms for each follower.
+EVENTS_EVERY_S: Final = 0.2
+# Events that are kept as JSON for all followers, which read the same ones at nearly the same time. Some 0.5 kB each.
+EVENTS_ENCODED: Final = 10_000
+# The core and rmproxy run first. Pages wait while they work.
+NICENESS: Final = 10
 # How often it is asked whether the sender of an open stream is still known: after the end of a session or a token, a
 # stream lasts no longer.
 SENDER_EVERY_S: Final = 5.0

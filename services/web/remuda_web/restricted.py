@@ -8,7 +8,8 @@ partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
@@ -154,21 +155,25 @@ class RestrictedSource:
         found = await self._source.events(start, count)
         return replace(found, records=[one for one in found.records if await self._shows(one)])
 
-    async def new_events(self, count: int) -> AsyncIterator[Event]:
+    async def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
         """What the operator sees is read again when something unknown comes, at most once in WATCH_EVERY_S."""
-        read_at = asyncio.get_running_loop().time()
-        async for one in self._source.new_events(count):
-            if not await self._shows(one):
-                now = asyncio.get_running_loop().time()
-                if now - read_at < limits.WATCH_EVERY_S:
-                    continue
-                read_at = now
-                self._queues.clear()
-                self._applications.clear()
-                self._names.clear()
-                if not await self._shows(one):
-                    continue
-            yield one
+        loop = asyncio.get_running_loop()
+        read_at = loop.time()
+        async with aclosing(self._source.new_events(count)) as groups:
+            async for group in groups:
+                shown = []
+                for one in group:
+                    visible = await self._shows(one)
+                    if not visible and loop.time() - read_at >= limits.WATCH_EVERY_S:
+                        read_at = loop.time()
+                        self._queues.clear()
+                        self._applications.clear()
+                        self._names.clear()
+                        visible = await self._shows(one)
+                    if visible:
+                        shown.append(one)
+                if shown:
+                    yield shown
 
     async def _shows(self, event: Event) -> bool:
         record = event.record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from importlib.metadata import version
 
@@ -33,6 +34,12 @@ log = structlog.get_logger()
 
 
 async def main(bus: Bus, settings: WebSettings) -> None:
+    """A process of its own: `serve` behind the services that schedule."""
+    os.nice(limits.NICENESS)
+    await serve(bus, settings)
+
+
+async def serve(bus: Bus, settings: WebSettings) -> None:
     """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong file of tokens."""
     source = BusSource(bus)
     app = Application(source, version("remuda-web"), time.time_ns() // 1_000_000, settings.log_level, bus)

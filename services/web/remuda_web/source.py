@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -16,7 +16,7 @@ LISTS: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Event:
     """A record of the event history."""
 
@@ -79,6 +79,6 @@ class Source(Protocol):
         """At most `count` records from the position `start` on."""
         ...
 
-    def new_events(self, count: int) -> AsyncIterator[Event]:
-        """The last `count` records, and then each new one."""
+    def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+        """The last `count` records, and then each new one, in groups."""
         ...

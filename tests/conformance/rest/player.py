@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import httpx
@@ -77,9 +77,8 @@ class CoreSource:
     async def events(self, start: int, count: int) -> Events:
         return Events(0, max(0, len(self.records) - 1), self.records[start : start + count])
 
-    async def new_events(self, count: int) -> AsyncIterator[Event]:
-        for record in self.records[-count:]:
-            yield record
+    async def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+        yield self.records[-count:]
 
 
 class WithPages(InProcess):

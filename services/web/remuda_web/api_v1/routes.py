@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -20,7 +22,7 @@ from remuda_web.callers import caller_of, sender_of
 from remuda_web.problems import Problem
 from remuda_web.queue_history import QueueHistory
 from remuda_web.seen import sees_queue, source_for
-from remuda_web.source import LISTS, Row, Source, Unreadable
+from remuda_web.source import LISTS, Event, Row, Source, Unreadable
 from remuda_web.streams import Streams, event
 from remuda_web.ws_v1.events import record
 
@@ -160,8 +162,15 @@ class Api:
         return self._streams.answer(self._records(source_for(request, self._source), count), sender_of(request))
 
     async def _records(self, source: Source, count: int) -> AsyncGenerator[bytes]:
-        async for one in source.new_events(count):
-            yield event("event", record(one.record))
+        async with aclosing(source.new_events(count)) as groups:
+            async for group in groups:
+                yield b"".join(map(_told, group))
+
+
+@lru_cache(limits.EVENTS_ENCODED)
+def _told(one: Event) -> bytes:
+    """Once for all who follow."""
+    return event("event", record(one.record))
 
 
 async def _problem(_: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
@@ -209,8 +210,9 @@ class _EventStream:
         return StreamingResponse(self._streams.counted(lines, sender_of(request)), headers=headers)
 
     async def _lines(self, source: Source, count: int) -> AsyncGenerator[bytes]:
-        async for event in source.new_events(count):
-            yield encode(events.record(event.record))
+        async with aclosing(source.new_events(count)) as groups:
+            async for group in groups:
+                yield b"".join(encode(events.record(event.record)) for event in group)
 
 
 async def _failed(_: Request, error: Exception) -> Response:

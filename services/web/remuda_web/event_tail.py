@@ -1,0 +1,106 @@
+"""The end of the event history, read once for all who follow it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Final
+
+from remuda_bus import subjects
+from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Reader
+from remuda_proto.si.v1 import si_pb2 as si
+from remuda_web import limits
+from remuda_web.source import Event, Unreadable
+
+ALL_EVENTS: Final = subjects.callback("*", "event")
+# A record with its sequence number.
+Numbered = tuple[int, Event]
+Read = Callable[[int, int], Awaitable[list[Message]]]
+
+
+class Follower:
+    """What has come and is not read yet. `failure`: why nothing more will come."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Numbered] = deque()
+        self.there = asyncio.Event()
+        self.failure: Unreadable | None = None
+
+    def tell(self, new: Sequence[Numbered]) -> None:
+        if len(self.waiting) + len(new) > limits.EVENTS_BEHIND:
+            self.fail(Unreadable(f"the reader is more than {limits.EVENTS_BEHIND} events behind"))
+            return
+        self.waiting += new
+        self.there.set()
+
+    def fail(self, failure: Unreadable) -> None:
+        self.failure = failure
+        self.waiting.clear()
+        self.there.set()
+
+
+class EventTail:
+    """`read(after, count)`: messages of the history behind a sequence number."""
+
+    def __init__(self, bus: Bus, read: Read) -> None:
+        self._bus = bus
+        self._read = read
+        self._followers: set[Follower] = set()
+        self._reading: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+
+    async def follow(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+        """The last `count` records, then new ones, in groups. Raises Unreadable."""
+        follower = Follower()
+        self._followers.add(follower)
+        try:
+            await self._start()
+            # Whatever comes behind `last` is told to the follower, which is there already.
+            last = await self._bus.last_sequence(subjects.EVENTS.name)
+            if count and last:
+                after = max(0, last - count)
+                before = await self._read(after, last - after)
+                if before:
+                    yield [event_of(message) for message in before]
+            while True:
+                await follower.there.wait()
+                if follower.failure is not None:
+                    raise follower.failure
+                follower.there.clear()
+                new = [event for seq, event in follower.waiting if seq > last]
+                follower.waiting.clear()
+                if new:
+                    yield new
+                await asyncio.sleep(limits.EVENTS_EVERY_S)
+        except (BusError, HistoryChanged) as error:
+            raise Unreadable(str(error)) from error
+        finally:
+            self._followers.discard(follower)
+            if not self._followers and self._reading is not None:
+                self._reading.cancel()
+                self._reading = None
+
+    async def _start(self) -> None:
+        """Returns when everything that comes from now on is told."""
+        async with self._starting:
+            if self._reading is None or self._reading.done():
+                last = await self._bus.last_sequence(subjects.EVENTS.name)
+                reader = await self._bus.read(subjects.EVENTS.name, ALL_EVENTS, last)
+                self._reading = asyncio.create_task(self._tell(reader), name="events")
+
+    async def _tell(self, reader: Reader) -> None:
+        try:
+            while True:
+                new = [(message.seq, event_of(message)) for message in await reader.batch()]
+                for follower in self._followers:
+                    follower.tell(new)
+        except (BusError, HistoryChanged) as error:
+            for follower in self._followers:
+                follower.fail(Unreadable(str(error)))
+        finally:
+            await reader.close()
+
+
+def event_of(message: Message) -> Event:
+    return Event(subjects.rm_of(message.subject), si.EventRecord.FromString(message.payload))
