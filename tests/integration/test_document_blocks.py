@@ -27,9 +27,8 @@ LINK = re.compile(r"\[[^\]\[]*\]\(([^()\s]+)\)")
 TARGETS = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)) | {".venv/.ready"}
 # Commands in the shell examples that are not part of this repository.
 FOREIGN = {
-    "base64", "cd", "curl", "decode", "docker", "docker-compose", "done", "echo", "encode", "export", "for", "grpcurl",
-    "helm",
-    "jq", "kubectl", "nats", "openssl", "pip", "protoc", "python", "sleep", "while",
+    "base64", "cd", "cp", "curl", "decode", "docker", "docker-compose", "done", "echo", "encode", "export", "for",
+    "grpcurl", "helm", "jq", "kubectl", "mkdir", "nats", "openssl", "pip", "protoc", "python", "sleep", "while",
 }  # fmt: skip
 WORDS = {"if", "then", "else", "do", "time", "sudo", "{", "("}
 
