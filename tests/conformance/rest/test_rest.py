@@ -22,7 +22,7 @@ SCENARIO: dict[str, Any] = {
     "name": "small",
     "mode": "manual",
     "config": (
-        "partitions: [{name: default, queues: [{name: root, queues: [{name: a}]}]}, "
+        "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}, "
         "{name: two, queues: [{name: root}]}]"
     ),
     "steps": [
@@ -163,3 +163,52 @@ def test_a_scenario_with_two_partitions(tmp_path: Path) -> None:
     assert {name: one.get("totalNodes", 0) for name, one in shown.items()} == {"default": 1, "two": 0}
     assert player.answers[2].body == []
     assert [one["nodeID"] for one in player.answers[3].body] == ["n1"]
+
+
+def http(path: str) -> dict[str, Any]:
+    return {"http": {"method": "GET", "path": f"/ws/v1/{path}"}}
+
+
+def test_a_scenario_after_which_nothing_is_left(tmp_path: Path) -> None:
+    """What an application had at most is shown as long as it is; then everything is empty, and nothing is an error."""
+    amounts = {"resources": {"vcore": {"value": 2}}}
+    asks = [
+        {
+            "allocationKey": key, "applicationID": "app", "partitionName": "default", "resourceAsk": amounts,
+            "maxAllocations": 1,
+        }
+        for key in ("a", "b")
+    ]  # fmt: skip
+    releases = [
+        {"partitionName": "default", "applicationID": "app", "UUID": f"$uuid:{key}", "terminationType": "STOPPED_BY_RM"}
+        for key in ("a", "b")
+    ]
+    ugi = {"user": "ann", "groups": ["dev"]}
+    new = {"applicationID": "app", "queueName": "root.a", "partitionName": "default", "ugi": ugi}
+    application = "partition/default/queue/root.a/application/app"
+    steps: list[dict[str, Any]] = [
+        SCENARIO["steps"][0],
+        {"application": {"new": [new]}},
+        {"allocation": {"asks": asks}},
+        {"schedule": -1},
+        {"allocation": {"releases": {"allocationsToRelease": releases[:1]}}},
+        http(application),
+        {"allocation": {"releases": {"allocationsToRelease": releases[1:]}}},
+        {"application": {"remove": [{"applicationID": "app", "partitionName": "default"}]}},
+        {"node": {"nodes": [{"nodeID": "n1", "action": "DECOMISSION"}]}},
+        *map(http, ("partitions", "partition/default/queues", "partition/default/nodes", application)),
+        *map(http, ("partition/default/usage/users", "scheduler/node-utilization", "scheduler/healthcheck")),
+    ]
+    (tmp_path / "scenario.json").write_text(json.dumps({**SCENARIO, "steps": steps}))
+    player = WithPages(recordings.read(tmp_path, "").scenario)
+    player.play()
+    shown, *last = (player.answers[number] for number in sorted(player.answers))
+    assert (shown.body["usedResource"], shown.body["maxUsedResource"]) == ({"vcore": 2}, {"vcore": 4})
+    (held,) = shown.body["allocations"]
+    assert held["requestTime"] + held["allocationDelay"] == held["allocationTime"]
+    places, tree, nodes, gone, users, utilization, health = last
+    first = places.body[0]
+    assert (first["capacity"], first.get("totalNodes"), first.get("totalContainers")) == ({}, None, None)
+    assert [one["queuename"] for one in tree.body["children"]] == ["root.a"]
+    assert (gone.status, gone.body["message"]) == (400, "Application not found")
+    assert (nodes.body, users.body, utilization.body, health.body["Healthy"]) == ([], None, {}, True)
