@@ -6,7 +6,6 @@ Every call answers with a value or raises one of the errors of `errors.py`. Call
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -174,7 +173,7 @@ class Client:
         query: Mapping[str, str] | None = None,
     ) -> bytes:
         """One call. Raises ApiError."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else msgspec.json.encode(body)
         headers = await self._headers()
         if data is not None:
             headers["Content-Type"] = form
