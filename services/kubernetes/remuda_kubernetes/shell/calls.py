@@ -106,8 +106,9 @@ class Calls:
         except NotFound:
             return None
         except Conflict as conflict:
-            # An earlier attempt, whose answer was lost, has succeeded.
-            return None if f'assigned to node "{bind.node}"' in conflict.reason else conflict.reason
+            # An earlier attempt, whose answer was lost, has succeeded; or the name has another pod by now.
+            is_done = f'assigned to node "{bind.node}"' in conflict.reason
+            return None if is_done or "precondition" in conflict.reason.lower() else conflict.reason
         except ApiError as error:
             return str(error)
         return None
