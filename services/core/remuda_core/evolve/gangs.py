@@ -19,6 +19,7 @@ from .pending import book_pending, one_more_pending, prioritise
 from .preemption import preemption_served
 from .questions import replacement_question_over
 from .refusals import forget_if_served
+from .task_groups import may_be_replaced
 
 
 def replacement_started(state: State, fact: facts.ReplacementStarted) -> PendingAsk:
@@ -110,5 +111,6 @@ def _replacement_ends(state: State, partition: Partition, application: Applicati
     group.leaving -= 1
     if replacement.question:  # the RM was not asked to release the placeholder
         replacement_question_over(state, partition, replacement)
-        group.free.add_placeholder(replacement.placeholder)
+        if may_be_replaced(application, replacement.placeholder.releasing):
+            group.free.add_placeholder(replacement.placeholder)
     return replacement

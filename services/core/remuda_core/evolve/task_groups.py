@@ -62,6 +62,10 @@ def placeholder_goes(placeholder: Allocation, termination_type: int) -> None:
     group = application.task_groups[placeholder.fact.task_group]
     if termination_type == facts.TIMEOUT and placeholder.releasing != facts.TIMEOUT:
         group.timed_out += 1
-    stays = application.state == lifecycle.RESUMING and termination_type == facts.TIMEOUT
-    if not stays:
+    if not may_be_replaced(application, termination_type):
         group.free.discard_placeholder(placeholder.fact.uuid)
+
+
+def may_be_replaced(application: Application, releasing: int) -> bool:
+    """Whether a real ask may replace a placeholder. `releasing`: why the RM was asked to release it; 0: it was not."""
+    return not releasing or (releasing == facts.TIMEOUT and application.state == lifecycle.RESUMING)
