@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -128,6 +130,15 @@ class Cluster:
         return [(one["regarding"]["name"], one["reason"]) for one in items]
 
     # The scheduler
+
+    async def explained(self, name: str) -> str:
+        """What `remuda explain pod` prints, in one line."""
+        command = ["explain", "pod", f"{self.namespace}/{name}", "--nats", self.url]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "remuda", *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        output, _ = await process.communicate()
+        return " ".join(output.decode().split())
 
     async def rows(self, kind: str) -> list[dict[str, Any]]:
         """The rows of a query to the core."""

@@ -20,7 +20,7 @@ from remuda_bus.resource_manager.handlers import HandlersOfRm, call_handler
 from remuda_bus.resource_manager.heartbeat import Heartbeat
 from remuda_bus.resource_manager.predicate_answers import answer_state_dump, serve_predicates
 from remuda_bus.resource_manager.request_encoding import RequestEncoder
-from remuda_bus.resource_manager.request_publisher import RequestPublisher
+from remuda_bus.resource_manager.request_publisher import RequestPublisher, Traced
 from remuda_bus.resource_manager.requests import RequestsOfRm
 from remuda_bus.resource_manager.session import Session
 from remuda_bus.resource_manager.status_codes import INTERNAL, OUTAGE, REFUSED
@@ -363,9 +363,7 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
 
     def _start_handling(self) -> None:
         if self._bus is not None and self._handlers and self._handling is None:
-            self._handling = asyncio.get_running_loop().create_task(
-                self._handle_all(), name=f"handlers of {self.rm_id}"
-            )
+            self._handling = asyncio.create_task(self._handle_all(), name=f"handlers of {self.rm_id}")
 
     async def _handle_all(self) -> None:
         async for callback in self.callbacks():
@@ -380,6 +378,9 @@ class ResourceManager(HandlersOfRm, RequestsOfRm):
         return None if handling.cancelled() else handling.exception()
 
     async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
+        return await self._publish_traced(kind, payloads)
+
+    async def _publish_traced(self, kind: str, payloads: Iterable[bytes | Traced]) -> int:
         if self._superseded is not None:
             raise self._superseded
         return await self._connected_publisher().publish(kind, payloads)

@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from remuda_bus import subjects
-from remuda_bus.bus import Bus
+from remuda_bus.bus import Bus, Headers, Outgoing
 from remuda_bus.resource_manager.request_messages import RequestMessages
 from remuda_bus.streams.ordered_append import append_in_order
+
+Traced = tuple[bytes, Headers]  # a payload, and the headers of the trace that it belongs to
 
 
 class RequestPublisher:
@@ -26,13 +28,17 @@ class RequestPublisher:
         self._messages = RequestMessages(bus, rm_id, "rm.publish")
         self.limit = self._messages.limit
 
-    async def publish(self, kind: str, payloads: Iterable[bytes]) -> int:
-        """Publish the payloads. Returns the stream sequence of the last message; 0: there was none. Raises Full,
-        Unanswered."""
+    async def publish(self, kind: str, payloads: Iterable[bytes | Traced]) -> int:
+        """Publish the payloads; one without a trace begins its own. Returns the stream sequence of the last message;
+        0: there was none. Raises Full, Unanswered."""
         async with self.lock:
             with ExitStack() as spans:
-                messages = (self._messages.message(kind, payload, self.registration, spans) for payload in payloads)
+                messages = (self._message(kind, payload, spans) for payload in payloads)
                 return await append_in_order(self._bus, messages, self._retry_for_s)
+
+    def _message(self, kind: str, payload: bytes | Traced, spans: ExitStack) -> Outgoing:
+        content, trace = (payload, None) if isinstance(payload, bytes) else payload
+        return self._messages.message(kind, content, self.registration, spans, trace)
 
     def registration_header(self) -> dict[str, str]:
         """The header that names the registration."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 
+from remuda_bus.bus import Headers
 from remuda_bus.resource_manager.request_encoding import Releasable, Request, RequestEncoder, sized
+from remuda_bus.resource_manager.request_publisher import Traced
 from remuda_bus.resource_manager.session import Session
 from remuda_proto.constants import NODE_PARTITION
 from remuda_proto.si.v1 import si_pb2 as si
@@ -27,6 +30,10 @@ class RequestsOfRm:
 
     async def _publish(self, kind: str, payloads: Iterable[bytes]) -> int:
         raise NotImplementedError
+
+    async def _publish_traced(self, kind: str, payloads: Iterable[bytes | Traced]) -> int:
+        """A sender without traces leaves them out."""
+        return await self._publish(kind, (one if isinstance(one, bytes) else one[0] for one in payloads))
 
     async def send(self, kind: str, request: Request) -> int:
         """Send a whole request as it is. `kind`: allocation, application, node or configuration."""
@@ -65,9 +72,19 @@ class RequestsOfRm:
         """Remove applications that have ended, with all their asks and allocations."""
         return await self._publish("application", self._encoder.removals(application_ids, partition, self._limit))
 
-    async def ask(self, asks: Iterable[si.AllocationAsk]) -> int:
-        """Ask for allocations."""
-        return await self._publish("allocation", self._encoder.asks(asks, self._limit))
+    async def ask(self, asks: Iterable[si.AllocationAsk], traces: Mapping[str, Headers] | None = None) -> int:
+        """Ask for allocations. `traces`: by allocation key, the headers of the trace that an ask belongs to. Such an
+        ask is a message of its own."""
+        if not traces:
+            return await self._publish("allocation", self._encoder.asks(asks, self._limit))
+        return await self._publish_traced("allocation", self._traced(asks, traces))
+
+    def _traced(self, asks: Iterable[si.AllocationAsk], traces: Mapping[str, Headers]) -> Iterator[bytes | Traced]:
+        for trace, some in groupby(asks, lambda one: traces.get(one.allocationKey)):
+            if trace is None:
+                yield from self._encoder.asks(some, self._limit)
+            else:
+                yield from ((payload, trace) for one in some for payload in self._encoder.asks([one], self._limit))
 
     async def report_allocations(self, allocations: Iterable[si.Allocation]) -> int:
         """Report allocations that already run and were not reported with their node."""

@@ -165,6 +165,14 @@ CA_DAYS = 365
 CLOCK_SKEW_MINUTES = 5
 CERTIFICATE_CHECK_S = 3_600.0
 
+# Metrics
+
+# Namespaces with series of their own, and queues of each: a series is 1 kB here and more in Prometheus.
+METRIC_NAMESPACES = 200
+METRIC_QUEUES = 10
+# Pods are counted at intervals, in sweeps: 20,000 take 20 ms.
+METRIC_SWEEPS = 10
+
 # Volumes
 
 # The first minor version of Kubernetes 1 that reports storage capacities.

@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from remuda_kubernetes.api.errors import Conflict
+from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.shell.calls import Calls
+from remuda_kubernetes.shell.traces import Traces
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.effects import CreatePlaceholder
 from remuda_kubernetes.shim.shim import Shim
@@ -49,7 +51,7 @@ async def test_placeholder_that_exists_is_created_if_it_is_our_own(owner: str, f
     manifest = placeholder_pod("app", "", group, driver, "suffix", "pause")
     reported: list[Callable[[Shim], None]] = []
     server = Taken(owned_by(manifest, owner))
-    calls = Calls(server, "here", reported.append)  # type: ignore[arg-type]
+    calls = Calls(server, "here", reported.append, Traces(), Places())  # type: ignore[arg-type]
     calls.add([CreatePlaceholder("default.app", manifest)])
     running = asyncio.create_task(calls.run())
     await server.is_asked.wait()

@@ -202,8 +202,8 @@ class Machine(RuleBasedStateMachine):
         decided = {uid for uid, _ in self.booked.values() if uid in there_are and uid not in self.bound}
         decided -= {release.allocationKey for release in self.requested.values()}
         assert {effect.pod.uid for effect in effects if isinstance(effect, self.binding)} == decided
-        asked = {effect.ask.allocationKey for effect in effects if isinstance(effect, Ask)}
-        assert not asked & self.asks.keys(), "asked for twice"
+        asked = [effect.ask for effect in effects if isinstance(effect, Ask)]
+        assert not [ask for ask in asked if self.asks.get(ask.allocationKey) == ask], "asked for twice"
         for effect in effects:
             self.book(effect)
         self.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from remuda_kubernetes import limits
@@ -148,6 +149,20 @@ def test_pod_seen_again_is_sent_back() -> None:
     allocated(it, "p", "n2", "u-again")
     it.take()
     assert it.filter(placed("p"), NODES).nodes == ("n2",)
+
+
+def test_reason_of_the_default_scheduler_is_that_of_the_verdict() -> None:
+    """So `explain` shows it."""
+    it = plugin()
+    it.pod_changed(placed("p"))
+    allocated(it, "p")
+    it.take()
+    it.filter(placed("p"), NODES)
+    failed = [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "binding rejected"}]
+    it.filter(msgspec.convert({**msgspec.to_builtins(placed("p")), "status": {"conditions": failed}}, Pod), NODES)
+    ask = it.questions.ask(it.books.pods["uid-p"]).ask
+    verdicts = list(it.questions.verdicts("uid-p", ask.tags[names.TAG_PREDICATE_CLASS], NODES))
+    assert verdicts[0].reason == "the default scheduler: default/p was not bound to node n1: binding rejected"
 
 
 def accepted(it: PluginShim) -> dict[str, bool]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from remuda.embedded import NatsServer
-from tests.kubernetes.cluster import Cluster, cluster
+from remuda_kubernetes import limits
+from tests.kubernetes.cluster import WITHIN_S, Cluster, cluster
 from tests.kubernetes.control_plane.processes import ControlPlane
 from tests.kubernetes.manifests import pod
 
@@ -67,6 +72,41 @@ async def test_second_instance_takes_over(plane: ControlPlane, server: NatsServe
         await it.bound("second")
         after = await allocations(it)
         assert after["first"] == before["first"]
+
+
+async def test_other_instance_takes_over_when_the_holder_is_killed(plane: ControlPlane, server: NatsServer) -> None:
+    """A killed process does not release the lease: it expires."""
+    lease = "remuda-kubernetes"
+    async with cluster(plane, server.url, lease=lease) as it:
+        await it.stop_front()  # releases the lease
+        async with killed_in_the_end(plane, server.url, lease) as process:
+            await it.add_nodes("n1")
+            await it.create(pod("first", app="app", cpu="1"))
+            await it.bound("first")
+            await it.start_front(lease=lease)
+            before = await allocations(it)
+            process.kill()
+            await process.wait()
+        await it.create(pod("second", app="app", cpu="1"))
+        found = await it.until(lambda pods: bool(pods["second"].spec.node_name), limits.LEASE_S + WITHIN_S)
+        assert found["second"].spec.node_name == "n1"
+        after = await allocations(it)
+        assert after["first"] == before["first"]
+
+
+@asynccontextmanager
+async def killed_in_the_end(plane: ControlPlane, url: str, lease: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A front end in a process of its own."""
+    command = ["run", "kubernetes", "--nats", url]
+    for assignment in (f"kubeconfig={plane.kubeconfig('remuda')}", f"lease={lease}"):
+        command += ["--set", f"kubernetes.{assignment}"]
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "remuda", *command)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 GANG = {

@@ -48,6 +48,9 @@ async def webhook(plane: Plane, server: NatsServer, **settings: Any) -> AsyncIte
         ):  # fmt: skip
             with suppress(Conflict):
                 await admin.create("/api/v1/namespaces", {"metadata": {"name": name}})
+            with suppress(Conflict):  # pods of an API server that wants one need it
+                account = {"metadata": {"name": "default"}}
+                await admin.create(f"/api/v1/namespaces/{name}/serviceaccounts", account)
             await admin.patch(f"/api/v1/namespaces/{name}", {"metadata": {"labels": labels}})
         subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": plane.user("alice")}
         for kind, body in {

@@ -21,6 +21,7 @@ from remuda_kubernetes.shim.resume import KeptState
 from remuda_kubernetes.shim.shim import Shim
 
 WAITING = "waiting for remuda"
+SCHEDULER_ERROR = "SchedulerError"  # reason of a pod's condition
 
 
 @dataclass(slots=True)
@@ -137,7 +138,8 @@ class PluginShim(Shim):
         if entry is None or approval is None:
             return Verdict((), (entry.condition[1] if entry is not None else "") or WAITING)
         if approval.is_in_progress:
-            return self._refused(entry, f"was not bound to node {approval.node}")
+            failure = _failure(entry.pod) or _failure(pod)
+            return self._refused(entry, f"was not bound to node {approval.node}{': ' if failure else ''}{failure}")
         if approval.node not in nodes:
             return self._refused(entry, f"does not fit on node {approval.node}")
         approval.is_in_progress = True
@@ -154,10 +156,10 @@ class PluginShim(Shim):
         """RejectTask of 002. For some time, the pod is not placed on that node again."""
         uid = entry.pod.uid
         node = self._approvals.pop(uid).node
-        entry.unfit[node] = self.books.sweeps + limits.UNFIT_SWEEPS
+        reason = f"the default scheduler: {entry.pod.key} {why}"
+        entry.unfit[node] = self.books.sweeps + limits.UNFIT_SWEEPS, reason
         entry.attempts += 1
         self._sent_back[uid] = None
-        reason = f"the default scheduler: {entry.pod.key} {why}"
         self.books.record(entry, "TaskRejected", reason, warn=True)
         self._send_back(entry, reason)
         return Verdict((), reason)
@@ -176,7 +178,7 @@ class PluginShim(Shim):
         books = self.books
         for uid in list(self._sent_back):
             entry = books.pods[uid]
-            left = {node: until for node, until in entry.unfit.items() if until > books.sweeps}
+            left = {node: (until, why) for node, (until, why) in entry.unfit.items() if until > books.sweeps}
             if left != entry.unfit:
                 entry.unfit = left
                 books.refused[uid] = None
@@ -208,6 +210,11 @@ class PluginShim(Shim):
             self._calls.append(Withhold(entry.name, "TaskRejected", verdict.reason))
         elif age and not age % limits.APPROVAL_REPEAT_SWEEPS and not approval.is_in_progress:
             self._calls.append(Approve(entry.name, approval.node))
+
+
+def _failure(pod: Pod) -> str:
+    """Why the default scheduler could not bind a pod that it has placed; empty: it does not say so."""
+    return next((one.message for one in pod.status.conditions if one.reason == SCHEDULER_ERROR), "")
 
 
 def _condition(pod: Pod) -> str:

@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
 
 from remuda_bus import tracing
 from remuda_bus.retry import RetryPolicy, retry
-from remuda_kubernetes import limits
+from remuda_kubernetes import limits, metrics
 from remuda_kubernetes.api.client import MERGE_PATCH, Client
 from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
 from remuda_kubernetes.api.objects import Pod
+from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
 from remuda_kubernetes.shell.approvals import approve, open_gate, set_condition
 from remuda_kubernetes.shell.events import event_body, event_path
+from remuda_kubernetes.shell.traces import Traces
 from remuda_kubernetes.shim.effects import (
     Bind,
     BindVolumes,
@@ -47,13 +50,16 @@ Placement = Bind | OpenGate | Approve
 
 
 class Calls:
-    """`instance`: the name of this process in events. `on_shim`: reports the outcome of a call."""
+    """`instance`: the name of this process in events. `on_shim`: reports the outcome of a call. `traces`: which
+    bindings continue."""
 
-    def __init__(self, client: Client, instance: str, on_shim: OnShim) -> None:
+    def __init__(self, client: Client, instance: str, on_shim: OnShim, traces: Traces, places: Places) -> None:
         self._client = client
         self._instance = instance
         self._on_shim = on_shim
-        self._bindings: asyncio.Queue[Placement] = asyncio.Queue()
+        self._traces = traces
+        self._places = places
+        self._bindings: asyncio.Queue[tuple[Placement, float]] = asyncio.Queue()
         self._changes: asyncio.Queue[Change] = asyncio.Queue()
         self._notes: deque[Note] = deque(maxlen=limits.WAITING_WRITES)
         self._noted = asyncio.Event()
@@ -63,10 +69,12 @@ class Calls:
         for effect in effects:
             match effect:
                 case Bind() | OpenGate() | Approve():
-                    self._bindings.put_nowait(effect)
+                    self._bindings.put_nowait((effect, asyncio.get_running_loop().time()))
                 case BindVolumes() | DeletePod() | FailPod() | CreatePlaceholder():
                     self._changes.put_nowait(effect)
                 case SetCondition() | RecordEvent() | Withhold():
+                    if len(self._notes) == self._notes.maxlen:
+                        metrics.DROPPED.inc()
                     self._notes.append(effect)
                     self._noted.set()
                 case _:
@@ -86,18 +94,28 @@ class Calls:
 
     async def _bind_all(self) -> None:
         while True:
-            bind = await self._bindings.get()
-            self._bound_at = asyncio.get_running_loop().time()
+            bind, added_at = await self._bindings.get()
+            now = asyncio.get_running_loop().time
+            self._bound_at = now()
             pod, node = bind.pod, bind.node
-            with tracing.span("kubernetes.bind", pod=f"{pod.namespace}/{pod.name}", node=node):
+            trace = self._traces.of(pod.uid)
+            with tracing.span("kubernetes.bind", trace, pod=f"{pod.namespace}/{pod.name}", node=node):
                 failure = await self._bind(bind)
             if failure is None:
-                self._on_shim(lambda shim, pod=pod, node=node: shim.bound(pod.uid, node))  # type: ignore[misc]
+                metrics.BINDING_SECONDS.observe(now() - added_at)
             else:
                 log.warning("a pod was not bound", pod=f"{pod.namespace}/{pod.name}", node=node, reason=failure)
-                self._on_shim(
-                    lambda shim, pod=pod, node=node, why=failure: shim.binding_failed(pod.uid, node, why)  # type: ignore[misc]
-                )
+            self._on_shim(partial(self._report, pod.uid, node, failure))
+
+    def _report(self, uid: str, node: str, failure: str | None, shim: Shim) -> None:
+        entry = shim.books.pods.get(uid)
+        if entry is not None:
+            counter = metrics.BOUND if failure is None else metrics.NOT_BOUND
+            counter.labels(*self._places.of(shim.books, entry)).inc()
+        if failure is None:
+            shim.bound(uid, node)
+        else:
+            shim.binding_failed(uid, node, failure)
 
     async def _bind(self, bind: Placement) -> str | None:
         """The reason of a failure. A pod that is gone is none: its reflector reports that."""

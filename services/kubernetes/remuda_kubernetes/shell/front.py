@@ -23,6 +23,7 @@ from remuda_bus.resource_manager.errors import RegistrationFailed
 from remuda_bus.resource_manager.status_codes import WRONG_CONFIGURATION
 from remuda_kubernetes import limits
 from remuda_kubernetes.api.client import Client, Resource
+from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.api.reflector import Reflector
 from remuda_kubernetes.api.resources import (
     CLAIMS,
@@ -37,12 +38,14 @@ from remuda_kubernetes.api.resources import (
     VOLUMES,
     config_maps,
 )
+from remuda_kubernetes.metrics import Places, PodCounts
 from remuda_kubernetes.plugin.plugin import PluginShim
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.calls import Calls
 from remuda_kubernetes.shell.extender import Extender
 from remuda_kubernetes.shell.kept_state import read_kept_state
 from remuda_kubernetes.shell.lease import Holder
+from remuda_kubernetes.shell.traces import Traces
 from remuda_kubernetes.shell.watched_maps import WatchedMaps
 from remuda_kubernetes.shim.config_maps import MapsConfiguration
 from remuda_kubernetes.shim.effects import Ask, Effect, Message, Release, ReportAllocation, ReportNode, Submit, Withdraw
@@ -62,7 +65,10 @@ class Front:
         self._settings = settings
         self._shim = shim
         self._minor = minor
-        self._calls = Calls(client, settings.instance, self._on_shim)
+        self._traces = Traces()
+        places = Places()
+        self._counts = PodCounts(places)
+        self._calls = Calls(client, settings.instance, self._on_shim, self._traces, places)
         self._wake = asyncio.Event()
         self._is_reported = False
         self._maps = WatchedMaps(settings.config_maps, shim.books.emit, self._configuration_changed)
@@ -187,9 +193,18 @@ class Front:
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
             of(NODES, shim.node_changed, shim.node_gone),
             *(of(*one) for one in volumes),
-            of(PODS, shim.pod_changed, shim.pod_gone),
+            of(PODS, self._pod_changed, self._pod_gone),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if self._shim.books.policy.manages(pod):
+            self._traces.seen(pod)
+        self._shim.pod_changed(pod)
+
+    def _pod_gone(self, pod: Pod) -> None:
+        self._traces.gone(pod)
+        self._shim.pod_gone(pod)
 
     def _waking(self, change: Callable[[Any], None]) -> Callable[[Any], None]:
         def changed(value: Any) -> None:
@@ -234,6 +249,8 @@ class Front:
         while True:
             await asyncio.sleep(limits.SWEEP_EVERY_S)
             self._on_shim(lambda shim: shim.sweep())
+            if self._shim.books.sweeps % limits.METRIC_SWEEPS == 1:
+                self._counts.update(self._shim.books)
 
     def _report(self) -> None:
         self._is_reported = True
@@ -279,14 +296,17 @@ class Front:
             self._wake.clear()
             effects = self._shim.take()
             self._calls.add(effect for effect in effects if not isinstance(effect, Message))
-            await _publish(rm, [effect for effect in effects if isinstance(effect, Message)])
+            await self._publish(rm, [effect for effect in effects if isinstance(effect, Message)])
 
-
-async def _publish(rm: ResourceManager, messages: list[Message]) -> None:
-    """Neighbours of one kind go together."""
-    for kind, some in groupby(messages, type):
-        of_kind: Any = list(some)
-        await _SENDERS[kind](rm, of_kind)
+    async def _publish(self, rm: ResourceManager, messages: list[Message]) -> None:
+        """Neighbours of one kind go together."""
+        for kind, some in groupby(messages, type):
+            of_kind: Any = list(some)
+            if kind is Ask:
+                traces = self._traces.exported(one.ask.allocationKey for one in of_kind)
+                await rm.ask((one.ask for one in of_kind), traces)
+            else:
+                await _SENDERS[kind](rm, of_kind)
 
 
 def _submit(rm: ResourceManager, some: Iterable[Submit]) -> Coroutine[Any, Any, int]:
@@ -295,10 +315,6 @@ def _submit(rm: ResourceManager, some: Iterable[Submit]) -> Coroutine[Any, Any, 
 
 def _withdraw(rm: ResourceManager, some: Iterable[Withdraw]) -> Coroutine[Any, Any, int]:
     return rm.remove(*(one.application_id for one in some))
-
-
-def _ask(rm: ResourceManager, some: Iterable[Ask]) -> Coroutine[Any, Any, int]:
-    return rm.ask(one.ask for one in some)
 
 
 def _release(rm: ResourceManager, some: Iterable[Release]) -> Coroutine[Any, Any, int]:
@@ -316,7 +332,6 @@ def _report_nodes(rm: ResourceManager, some: Iterable[ReportNode]) -> Coroutine[
 _SENDERS: dict[type[Effect], Callable[[ResourceManager, Any], Coroutine[Any, Any, int]]] = {
     Submit: _submit,
     Withdraw: _withdraw,
-    Ask: _ask,
     Release: _release,
     ReportAllocation: _report_allocations,
     ReportNode: _report_nodes,

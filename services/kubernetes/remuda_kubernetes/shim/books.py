@@ -42,7 +42,7 @@ class PodEntry:
     scheduler has put it. `uuid`: of its allocation; empty: none. `is_bound`: the API server has said so. `release`: the
     scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it.
     `volumes_since`: its claims are being bound, in sweeps.
-    `unfit`: nodes that another scheduler has refused for it, and until when, in sweeps."""
+    `unfit`: nodes that another scheduler has refused for it: until when, in sweeps, and why."""
 
     pod: Pod
     size: Amounts
@@ -55,7 +55,7 @@ class PodEntry:
     resubmissions: int = 0
     attempts: int = 0
     volumes_since: int | None = None
-    unfit: dict[str, int] = field(default_factory=dict)
+    unfit: dict[str, tuple[int, str]] = field(default_factory=dict)
     condition: tuple[str, str] = ("", "")
 
     @property

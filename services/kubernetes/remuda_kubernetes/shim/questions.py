@@ -66,7 +66,7 @@ class Questions:
         for name in node_ids:
             on = books.nodes.get(name)
             if name in entry.unfit:
-                refusal = "another scheduler has refused the node for this pod"
+                refusal = entry.unfit[name][1]
             else:
                 refusal = (of_node(on) or among_pods(on)) if on is not None else "the node is gone"
             if not refusal:
