@@ -18,6 +18,12 @@ def peloton_log(cluster: str) -> str:
     return f"{PELOTON}.{cluster}"
 
 
+def peloton_rpc(cluster: str, role: str, name: str) -> str:
+    """RPCs of a Peloton resource manager as endpoints of a NATS micro service: the same messages as over gRPC. `role`:
+    of those that may call the RPC (`remuda_resmgr.rules.access`)."""
+    return f"{PELOTON}.{cluster}.{role}.{name}"
+
+
 def is_peloton(log_id: str) -> bool:
     return log_id.startswith(f"{PELOTON}.")
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 PELOTON = {
     "remuda.api.resmgr.resmgr-1": {"placement", "operator"},
     "remuda.api.peloton.default.explain": {"web", "operator", "alice@example.com"},
+    "peloton.default.jobs.EnqueueGangs": {"peloton-jobs"},
+    "peloton.default.placement.DequeueGangs": {"placement"},
+    "peloton.default.hosts.PutHosts": {"peloton-hosts"},
+    "peloton.default.pools.CreateResourcePool": {"peloton-pools"},
+    "peloton.default.read.Query": {"placement", "peloton-jobs", "peloton-hosts", "peloton-pools", "operator"},
     "remuda.log.peloton.default": {"resmgr"},
     "remuda.inbox.peloton.default": {"resmgr"},
     "remuda.api.lease.peloton.default.resmgr-1": {"resmgr", "operator"},

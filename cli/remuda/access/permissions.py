@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from remuda_bus import subjects
+from remuda_bus.log_names import peloton_rpc
 from remuda_bus.operator_api.methods import ACTING, READING
 from remuda_bus.operators import Operator
 
 SERVICES = ("core", "rmproxy", "config", "events", "grpc", "web", "resmgr", "placement")
 FRONT_ENDS = ("grpc", "web")  # they act in the names of operators, as far as they are allowed to
-ROLES = (*SERVICES, "operator", "admin")
+PELOTON_CLIENTS = ("peloton-jobs", "peloton-hosts", "peloton-pools")  # over NATS; others use gRPC and certificates
+ROLES = (*SERVICES, *PELOTON_CLIENTS, "operator", "admin")
 MONITOR = "monitor"  # reads server metrics, in the system account
 RM_DOMAIN = "remuda"  # the JetStream domain in the accounts of RMs
 ANSWER_WITHIN = "15s"  # longer than the time-out of predicate requests to an RM
@@ -164,6 +166,10 @@ def _looks_into(*buckets: str) -> tuple[str, ...]:
 
 def _object_store(bucket: str) -> tuple[str, ...]:
     return (f"$O.{bucket}.>", *_reads(f"OBJ_{bucket}"), f"$JS.API.STREAM.PURGE.OBJ_{bucket}")
+
+
+def _calls_peloton(role: str) -> tuple[str, ...]:
+    return tuple(peloton_rpc("*", one, "*") for one in (role, "read"))
 
 
 def _micro(name: str) -> tuple[str, ...]:
@@ -323,14 +329,16 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *_object_store(subjects.PELOTON_SNAPSHOTS.name),
             subjects.lease_holder(f"{_PELOTON}.*.*"),
         ),
-        ("remuda.api.resmgr.*", _ANY_OF_PELOTON, subjects.lease_holder(f"{_PELOTON}.*.*")),
+        ("remuda.api.resmgr.*", _ANY_OF_PELOTON, peloton_rpc("*", "*", "*"), subjects.lease_holder(f"{_PELOTON}.*.*")),
     ),
     # An engine speaks gRPC with resmgr, whose address it asks for.
-    "placement": (("remuda.api.resmgr.*", "$SRV.PING"), ()),
+    "placement": (("remuda.api.resmgr.*", "$SRV.PING", *_calls_peloton("placement")), ()),
+    **{role: (_calls_peloton(role.partition("-")[2]), ()) for role in PELOTON_CLIENTS},
     # Reads and queries.
     "operator": (
         (
             "remuda.api.>",
+            peloton_rpc("*", "read", "*"),
             subjects.question("*", "state_dump"),
             "$SRV.>",
             "$JS.API.STREAM.INFO.*",
