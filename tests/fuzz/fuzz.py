@@ -12,6 +12,7 @@ from pathlib import Path
 from remuda.local.system import NATS
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, Message
+from remuda_bus.queries.front_ends import front_ends
 from remuda_proto.remuda.v1 import log_pb2
 from tests.integration.grpc_client import port_of
 from tests.tenants.hostile import raw_client
@@ -20,7 +21,7 @@ from tests.tenants.side import Side, p99, side_rm
 from tests.tenants.watched import Watched, watched
 
 from .hostile import FuzzingRm
-from .hostile_grpc import FuzzingClient
+from .hostile_grpc import FuzzingClient, FuzzingPelotonClient
 
 HOSTILE_RMS = 4
 HOSTILE_CLIENTS = 2  # over gRPC
@@ -61,7 +62,7 @@ class Report:
 
 async def fuzz(data: Path, seconds: float, seed: int) -> Report:
     report = Report(seed, seconds)
-    async with watched(data, grpc_port=0) as system, side_rm(system.url) as side:
+    async with watched(data, grpc_port=0, peloton_port=0) as system, side_rm(system.url) as side:
         began = time.monotonic()
         await asyncio.sleep(IDLE_S)
         report.idle_p99_s = p99(side.waits_s(began))
@@ -76,10 +77,11 @@ async def _rage(system: Watched, report: Report, seconds: float) -> list[Fuzzing
     rms: list[Fuzzing] = []
     began = time.monotonic()
     running = [asyncio.create_task(_one(system.url, number, report.seed, rms)) for number in range(HOSTILE_RMS)]
-    port = await port_of(system.bus)
+    port, peloton_port = await port_of(system.bus), await peloton_port_of(system.bus)
     running += [
         asyncio.create_task(_one_over_grpc(port, number, report.seed, rms)) for number in range(HOSTILE_CLIENTS)
     ]
+    running.append(asyncio.create_task(_one_of_peloton(peloton_port, report.seed, rms)))
     while time.monotonic() - began < seconds:
         await asyncio.sleep(SAMPLE_S)
         report.memory_mb.append((time.monotonic() - began, system.memory_mb()))
@@ -98,6 +100,21 @@ async def _one_over_grpc(port: int, number: int, seed: int, rms: list[Fuzzing]) 
     client = FuzzingClient(port, f"hostile-grpc-{number}", f"{seed}.grpc.{number}", PACE_S)
     rms.append(client)
     await client.run()
+
+
+async def _one_of_peloton(port: int, seed: int, rms: list[Fuzzing]) -> None:
+    client = FuzzingPelotonClient(port, "hostile-peloton", f"{seed}.peloton", PACE_S)
+    rms.append(client)
+    await client.run()
+
+
+async def peloton_port_of(bus: Bus) -> int:
+    """The port of Peloton's resource manager."""
+    async with asyncio.timeout(ENDS_WITHIN_S):
+        while True:
+            for one in await front_ends(bus, service="resmgr"):
+                if one.port:
+                    return one.port
 
 
 async def _one(url: str, number: int, seed: int, rms: list[Fuzzing]) -> None:

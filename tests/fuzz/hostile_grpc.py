@@ -17,12 +17,16 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 import remuda_proto.remuda.v1
+from remuda_proto.peloton.api.v0.respool import respool_pb2
+from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2
+from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 
 from .messages import Maker
 
 ANSWER_WITHIN_S = 15.0
 READ_WITHIN_S = 0.3
+POLLS_FOR_S = 2.0
 LIBRARIES = ("grpc.",)  # packages of services whose handlers are gRPC's own
 # Details of a call that the client itself could not send.
 OWN_FAILURE = "Internal error from Core"
@@ -55,6 +59,17 @@ def methods() -> list[MethodDescriptor]:
     ]
 
 
+def peloton_methods() -> list[MethodDescriptor]:
+    """Every RPC of Peloton's resource manager."""
+    files = (resmgrsvc_pb2.DESCRIPTOR, respool_pb2.DESCRIPTOR, hosts_pb2.DESCRIPTOR)
+    return [
+        method
+        for file in files
+        for _, service in sorted(file.services_by_name.items())
+        for _, method in sorted(service.methods_by_name.items())
+    ]
+
+
 class FuzzingClient:
     """`sent`: how often it called what. `told`: the status of each call. `defects`: statuses that no client may cause.
     `unanswered`: calls that did not end."""
@@ -70,6 +85,7 @@ class FuzzingClient:
         self.unanswered: list[str] = []
         self._port = port
         self._pace_s = pace_s
+        self._ends_within_s: float | None = None  # a client may give up, and the server may not
 
     async def run(self) -> None:
         """Call one method after the other, on a new connection now and then."""
@@ -79,11 +95,14 @@ class FuzzingClient:
             options = (("grpc.use_local_subchannel_pool", 1),)  # a connection of its own
             async with grpc.aio.insecure_channel(f"127.0.0.1:{self._port}", options) as channel:
                 await self._register(channel)
-                called = methods()
+                called = self._methods()
                 self.random.shuffle(called)
                 for method in called:
                     await self._call(channel, method)
                     await asyncio.sleep(self.random.expovariate(1 / self._pace_s))
+
+    def _methods(self) -> list[MethodDescriptor]:
+        return methods()
 
     async def _register(self, channel: Any) -> None:
         """Sensibly, so that the streams are of an RM that is registered."""
@@ -101,7 +120,7 @@ class FuzzingClient:
             await self._write(call, method)
         else:
             kind = channel.unary_stream if method.server_streaming else channel.unary_unary
-            call = kind(f"/{name}")(self._payload(method), metadata=metadata)
+            call = kind(f"/{name}")(self._payload(method), metadata=metadata, timeout=self._ends_within_s)
         if method.server_streaming:
             await self._read(name, call)
         else:
@@ -152,13 +171,15 @@ class FuzzingClient:
         message = GetMessageClass(method.input_type)()
         match self.random.randrange(5):
             case 0 | 1:
-                return self.maker.sensible(message).SerializeToString()
+                return self.maker.sensible(message).SerializePartialToString()
             case 2:
                 if not method.input_type.fields:
                     return b""
-                return self.maker.wrong(self.maker.sensible(message), self.random.randint(1, 3)).SerializeToString()
+                return self.maker.wrong(
+                    self.maker.sensible(message), self.random.randint(1, 3)
+                ).SerializePartialToString()
             case 3:
-                return self.maker.scrambled(self.maker.sensible(message).SerializeToString())
+                return self.maker.scrambled(self.maker.sensible(message).SerializePartialToString())
             case _:
                 return self.random.randbytes(self.random.choice((0, 1, 10, 1_000, 100_000)))
 
@@ -183,6 +204,25 @@ class FuzzingClient:
             pass
         finally:
             writer.close()
+
+
+class FuzzingPelotonClient(FuzzingClient):
+    """A hostile client of Peloton's resource manager: any role, in protobuf and in JSON."""
+
+    def __init__(self, port: int, name: str, seed: str, pace_s: float) -> None:
+        super().__init__(port, name, seed, pace_s)
+        self._ends_within_s = POLLS_FOR_S
+
+    def _methods(self) -> list[MethodDescriptor]:
+        return peloton_methods()
+
+    async def _register(self, channel: Any) -> None:
+        """Peloton's clients do not register."""
+
+    def _metadata(self) -> Iterator[tuple[str, str]]:
+        yield "rpc-service", "peloton-resmgr"
+        if self.random.random() < 0.2:
+            yield "rpc-encoding", "json"
 
 
 def _raise_own_cancellation() -> None:

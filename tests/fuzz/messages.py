@@ -3,6 +3,7 @@ bytes that were messages once."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -64,7 +65,8 @@ class Maker:
                 if self.random.random() < 0.7:
                     self.sensible(getattr(message, field.name), items)
             else:
-                setattr(message, field.name, self._value(field))
+                with suppress(ValueError, TypeError):
+                    setattr(message, field.name, self._value(field))
         return message
 
     def wrong(self, message: Message, times: int = 1) -> Message:
@@ -129,14 +131,15 @@ class Maker:
         if field.message_type is not None:
             self.sensible(getattr(message, field.name).add(), items=1)
         else:
-            getattr(message, field.name).append(self._value(field))
+            with suppress(ValueError, TypeError):  # not of a closed enumeration, unsigned, or bytes
+                getattr(message, field.name).append(self._value(field))
 
     def _somewhere(self, message: Message) -> tuple[Message, Field]:
         """A field of it, or of a message in it."""
         field: Field = self.random.choice(message.DESCRIPTOR.fields)
         if field.name == "rmID" and self.random.random() < 0.8:  # a wrong one hides whatever else is wrong
             return self._somewhere(message)
-        if field.message_type is None or is_map(field) or self.random.random() < 0.2:
+        if field.message_type is None or is_map(field) or self.random.random() < 0.2 or not field.message_type.fields:
             return message, field
         if not field.is_repeated:
             return self._somewhere(getattr(message, field.name))
@@ -164,7 +167,8 @@ class Maker:
         elif field.message_type is not None:
             message.ClearField(field.name)
         else:
-            setattr(message, field.name, self._extreme(field))
+            with suppress(ValueError, TypeError):
+                setattr(message, field.name, self._extreme(field))
 
     def _extreme(self, field: Field) -> Any:
         random = self.random

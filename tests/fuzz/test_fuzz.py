@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
 
 from remuda.local.system import NATS
 from remuda_proto.si.v1 import si_pb2 as si
@@ -14,6 +16,7 @@ from tests.tenants import FAULTS
 
 from . import fuzz as fuzzing
 from .fuzz import fuzz, grows
+from .hostile_grpc import peloton_methods
 from .messages import Maker
 
 
@@ -32,6 +35,14 @@ def made(seed: int) -> list[bytes]:
 def test_a_seed_makes_the_same_messages() -> None:
     assert made(1) == made(1)
     assert made(1) != made(2)
+
+
+@pytest.mark.parametrize("method", peloton_methods(), ids=lambda one: one.name)
+def test_every_message_of_peloton_can_be_made(method: MethodDescriptor) -> None:
+    if method.input_type.fields:
+        for seed in range(20):
+            maker, message = Maker(Random(seed), "rm-1"), GetMessageClass(method.input_type)()
+            maker.wrong(maker.sensible(message), 3)
 
 
 def test_memory_that_goes_on_to_grow_is_noticed() -> None:

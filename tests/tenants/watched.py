@@ -64,10 +64,21 @@ class Watched:
 
 @asynccontextmanager
 async def watched(
-    data: Path, *, cores: int = 2, rmproxies: int = 2, grpc_port: int | None = None
+    data: Path,
+    *,
+    cores: int = 2,
+    rmproxies: int = 2,
+    grpc_port: int | None = None,
+    peloton_port: int | None = None,
+    peloton_engines: int = 0,
+    assignments: tuple[str, ...] = (),
 ) -> AsyncIterator[Watched]:
-    """Up and ready. `grpc_port`: that of its gRPC front end, 0 for any; None: it has none."""
-    layout = Layout(data, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, log_level="info")
+    """Up and ready. `grpc_port`, `peloton_port`: of its gRPC front end and of Peloton's resource manager, 0 for any;
+    None: it has none. The rest as of `Layout`."""
+    layout = Layout(
+        data, cores=cores, rmproxies=rmproxies, grpc_port=grpc_port, peloton_port=peloton_port,
+        peloton_engines=peloton_engines, log_level="info", assignments=assignments,
+    )  # fmt: skip
     async with System(layout) as system:
         await system.ready()
         bus = await connect(system.url, "watching", timeout_s=10)
