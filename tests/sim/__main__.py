@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from . import configuring, front_ends, tenants
+from . import configuring, front_ends, peloton, tenants
 from .kubernetes import simulation as kubernetes
 from .simulation import run
 from .story import Story
@@ -18,6 +18,7 @@ OPTIONS: dict[Run, str] = {
     configuring.run: "--configuration ",
     front_ends.run: "--front-ends ",
     kubernetes.run: "--kubernetes ",
+    peloton.run: "--peloton ",
 }
 
 
@@ -31,8 +32,10 @@ def main() -> int:
     parser.add_argument("--configuration", action="store_true", help="changes of the configuration file")
     parser.add_argument("--front-ends", action="store_true", help="RMs over gRPC")
     parser.add_argument("--kubernetes", action="store_true", help="a Kubernetes cluster")
+    parser.add_argument("--peloton", action="store_true", help="Peloton's resource manager with its clients")
     options = parser.parse_args()
-    chosen = next((one for one, text in OPTIONS.items() if getattr(options, text.strip(" -").replace("-", "_"))), run)
+    given = vars(options)
+    chosen: Run = next((one for one, option in OPTIONS.items() if given[option.strip("- ").replace("-", "_")]), run)
     if options.seed is not None:
         return _one(chosen, options.seed)
     return _many(chosen, options.first, options.seeds, options.seconds)

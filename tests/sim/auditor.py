@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from hashlib import sha256
 
 from remuda_bus import subjects
 from remuda_bus.bus import Message, Reader
-from remuda_bus.log import Position, join_parts
 from remuda_bus.memory import MemoryBus
 from remuda_core.check import check, digest
 from remuda_core.commands import Schedule
@@ -19,6 +17,7 @@ from remuda_core.wire import schema
 from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import inbox_pb2, log_pb2
 
+from .chain_judge import ChainJudge
 from .story import Story, Violation
 
 CHECK_EVERY = 3  # commits
@@ -32,15 +31,12 @@ class Auditor:
         self.rm_id = rm_id
         self.core = Core(rm_id)
         self.commits = 0
-        self.voided = 0
         self.allocated: list[str] = []  # since the registration, in order
         self.changed_at = 0.0
         self._server = server
         self._clock = clock
         self._story = story
-        self._head = Position()
-        self._tip = Position()
-        self._parts: list[log_pb2.Commit] = []
+        self._chain = ChainJudge(log_pb2.Commit, story)
         self._handled: list[tuple[int, int]] = []
         self._requests: dict[int, str] = {}  # sequence -> subject
         self._records: list[tuple[int, int]] = []
@@ -51,7 +47,8 @@ class Auditor:
         while True:
             for message in await log.batch():
                 self.changed_at = self._clock()
-                self._judge(message)
+                if (commit := self._chain.judge(message)) is not None:
+                    self._accept(message.seq, commit)
 
     async def follow_inbox(self) -> None:
         inbox = await self._server.read(subjects.INBOX.name, subjects.inbox(self.rm_id))
@@ -67,23 +64,6 @@ class Auditor:
             for message in await requests.batch():
                 self._story.tell(f"request {message.seq} on {message.subject}: {len(message.payload)} bytes")
                 self._requests[message.seq] = message.subject
-
-    def _judge(self, message: Message) -> None:
-        """In force, void, or a part of what is to come."""
-        part = log_pb2.Commit.FromString(message.payload)
-        tip = self._tip if part.part else self._head
-        if (part.parent, part.parent_hash) != (tip.seq, tip.hash) or (part.part and part.part != len(self._parts)):
-            self.voided += 1
-            self._story.tell(f"void at {message.seq}: it hangs on {part.parent}, the head is {self._head.seq}")
-            return
-        if part.part == 0:
-            self._parts = []
-        self._parts.append(part)
-        self._tip = Position(message.seq, sha256(message.payload).digest())
-        if not part.more:
-            self._head = self._tip
-            self._accept(message.seq, join_parts(self._parts))
-            self._parts = []
 
     def _accept(self, seq: int, commit: log_pb2.Commit) -> None:
         self.commits += 1

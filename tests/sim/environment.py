@@ -6,6 +6,7 @@ import asyncio
 import gc
 import secrets
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -15,6 +16,7 @@ from typing import Any
 from remuda_core.core import Core
 from remuda_core.shell.answer_pace import AnswerPace
 from remuda_events.shell import LagWarning
+from remuda_resmgr.core import Core as ResmgrCore
 
 from .queues_file import QueuesFile, replacements
 from .story import CURRENT
@@ -35,13 +37,17 @@ def wall_clock_s() -> float:
 @contextmanager
 def environment(random: Random, file: QueuesFile) -> Iterator[None]:
     """`file`: that of the configuration service."""
-    make_core = Core.__init__
 
-    def init(core: Core, *args: Any, **options: Any) -> None:
-        make_core(core, *args, **options)
-        process = CURRENT.get()
-        if process is not None:
-            process.cores.append(core)
+    def noted(kind: type[Any]) -> Any:
+        make_core = kind.__init__
+
+        def init(core: Any, *args: Any, **options: Any) -> None:
+            make_core(core, *args, **options)
+            process = CURRENT.get()
+            if process is not None:
+                process.cores.append(core)
+
+        return init
 
     def token_hex(nbytes: int = 16) -> str:
         return random.randbytes(nbytes).hex()
@@ -54,7 +60,9 @@ def environment(random: Random, file: QueuesFile) -> Iterator[None]:
         (secrets, "token_hex", token_hex),
         (LagWarning.__init__, "__defaults__", (wall_clock_s,)),
         (AnswerPace.__init__, "__defaults__", (loop_time_s, count(0.0, ANSWER_S).__next__)),
-        (Core, "__init__", init),
+        (uuid, "uuid4", lambda: uuid.UUID(bytes=random.randbytes(16), version=4)),
+        (Core, "__init__", noted(Core)),
+        (ResmgrCore, "__init__", noted(ResmgrCore)),
         *replacements(file),
     ]
     before = [(of, name, getattr(of, name)) for of, name, _ in replaced]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
 
 from remuda_bus import subjects
-from remuda_bus.memory import MemoryBus
 from remuda_core.core import Core
 
 from . import services
@@ -19,18 +17,16 @@ from .auditor import Auditor
 from .cluster import Cluster
 from .environment import environment
 from .loop import Stuck, VirtualLoop
-from .network import Network, at_once, one_by_one
 from .operator import Operator
-from .process import Main, Process, leaves, said
+from .process import Process, leaves, said
 from .queues_file import QueuesFile
 from .resource_manager import Rm
 from .story import CURRENT, Story, Violation
-from .weather import Weather
+from .unrest import Unrest
 
 BUSY_S = (8.0, 25.0)
 TIMERS_S = 12.0  # what is set while all is busy is due by then
 SETTLED_WITHIN_S = 120.0
-REFUSING = tuple(stream for stream in subjects.STREAMS if stream.discard == "new")
 
 
 def run(seed: int) -> Story:
@@ -73,34 +69,10 @@ def _unhandled(story: Story, context: dict[str, object]) -> None:
     story.tell(f"{context.get('message')}: {error!r}")
 
 
-class Simulation:
-    """Everything that is drawn here is drawn once, at the start; what is drawn later depends on what happens. `quiet`:
-    nothing goes wrong."""
-
-    payloads: tuple[int, ...] = (8 * 1024 * 1024, 6 * 1024)
-
+class Simulation(Unrest):
     def __init__(self, random: Random, story: Story, *, quiet: bool = False) -> None:
+        super().__init__(random, story, DISASTERS, quiet=quiet)
         clock = asyncio.get_running_loop().time
-        self.random = random
-        self.story = story
-        window_s = random.choice((120.0, 2.0))  # JetStream promises no more, and we need less
-        streams = [
-            replace(one, duplicate_window_s=window_s) if one is not subjects.REQUESTS else one
-            for one in subjects.STREAMS
-        ]
-        self.server = MemoryBus(
-            asyncio.get_running_loop().time, random.choice(self.payloads), streams, subjects.BUCKETS
-        )
-        self.weather = Weather(random)
-        self.network = Network(self.server, self.weather, random, story)
-        self.weather.calm = quiet
-        self.two_leaders = random.random() < 0.25 and not quiet
-        self.network.judges = not (self.two_leaders and random.random() < 0.5)
-        self.unrest_s = random.choice((1.5, 4.0, 10.0))  # between two disasters
-        self.snapshot_facts = random.choice((10, 30, 1_000))
-        self.disasters = [] if quiet else random.sample(DISASTERS, random.randint(1, len(DISASTERS)))
-        self.spoilt = False
-        self.background: list[Coroutine[Any, Any, None]] = []  # of no process
         self.rms = self._make_rms()
         self.auditors = {rm.cluster.rm_id: Auditor(self.server, rm.cluster.rm_id, story, clock) for rm in self.rms}
         self.cores = [self._core(f"core-{number + 1}") for number in range(random.choice((2, 2, 3, 4)))]
@@ -124,30 +96,14 @@ class Simulation:
         clusters += [rm.cluster for rm in rms]
         return rms
 
-    def _process(self, name: str, main: Main) -> Process:
-        return Process(name, main, self.network, self.random, self.story, expected=services.expected)
-
     def _core(self, name: str) -> Process:
-        leases = None
-        if self.two_leaders:
-            leases = MemoryBus(asyncio.get_running_loop().time, streams=(), buckets=(subjects.LEASES, subjects.LEADERS))
-        return Process(
-            name,
-            partial(services.core, self.snapshot_facts),
-            self.network,
-            self.random,
-            self.story,
-            expected=services.expected,
-            own_leases=leases,
-        )
+        return self._leading(name, partial(services.core, self.snapshot_facts))
 
     async def run(self) -> None:
-        self.story.tell(f"two leaders: {self.two_leaders}, judged: {self.network.judges}, {self._disasters()}")
+        for auditor in self.auditors.values():
+            self.background += (auditor.follow_log(), auditor.follow_requests(), auditor.follow_inbox())
         async with asyncio.TaskGroup() as group:
-            background = [group.create_task(process.keep_running()) for process in self.processes]
-            for auditor in self.auditors.values():
-                self.background += (auditor.follow_log(), auditor.follow_requests(), auditor.follow_inbox())
-            background += [group.create_task(one) for one in self.background]
+            background = await self._all_run(group)
             raging = group.create_task(self._rage())
             await self._all_registered()
             await self._busy()
@@ -159,27 +115,13 @@ class Simulation:
     async def _busy(self) -> None:
         await asyncio.sleep(self.random.uniform(*BUSY_S))
 
-    def _disasters(self) -> str:
-        return ", ".join(disaster.__name__.strip("_") for disaster in self.disasters)
-
     async def _all_registered(self) -> None:
         for _ in range(60):
             if all(rm.cluster.registered for rm in self.rms):
                 return
             await asyncio.sleep(0.5)
 
-    # Disasters
-
-    async def _rage(self) -> None:
-        while self.disasters:
-            await asyncio.sleep(self.random.expovariate(1 / self.unrest_s))
-            self.random.choice(self.disasters)(self)
-
-    def _kill(self) -> None:
-        self.random.choice(self.processes).kill()
-
-    def _kill_a_core(self) -> None:
-        self.random.choice(self.cores).kill()
+    # Disasters of its own
 
     def _kill_leader_and_standby(self) -> None:
         """All cores that follow some RM: another has to take over that has not followed it."""
@@ -188,62 +130,15 @@ class Simulation:
             if any(core.state.rm_id == rm_id and core.state.registration for core in process.cores):
                 process.kill()
 
-    def _stop(self) -> None:
-        self.random.choice(self.processes).stop(self.random.uniform(0.1, 7.0))
-
-    def _cut_off(self) -> None:
-        process, for_s = self.random.choice(self.processes), self.random.uniform(0.1, 7.0)
-        self.story.tell(f"{process.name} is cut off for {for_s:.1f} s")
-        if process.connection is not None:
-            process.connection.cut(for_s)
-
-    def _outage(self) -> None:
-        for_s = self.random.uniform(0.2, 5.0)
-        self.story.tell(f"the server is away for {for_s:.1f} s")
-        for process in self.processes:
-            if process.connection is not None:
-                process.connection.cut(for_s)
-
-    def _jump(self) -> None:
-        process = self.random.choice([*self.cores, self.random.choice(self.processes)])
-        process.clock_s = self.random.choice((self.random.uniform(-15.0, 15.0), 3_600.0, -3_600.0))
-        self.story.tell(f"the clock of {process.name} is ahead by {process.clock_s:.1f} s")
-
-    def _fill(self) -> None:
-        """No room in a stream, for a while."""
-        stream, for_s = self.random.choice(REFUSING), self.random.uniform(0.2, 6.0)
-        self.story.tell(f"{stream.name} is full for {for_s:.1f} s")
-        self.server.resize(stream.name, 1)
-        self.network.later(for_s, self.server.resize, stream.name, stream.max_bytes)
-
-    def _spoil_a_snapshot(self) -> None:
-        """The newest of an RM. Not both: what is trimmed is trimmed in the belief that one of two can be read."""
-        found: dict[str, int] = {}
-        for name in at_once(self.server.object_names(subjects.SNAPSHOTS.name)):
-            rm, _, seq = name.rpartition(".")
-            found[rm] = max(found.get(rm, 0), int(seq))
-        if found and not self.spoilt:
-            self.spoilt = True
-            name = f"{(rm := self.random.choice(list(found)))}.{found[rm]}"
-            self.story.tell(f"snapshot {name} is spoilt")
-            at_once(self.server.put_object(subjects.SNAPSHOTS.name, name, one_by_one([b"\xffrubbish"])))
-
     # The end
 
     async def _calm(self) -> None:
         """No more disasters and no more work; all processes run. The work under way ends, and then has to be
         right."""
-        self.story.tell("calm")
-        self.weather.calm, self.network.judges = True, True
-        for process in self.processes:
-            process.clock_s, process.down_s = 0.0, (0.05, 0.1)
+        self._end_unrest()
         self.operator.resting = True
         for rm in self.rms:
             rm.resting = True
-        if self.two_leaders:
-            for process in self.cores:
-                process.own_leases = None
-                process.kill()
         await asyncio.sleep(TIMERS_S)
         await self._settled()
         for rm in self.rms:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from . import configuring, tenants
+from . import configuring, peloton, tenants
 from .kubernetes import simulation as kubernetes
 from .mutants import CONFIGURATION_MUTANTS, KUBERNETES_MUTANTS, MUTANTS, TENANTS_MUTANTS, Mutant
+from .peloton_mutants import PELOTON_MUTANTS
 from .simulation import run
 
 WITHIN_SEEDS = 200
 WITHIN_TENANTS_SEEDS = 40
 WITHIN_KUBERNETES_SEEDS = 40
+WITHIN_PELOTON_SEEDS = 30
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
@@ -42,3 +44,11 @@ def test_a_bug_of_the_kubernetes_front_end_is_found(mutant: Mutant, monkeypatch:
     mutant(monkeypatch)
     found = next((seed for seed in range(WITHIN_KUBERNETES_SEEDS) if kubernetes.run(seed).violations), None)
     assert found is not None, f"{mutant.__name__} was not found in {WITHIN_KUBERNETES_SEEDS} seeds"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", PELOTON_MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_bug_of_pelotons_resource_manager_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    found = next((seed for seed in range(WITHIN_PELOTON_SEEDS) if peloton.run(seed).violations), None)
+    assert found is not None, f"{mutant.__name__} was not found in {WITHIN_PELOTON_SEEDS} seeds"

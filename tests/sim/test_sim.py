@@ -27,8 +27,8 @@ def test_nothing_is_lost_or_doubled(first: int) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [(), ("--tenants",), ("--configuration",), ("--kubernetes",)],
-    ids=["default", "tenants", "configuration", "kubernetes"],
+    [(), ("--tenants",), ("--configuration",), ("--kubernetes",), ("--peloton",)],
+    ids=["default", "tenants", "configuration", "kubernetes", "peloton"],
 )
 def test_a_seed_tells_the_same_story_in_every_process(options: tuple[str, ...]) -> None:
     told = set()
