@@ -27,6 +27,7 @@ from remuda_config.shell.write_back import WriteBack
 from remuda_config.versions import API, EXPIRED, FILE, Origin, Version, bounded_changes
 from remuda_proto.remuda.v1 import config_pb2
 
+Content = bytes | Problem
 log = structlog.get_logger()
 
 CONFLICT = 409
@@ -84,7 +85,7 @@ class ActiveConfiguration:
     staged: asyncio.Event = field(default_factory=asyncio.Event)
     versions: VersionStore = field(init=False)
     _write_back: WriteBack = field(init=False)
-    _last_read: bytes | Problem | None = None
+    _last_read: Content | None = None
     _loaded: asyncio.Event = field(default_factory=asyncio.Event)
     _changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -155,34 +156,37 @@ class ActiveConfiguration:
                 self._refuse(content, error.problems)
                 return False
             changed = await self._accept_edit(content, text, configuration)
-            await self._settle(content)
-            return changed
+            if changed is not None:
+                await self._settle(content)
+            return bool(changed)
 
-    async def _settle(self, content: bytes | Problem) -> None:
+    async def _settle(self, content: Content) -> None:
         """The file has the active text."""
         self._last_read, self.problems = content, []
         await self._write_back.done()
 
-    def _refuse(self, content: bytes | Problem, problems: list[Problem]) -> None:
+    def _refuse(self, content: Content, problems: list[Problem]) -> None:
         self._last_read, self.problems = content, problems
         active = f"revision {self.current.number} stays active" if self.current else "no configuration is active"
         log.error(
             "configuration refused", file=str(self.file), active=active, problems=[str(problem) for problem in problems]
         )
 
-    async def _accept_edit(self, content: bytes | Problem, text: str, configuration: config_pb2.Configuration) -> bool:
+    async def _accept_edit(self, content: Content, text: str, configuration: config_pb2.Configuration) -> bool | None:
         """Store an edit of the file, unless another process has stored it, or a change that overwrites it. An edit ends
-        a staged change."""
+        a staged change. None: the file has another content by now, because the bus took long to answer."""
         while True:
             await self._follow()
+            if await asyncio.to_thread(read_file, self.file) != content:
+                return None
             before = self.current
             if before is not None and before.text == text:
                 log.info("active configuration unchanged", file=str(self.file), revision=before.number)
                 return False
             if before is not None and self._write_back.is_due(before.text, content):
                 return False
-            is_staged = before is not None and before.version.is_staged
-            ends = f"ends the staged version {before.number}" if before is not None and is_staged else ""
+            staged = before if before is not None and before.version.is_staged else None
+            ends = f"ends the staged version {staged.number}" if staged is not None else ""
             try:
                 await self._activate(text, configuration, Change("", ends, FILE))
                 return True
@@ -212,7 +216,7 @@ class ActiveConfiguration:
             await self._replace(text, configuration, change, content, prepared)
             return True
 
-    async def _check_file(self, before: AcceptedText | None, change: Change) -> bytes | Problem:
+    async def _check_file(self, before: AcceptedText | None, change: Change) -> Content:
         """The content of the file. Raises Refused when an edit of it is not in force."""
         content = await asyncio.to_thread(read_file, self.file)
         if not change.overwrites and (before is None or content != before.text.encode()):
@@ -223,13 +227,9 @@ class ActiveConfiguration:
         return content
 
     async def _replace(
-        self,
-        text: str,
-        configuration: config_pb2.Configuration,
-        change: Change,
-        content: bytes | Problem,
+        self, text: str, configuration: config_pb2.Configuration, change: Change, content: Content,
         prepared: PreparedFile | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Activate a text and write it over this content of the file. `prepared`: None when it cannot be written
         yet."""
         try:
@@ -245,7 +245,7 @@ class ActiveConfiguration:
             return
         await self._commit(prepared, content)
 
-    async def _commit(self, prepared: PreparedFile, content: bytes | Problem) -> None:
+    async def _commit(self, prepared: PreparedFile, content: Content) -> None:
         """Write the active text over this content of the file. When another version is in force, or the file has been
         edited, its next reading decides.
 
@@ -282,7 +282,7 @@ class ActiveConfiguration:
         is_over = version.is_staged and now_ms() >= version.until_ms
         return newest is not None and newest.version.number == version.number and not is_over
 
-    async def _catch_up(self, current: AcceptedText, content: bytes | Problem) -> None:
+    async def _catch_up(self, current: AcceptedText, content: Content) -> None:
         """Write the active text to a file that is behind."""
         self._last_read = content
         try:
