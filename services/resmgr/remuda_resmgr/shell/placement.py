@@ -11,6 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 from pydantic import model_validator
 
 from remuda_bus.bus import Bus, BusError
+from remuda_bus.health import PROCESS_HEALTH
 from remuda_bus.process import Settings
 from remuda_bus.queries.front_ends import front_ends
 from remuda_bus.settings import ReadableFile, Seconds, setting
@@ -76,11 +77,17 @@ async def main(bus: Bus, settings: PlacementSettings) -> None:
     while True:
         address = settings.address or await _found(bus)
         async with channel(address, settings) as connected:
-            log.info("places for", resmgr=address)
             try:
+                async with asyncio.timeout(limits.ENGINE_RPC_S):
+                    await connected.channel_ready()
+                log.info("places for", resmgr=address)
+                PROCESS_HEALTH.set_status(f"places for {address}")
                 await engine.run(Calls(connected))
+            except TimeoutError:
+                log.warning("the resource manager cannot be reached", resmgr=address)
             except grpc.aio.AioRpcError as error:
                 log.warning("the resource manager does not answer", error=f"{error.code().name}: {error.details()}")
+        PROCESS_HEALTH.set_status("looks for a resource manager", ready=False)
         await asyncio.sleep(limits.ENGINE_RETRY_S)
 
 
