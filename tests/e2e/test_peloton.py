@@ -72,7 +72,7 @@ async def test_a_job_is_placed_and_again_after_a_process_is_killed(stack: Stack)
     first, second = PELOTON_PORTS
     async with client(PELOTON_PORTS[first], "hostmgr") as call:
         host = hosts_pb2.PutHostsRequest()
-        host.hosts.add(hostname="h1", capacity=[8.0, 0.0, 1024.0, 1024.0])
+        host.hosts.add(hostname="h1", capacity=[8.0, 8.0, 1024.0, 1024.0])
         await call("/remuda.resmgr.v1.Hosts/PutHosts", host, hosts_pb2.PutHostsResponse)
     async with client(PELOTON_PORTS[first], "respool") as call:
         pool = respool_pb2.CreateRequest()

@@ -13,6 +13,8 @@ export function Configuration({ rm, item }) {
   const shared = useData(paths.versions()), own = useData(paths.versions(rm));
   const [kind, version] = item.split(":");
   const active = shared.data ? shared.data.active : 0;
+  // An editor without the text that is in force would lose what is typed once that comes.
+  if (kind === "edit" && !shared.data) return html`<${State} ready=${false} error=${shared.error} />`;
   if (kind === "edit") return html`<${EditorOf} rm=${rm} active=${active} version=${version || active} key=${version || active} />`;
   if (item) return html`<${Version} rm=${rm} kind=${kind} version=${Number(version)} active=${active} />`;
   const tables = [
