@@ -15,7 +15,6 @@ from remuda_bus import limits, subjects
 from remuda_bus.bus import Consumer, HistoryChanged, Message, NoResponders, Reader, Refused, Unanswered
 from remuda_bus.nats import NatsBus, connect
 from remuda_bus.nats.jetstream import failure
-from remuda_bus.nats.patched_client import heeded
 
 INBOX = subjects.INBOX.name
 REQUESTS = subjects.REQUESTS.name
@@ -252,36 +251,6 @@ async def test_an_endpoint_closed_during_an_outage_stays_closed(server: NatsServ
         await other.request("remuda.api.test")
     await kept.close()
     await other.close()
-
-
-async def test_a_cancellation_swallowed_by_nats_py_is_raised() -> None:
-    there = asyncio.get_running_loop().create_future()
-
-    async def work() -> None:
-        await heeded(asyncio.wait_for(there, 5))
-        await asyncio.Event().wait()
-
-    task = asyncio.create_task(work())
-    await asyncio.sleep(0)
-    there.set_result(None)
-    task.cancel()
-    await asyncio.wait([task], timeout=1)
-    assert task.cancelled()
-
-
-async def test_connect_keeps_its_timeout(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even when nats-py swallows the cancellation and retries without end."""
-
-    async def swallows(client: Client) -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            raise OSError("refused") from None
-
-    monkeypatch.setattr(Client, "_process_connect_init", swallows)
-    async with asyncio.timeout(5):
-        with pytest.raises(Unanswered):
-            await connect(server.url, "test", timeout_s=0.2)
 
 
 async def test_a_cancelled_flush_does_not_stop_the_connection_from_reading(bus: NatsBus) -> None:

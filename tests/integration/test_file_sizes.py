@@ -13,7 +13,7 @@ STILL_LONGER = {
     "tests/golden/language.py": 493,
     "tests/property/storm.py": 465,
     "services/core/tests/test_snapshots.py": 479,
-    "bus/tests/test_nats.py": 460,
+    "bus/tests/test_nats.py": 429,
     "tests/conformance/configurations.py": 426,
     "services/rmproxy/tests/test_isolation.py": 406,
 }

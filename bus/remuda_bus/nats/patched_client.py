@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from nats import errors
-from nats.aio.client import PING_PROTO, Client
+from nats.aio.client import PING_PROTO, Client, Srv
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.protocol import parser
@@ -99,7 +99,10 @@ class PatchedClient(Client):
         task = asyncio.current_task()
         assert task is not None
         self._cancelled_before = task.cancelling()
-        await heeded(super().connect(*args, **kwargs))
+        try:
+            await heeded(super().connect(*args, **kwargs))
+        finally:
+            self._cancelled_before = 0  # reconnections have a task of their own
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         """nats-py's own stops half-way when the last bytes cannot be written, as on a lost connection: subscriptions
@@ -111,13 +114,13 @@ class PatchedClient(Client):
             self._status = Client.DISCONNECTED
             await super()._close(status, do_cbs)
 
-    async def _select_next_server(self) -> None:
-        """Every attempt to connect starts here. The attempt before may have swallowed a cancellation; without this
-        check the client would retry without end."""
+    async def _connect_to_server(self, s: Srv) -> None:
+        """Every attempt to connect starts here. The attempt before may have swallowed a cancellation, such as one that
+        came in the moment in which the server refused it; without this check the client would retry without end."""
         task = asyncio.current_task()
         if task is not None and task.cancelling() > self._cancelled_before:
             raise asyncio.CancelledError
-        await super()._select_next_server()
+        await super()._connect_to_server(s)
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await heeded(super().flush(*args, **kwargs))
