@@ -78,7 +78,8 @@ async def test_a_job_is_placed_and_again_after_a_process_is_killed(stack: Stack)
         pool = respool_pb2.CreateRequest()
         pool.config.name, pool.config.parent.value = f"e2e-{uuid.uuid4()}", "root"
         for kind in ("cpu", "gpu", "memory", "disk"):
-            pool.config.resources.add(kind=kind, reservation=1.0, limit=8.0, share=1.0)
+            # Both jobs are within the reservation: what a pool may have beyond is calculated once a minute.
+            pool.config.resources.add(kind=kind, reservation=4.0, limit=8.0, share=1.0)
         created = await call(f"{RESPOOL}/CreateResourcePool", pool, respool_pb2.CreateResponse)
         assert not created.HasField("error"), created
     async with client(PELOTON_PORTS[first], "jobmgr") as call:
