@@ -5,56 +5,31 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from remuda_kubernetes import limits
-from remuda_kubernetes.api.objects import Namespace, Pod
+from remuda_kubernetes.api.objects import Namespace
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, Withhold
 from remuda_kubernetes.plugin.extender import answer_filter, answer_preemption
 from remuda_kubernetes.plugin.plugin import WAITING, PluginShim
-from remuda_kubernetes.plugin.policy import Hold, Pin, PluginPolicy, hold_of, pin_of
+from remuda_kubernetes.plugin.policy import Hold, Pin, hold_of, pin_of
 from remuda_kubernetes.shim import names
-from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, RecordEvent, Release, ReportAllocation
+from remuda_kubernetes.shim.effects import Bind, CreatePlaceholder, Effect, ReportAllocation
 from remuda_kubernetes.shim.shim import STATES
 from remuda_proto.si.v1 import si_pb2 as si
-from tests.kubernetes.objects import annotated, node, pod, sent
+from services.kubernetes.tests.reporting_plugin import (
+    DEFAULT,
+    NODES,
+    allocated,
+    events,
+    kinds,
+    placed,
+    plugin,
+    policy,
+)
+from tests.kubernetes.objects import annotated, sent
 
-DEFAULT = "default-scheduler"
 GATED: dict[str, Any] = {"schedulingGates": [{"name": names.GATE}]}
-NODES = ["n1", "n2"]
-
-
-def policy(hold: Hold) -> PluginPolicy:
-    return PluginPolicy(frozenset({"remuda"}), placed_by=frozenset({DEFAULT}), hold=hold)
-
-
-def plugin(hold: Hold = Hold.EXTENDER) -> PluginShim:
-    made = PluginShim(policy(hold))
-    for name in NODES:
-        made.node_changed(node(name))
-    made.report()
-    made.take()
-    return made
-
-
-def placed(name: str, **of: Any) -> Pod:
-    """A pod of an application that the default scheduler places."""
-    return pod(name, **{"app": "app", "cpu": "1", "scheduler": DEFAULT} | of)
-
-
-def allocated(of: PluginShim, name: str, on: str = "n1", uuid: str = "") -> None:
-    of.allocation(
-        si.AllocationResponse(new=[si.Allocation(allocationKey=f"uid-{name}", UUID=uuid or f"u-{name}", nodeID=on)])
-    )
-
-
-def kinds(effects: list[Any]) -> list[str]:
-    return [type(effect).__name__ for effect in effects if not isinstance(effect, RecordEvent)]
-
-
-def events(effects: list[Any]) -> list[str]:
-    return [effect.reason for effect in effects if isinstance(effect, RecordEvent)]
 
 
 # Who is held
@@ -126,78 +101,6 @@ def test_reason_of_the_scheduler_is_that_of_the_extender() -> None:
     effects = it.take()
     assert Withhold(it.books.pods["uid-p"].name, "SchedulingSkipped", "quota of root.a") in effects
     assert it.filter(placed("p"), NODES).reason == "quota of root.a"
-
-
-def sent_back(it: PluginShim) -> list[Any]:
-    effects = it.take()
-    assert kinds(effects)[:2] == ["Release", "Ask"]
-    assert "TaskRejected" in events(effects)
-    return effects
-
-
-def test_pod_seen_again_is_sent_back() -> None:
-    it = plugin()
-    it.pod_changed(placed("p"))
-    allocated(it, "p")
-    it.take()
-    it.filter(placed("p"), NODES)
-    verdict = it.filter(placed("p"), NODES)
-    assert (verdict.nodes, "was not bound" in verdict.reason) == ((), True)
-    (release,) = [effect for effect in sent_back(it) if isinstance(effect, Release)]
-    assert release.release.allocationKey == "uid-p"
-    assert it.filter(placed("p"), NODES).nodes == ()
-    allocated(it, "p", "n2", "u-again")
-    it.take()
-    assert it.filter(placed("p"), NODES).nodes == ("n2",)
-
-
-def test_reason_of_the_default_scheduler_is_that_of_the_verdict() -> None:
-    """So `explain` shows it."""
-    it = plugin()
-    it.pod_changed(placed("p"))
-    allocated(it, "p")
-    it.take()
-    it.filter(placed("p"), NODES)
-    failed = [{"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "binding rejected"}]
-    it.filter(msgspec.convert({**msgspec.to_builtins(placed("p")), "status": {"conditions": failed}}, Pod), NODES)
-    ask = it.questions.ask(it.books.pods["uid-p"]).ask
-    verdicts = list(it.questions.verdicts("uid-p", ask.tags[names.TAG_PREDICATE_CLASS], NODES))
-    assert verdicts[0].reason == "the default scheduler: default/p was not bound to node n1: binding rejected"
-
-
-def accepted(it: PluginShim) -> dict[str, bool]:
-    """The verdicts about the nodes for the pod `p`, by its class."""
-    entry = it.books.pods["uid-p"]
-    ask = it.questions.ask(entry).ask
-    told = it.questions.verdicts("uid-p", ask.tags[names.TAG_PREDICATE_CLASS], NODES)
-    return {verdict.node_id: verdict.accepted for verdict in told if verdict.accepted}
-
-
-def test_pod_that_does_not_fit_is_sent_back_and_kept_off_the_node_for_a_while() -> None:
-    it = plugin()
-    it.pod_changed(placed("p"))
-    allocated(it, "p")
-    it.take()
-    assert it.filter(placed("p"), ["n2"]).nodes == ()
-    sent_back(it)
-    assert accepted(it) == {"n2": True}
-    for _ in range(limits.UNFIT_SWEEPS + 1):
-        it.sweep()
-    assert "Ask" in kinds(it.take())  # it is tried again
-    assert accepted(it) == {"n1": True, "n2": True}
-
-
-def test_approval_that_is_not_asked_about_is_repeated_and_then_taken_back() -> None:
-    it = plugin()
-    it.pod_changed(placed("p"))
-    allocated(it, "p")
-    it.take()
-    calls: list[str] = []
-    for _ in range(limits.APPROVAL_SWEEPS + 1):
-        it.sweep()
-        calls += kinds(it.take())
-    repeats = limits.APPROVAL_SWEEPS // limits.APPROVAL_REPEAT_SWEEPS - 1
-    assert calls == ["Approve"] * repeats + ["Release", "Ask", "Withhold"]
 
 
 def test_allocation_that_is_preempted_ends_the_approval() -> None:

@@ -193,7 +193,7 @@ async def test_pod_seen_again_is_decided_again(
         try:
             await it.create(pod("one", app="app", queue="root.b", cpu="1"))
             await it.told("TaskRejected", "one")
-            await it.until(lambda pods: "the default scheduler: " in reason(pods["one"]))
+            await it.until(lambda pods: "binding rejected" in reason(pods["one"]))
             explained = await it.explained("one")
             assert "was not bound to node n1: binding rejected" in explained, explained
         finally:

@@ -49,6 +49,7 @@ class PluginShim(Shim):
         self._approvals: dict[str, Approval] = {}  # by UID
         self._calls: list[PluginCall] = []  # to be done
         self._sent_back: dict[str, None] = {}  # UIDs of pods with unfit nodes, an ordered set
+        self._unexplained: dict[str, str] = {}  # UID -> node on which the pod was not bound, for no known reason yet
 
     @property
     def is_asked(self) -> bool:
@@ -79,6 +80,7 @@ class PluginShim(Shim):
     def _approve(self, entry: PodEntry, node: str) -> list[Effect | PluginCall]:
         pod = entry.pod
         self._approvals[pod.uid] = Approval(node, self.books.sweeps)
+        self._unexplained.pop(pod.uid, None)
         note = f"{pod.key} may run on node {node}"
         event = RecordEvent("Pod", entry.name, "QuotaApproved", "Scheduling", note)
         if self._plugin.hold is Hold.EXTENDER:
@@ -108,8 +110,12 @@ class PluginShim(Shim):
                 self._calls.append(Approve(entry.name, ""))
 
     def pod_changed(self, pod: Pod) -> None:
+        entry, failure = self.books.pods.get(pod.uid), _failure(pod)
+        is_new = bool(failure) and (entry is None or _failure(entry.pod) != failure)
         super().pod_changed(pod)
         self._forget_if_over(pod.uid)
+        if is_new:
+            self._failed(pod.uid, failure)
 
     def pod_gone(self, pod: Pod) -> None:
         super().pod_gone(pod)
@@ -121,6 +127,23 @@ class PluginShim(Shim):
         if entry is None or entry.is_bound:
             self._approvals.pop(uid, None)
             self._sent_back.pop(uid, None)
+            self._unexplained.pop(uid, None)
+
+    def _failed(self, uid: str, failure: str) -> None:
+        """The default scheduler has written why it did not bind a pod. It may ask about the pod before that, or not
+        for a minute."""
+        entry, approval = self.books.pods.get(uid), self._approval_of(uid)
+        if entry is None:
+            return
+        if approval is not None and approval.is_in_progress:
+            self._withdraw(entry, f"was not bound to node {approval.node}: {failure}")
+            return
+        node = self._unexplained.pop(uid, "")
+        if node in entry.unfit:
+            until, reason = entry.unfit[node]
+            entry.unfit = {**entry.unfit, node: (until, f"{reason}: {failure}")}
+            self.books.refused[uid] = None  # asked for again, so that the scheduler learns the reason
+            self.books.is_room_changed = True
 
     def bound(self, uid: str, node: str) -> None:
         entry = self.books.pods.get(uid)
@@ -139,6 +162,8 @@ class PluginShim(Shim):
             return Verdict((), (entry.condition[1] if entry is not None else "") or WAITING)
         if approval.is_in_progress:
             failure = _failure(entry.pod) or _failure(pod)
+            if not failure:
+                self._unexplained[pod.uid] = approval.node
             return self._refused(entry, f"was not bound to node {approval.node}{': ' if failure else ''}{failure}")
         if approval.node not in nodes:
             return self._refused(entry, f"does not fit on node {approval.node}")
@@ -163,6 +188,11 @@ class PluginShim(Shim):
         self.books.record(entry, "TaskRejected", reason, warn=True)
         self._send_back(entry, reason)
         return Verdict((), reason)
+
+    def _withdraw(self, entry: PodEntry, why: str) -> None:
+        """RejectTask before the default scheduler asks again."""
+        verdict = self._refused(entry, why)
+        self._calls.append(Withhold(entry.name, "TaskRejected", verdict.reason))
 
     def may_preempt(self, pod: Pod) -> bool:
         """Whether the default scheduler may preempt for the pod. For a pod with an application the scheduler does."""
@@ -206,8 +236,7 @@ class PluginShim(Shim):
     def _check_extended(self, entry: PodEntry, approval: Approval, age: int) -> None:
         if age >= limits.APPROVAL_SWEEPS:
             # Not asked about: no node has passed the filters of the default scheduler.
-            verdict = self._refused(entry, f"is not bound to node {approval.node}: {_condition(entry.pod)}")
-            self._calls.append(Withhold(entry.name, "TaskRejected", verdict.reason))
+            self._withdraw(entry, f"is not bound to node {approval.node}: {_condition(entry.pod)}")
         elif age and not age % limits.APPROVAL_REPEAT_SWEEPS and not approval.is_in_progress:
             self._calls.append(Approve(entry.name, approval.node))
 
