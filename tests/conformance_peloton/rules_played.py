@@ -143,7 +143,7 @@ def ranker(case: Case) -> Differences:
         pools.track_as_it_is(state, run)
     pool.allocation = Allocation(**{name: vector(one) for name, one in given["allocation"].items()})
     for _ in range(given.get("repeat", 1)):
-        decided(preemption.evict(state, runs, commands.REVOKE_RESOURCES), state)
+        decided(preemption.evict(state, Settings(), runs, commands.REVOKE_RESOURCES), state)
     if "preemption_queue" in expect:
         yield from equal("preemption_queue", len(state.candidates), expect["preemption_queue"])
     for task_id, theirs in expect.get("states", {}).items():

@@ -47,6 +47,15 @@ def entitled(fact: facts.EntitlementsChanged) -> str:
     )
 
 
+def _run_ids(pairs: tuple[tuple[str, str], ...]) -> str:
+    return " ".join(run_id for _, run_id in pairs)
+
+
+def _afterwards(fact: facts.TaskRequeued | facts.GangRequeued) -> str:
+    reserves = ", to reserve a host" if fact.ready_for_host_reservation else ""
+    return reserves + (", counted anew" if fact.reset else "")
+
+
 TABLE: Final[dict[type[Fact], tuple[str, Callable[[Any], str]]]] = {
     facts.PoolCreated: ("pools", lambda f: f"Pool {f.pool.id} created"),
     facts.PoolUpdated: ("pools", lambda f: f"Pool {f.pool.id} changed"),
@@ -60,14 +69,15 @@ TABLE: Final[dict[type[Fact], tuple[str, Callable[[Any], str]]]] = {
     facts.GangDequeued: (ALWAYS, dequeued),
     facts.TaskRequeued: (
         ALWAYS,
-        lambda f: (
-            f"Requeued {f.run_id} {f.state} as gang {f.number}: {f.reason}"
-            f"{', to reserve a host' if f.ready_for_host_reservation else ''}{', counted anew' if f.reset else ''}"
-        ),
+        lambda f: f"Requeued {f.run_id} {f.state} as gang {f.number}: {f.reason}{_afterwards(f)}",
+    ),
+    facts.GangRequeued: (
+        ALWAYS,
+        lambda f: f"Requeued {_run_ids(f.tasks)} {f.state} as gang {f.number}: {f.reason}{_afterwards(f)}",
     ),
     facts.PlacementQueued: (
         ALWAYS,
-        lambda f: f"Placed {' '.join(run for _, run in f.placement.tasks)} on {f.placement.hostname}",
+        lambda f: f"Placed {_run_ids(f.placement.tasks)} on {f.placement.hostname}",
     ),
     facts.PlacementTaken: (ALWAYS, lambda f: f"Taken placement {f.number}"),
     facts.TaskMoved: (ALWAYS, lambda f: f"State {f.run_id} {f.state}: {f.reason}"),
@@ -223,16 +233,20 @@ class Notes:
             yield "Found no gang"
 
     def place(self, line: Line) -> Iterator[str]:
-        """`place t1.1 t2.1 on=h1`"""
-        host, pairs = line.take("on"), tuple((name.partition(".")[0], name) for name in line.names)
-        told, refused = self._do(commands.SetPlacements((Placement(host, pairs),)))
+        """`place t1.1 t2.1 on=h1`, or several placements: `place t1.1@h1 t2.1@h2`"""
+        host = line.take("on")
+        by_host = [name.partition("@")[::2] for name in line.names]
+        if host:
+            placements = [Placement(host, _pairs(line.names))]
+        else:
+            placements = [Placement(where, _pairs([name])) for name, where in by_host]
+        told, refused = self._do(commands.SetPlacements(tuple(placements)))
         yield from told
         for _, why in refused:
             yield f"Refused placement: {why}"
 
     def fail(self, line: Line) -> Iterator[str]:
-        pairs = tuple((name.partition(".")[0], name) for name in line.names)
-        failed = (commands.FailedPlacement(pairs, line.take("reason", "no host")),)
+        failed = (commands.FailedPlacement(_pairs(line.names), line.take("reason", "no host")),)
         yield from self._do(commands.SetPlacements(failed=failed))[0]
 
     def launch(self, line: Line) -> Iterator[str]:
@@ -314,6 +328,10 @@ class Notes:
                 yield f"Waiting in {name}: {' '.join(str(number) for number in queue)}"
         if not any(pool.queues.values()):
             yield f"Waiting in {pool.config.id}: nothing"
+
+
+def _pairs(run_ids: list[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name.partition(".")[0], name) for name in run_ids)
 
 
 def _several(names: list[str], count: int) -> list[str]:

@@ -111,6 +111,18 @@ class TaskRequeued(Fact):
     reset: bool = False
 
 
+class GangRequeued(Fact):
+    """The tasks go back together, as the gang `number`: from a ready queue, or from an engine. Else like
+    TaskRequeued."""
+
+    tasks: tuple[tuple[str, str], ...]
+    state: str
+    number: int
+    reason: str
+    ready_for_host_reservation: bool = False
+    reset: bool = False
+
+
 class PlacementQueued(Fact):
     """The tasks are PLACED, and the placement waits for a job manager."""
 

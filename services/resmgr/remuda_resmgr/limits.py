@@ -116,6 +116,9 @@ PORT: Final = 5394
 GANGS_PER_TURN: Final = 200
 # An engine's question for gangs waits so long; then it looks at the gangs that it holds.
 DEQUEUE_WITHIN_S: Final = 0.5
+# Placements of one request of an engine, 150 kB, unless a gang alone has more: a request that is larger than a quarter
+# of the server's payload limit is divided, and a gang with it.
+PLACEMENTS_PER_REQUEST: Final = 1_000
 # Tasks for which an engine found no room, and that it tries again. Beyond it, they are reported at once.
 HELD_TASKS: Final = 10_000
 # An engine reads all hosts after this time, not only those that have changed.

@@ -31,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True):
     fewest_victims: bool = False
     survivors_keep_their_place: bool = False
     count_admitted_only: bool = False
+    whole_gangs: bool = False
 
 
 DEFAULT: Final = Settings()

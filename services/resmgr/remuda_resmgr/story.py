@@ -26,10 +26,7 @@ OF_GANGS: Final[dict[type[facts.Fact], Words]] = {
 }
 # Facts about one run.
 OF_RUNS: Final[dict[type[facts.Fact], Words]] = {
-    facts.TaskRequeued: lambda f: (
-        f"{f.run_id} is {f.state} again as gang/{f.number}: {f.reason}"
-        f"{', for the reservation of a host' if f.ready_for_host_reservation else ''}"
-    ),
+    facts.TaskRequeued: lambda f: f"{f.run_id} is {_again(f)}",
     facts.TaskMoved: lambda f: f"{f.run_id} is {f.state}: {f.reason}",
     facts.RunEnded: lambda f: f"{f.run_id} has ended, {f.state}: {f.reason}",
     facts.CandidateQueued: lambda f: f"{f.run_id} is to be preempted: {f.reason}",
@@ -69,6 +66,9 @@ class Story:
             return next((_entitled(one) for one in fact.pools if one.pool_id == self._id), None)
         if isinstance(fact, facts.RunRecovered) and self._id in (fact.task.id, fact.task.mesos_id):
             return f"{fact.task.mesos_id} is recovered: {fact.state}{_on(fact.task.hostname)}"
+        if isinstance(fact, facts.GangRequeued) and self._names_any(fact.tasks):
+            self._gangs = {fact.number}
+            return f"{_tasks(len(fact.tasks))} together, {_again(fact)}"
         if isinstance(fact, facts.PlacementQueued) and self._names_any(fact.placement.tasks):
             self._placements.add(fact.number)
             return f"placed{_on(fact.placement.hostname)}"
@@ -102,6 +102,11 @@ class Story:
 def _pool_id(fact: Any) -> str:
     found: str = fact.pool.id if hasattr(fact, "pool") else fact.pool_id
     return found
+
+
+def _again(fact: facts.TaskRequeued | facts.GangRequeued) -> str:
+    reserves = ", for the reservation of a host" if fact.ready_for_host_reservation else ""
+    return f"{fact.state} again as gang/{fact.number}: {fact.reason}{reserves}"
 
 
 def _tasks(count: int) -> str:

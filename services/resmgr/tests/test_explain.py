@@ -125,7 +125,9 @@ def test_each_fact_has_words_or_concerns_no_task() -> None:
     from remuda_resmgr import facts, story
 
     told = {*story.OF_GANGS, *story.OF_RUNS, *story.OF_POOLS}
-    told |= {facts.EntitlementsChanged, facts.RunRecovered, facts.PlacementQueued, facts.PlacementTaken}
+    told |= {
+        facts.EntitlementsChanged, facts.RunRecovered, facts.PlacementQueued, facts.PlacementTaken, facts.GangRequeued,
+    }  # fmt: skip
     others = {
         facts.CapacityChanged, facts.CandidatesTaken, facts.HostsRanked, facts.HostsPut, facts.HostsRemoved,
         facts.EventsAcknowledged, facts.TimePassed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..rules.admission import QUEUES
 from ..rules.allocation import Allocation, of_task
-from ..rules.lifecycle import PENDING, PLACED, READY, TERMINAL, UNALLOCATED
+from ..rules.lifecycle import PENDING, PLACED, PLACING, READY, RESERVED, TERMINAL, UNALLOCATED
 from ..rules.resources import Vector, total
 from ..state import Pool, State
 
@@ -21,6 +21,8 @@ def check(state: State) -> None:
     on_hosts = {run_id: host for host, runs in state.hosts.items() for run_id in runs}
     held = {run.task.mesos_id: run.hostname for run in (*state.runs.values(), *state.orphans.values()) if run.hostname}
     assert on_hosts == held, (on_hosts, held)
+    taken = {run.task.id: run.taken_in for run in state.runs.values() if run.taken_in}
+    assert taken == {task_id: number for number, runs in state.taken.items() for task_id in runs}
     assert state.known_hosts.keys() == state.host_changes.keys()
     assert list(state.host_changes.values()) == sorted(state.host_changes.values())
 
@@ -33,6 +35,7 @@ def _check_runs(state: State) -> None:
         assert state.pools[run.pool_id].runs[task_id] is run
         assert (run.gang > 0) == (run.state in (PENDING, READY)), (task_id, run.state, run.gang)
         assert (run.placement > 0) == (run.state == PLACED), (task_id, run.state, run.placement)
+        assert not run.taken_in or run.state in (PLACING, RESERVED), (task_id, run.state)
         if run.gang:
             assert run.task in state.gangs[run.gang].tasks
             assert (state.gangs[run.gang].queue == READY) == (run.state == READY)

@@ -46,9 +46,9 @@ def expired(state: State, settings: Settings, run: Run) -> Fact:
     if run.state == PLACING:
         return after_placing_timeout(state, settings, run)
     if run.state == RESERVED:
-        return requeued(state, run, PENDING, "reserving a host timed out", reset=True)
+        return requeued(state, settings, run, PENDING, "reserving a host timed out", reset=True)
     if run.state == PREEMPTING:
         return TaskMoved(run.task.id, run.task.mesos_id, RUNNING, "preempting timed out")
     if run.state in (LAUNCHING, PLACED):
-        return requeued(state, run, READY, f"{run.state.lower()} timed out")
+        return requeued(state, settings, run, READY, f"{run.state.lower()} timed out")
     raise AssertionError(f"{run.state} has no time-out")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
 
 from ..commands import HOST_MAINTENANCE, DrainHosts, PutHosts, RankHosts, RecoverRuns, RemoveHosts, SetCapacity
 from ..facts import Fact, HostsPut, HostsRanked, HostsRemoved, RunRecovered
@@ -22,7 +23,7 @@ def drain_hosts(state: State, settings: Settings, command: DrainHosts) -> Genera
     for hostname in command.hostnames:
         runs = list(state.hosts.get(hostname, {}).values())
         if runs:
-            yield from evict(state, runs, HOST_MAINTENANCE)
+            yield from evict(state, settings, runs, HOST_MAINTENANCE)
         if hostname not in state.hosts:
             empty.append(hostname)
     return tuple(empty)
@@ -39,7 +40,7 @@ def put_hosts(state: State, settings: Settings, command: PutHosts) -> Generator[
     ]
     yield HostsPut(changed)
     for hostname in drains:
-        yield from evict(state, list(state.hosts.get(hostname, {}).values()), HOST_MAINTENANCE)
+        yield from evict(state, settings, list(state.hosts.get(hostname, {}).values()), HOST_MAINTENANCE)
     yield from _sum_capacity(state, settings)
 
 
@@ -50,7 +51,7 @@ def remove_hosts(state: State, settings: Settings, command: RemoveHosts) -> Gene
         yield from _sum_capacity(state, settings)
 
 
-def why_no_room(state: State, hostname: str, tasks: tuple[Task, ...], ports: tuple[int, ...]) -> str:
+def why_no_room(state: State, hostname: str, tasks: Sequence[Task], ports: Sequence[int]) -> str:
     """Why the host does not take the tasks; empty: it does, or no host manager has described hosts."""
     if not state.known_hosts:
         return ""
@@ -61,7 +62,8 @@ def why_no_room(state: State, hostname: str, tasks: tuple[Task, ...], ports: tup
         return f"{hostname} drains"
     runs = state.hosts.get(hostname, {}).values()
     room = room_left(host, (run.task for run in runs))
-    taken = sorted(set(ports) & {port for run in runs for port in run.ports})
+    used = {port for run in runs for port in run.ports}
+    taken = sorted(port for port, count in Counter(ports).items() if count > 1 or port in used)
     if taken:
         return f"{hostname}: port {taken[0]} is in use"
     wanted: Room = (0.0, 0.0, 0.0, 0.0, 0.0)

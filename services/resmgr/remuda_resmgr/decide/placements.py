@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -12,12 +13,15 @@ from ..limits import LIMIT_PER_CALL, PLACEMENTS
 from ..rules.backoff import count_attempt, extra_s
 from ..rules.lifecycle import LAUNCHING, PLACED, PLACING, READY, RESERVED, timeout_ms
 from ..rules.placement import Placement
+from ..rules.task import Task
 from ..settings import Settings
 from ..state import Run, State
 from .hosts import why_no_room
 from .requeue import after_failed_placement
+from .together import connected, why_in_part
 
 Refused = tuple[tuple[Placement, str], ...]
+OTHER_REFUSED: Final = "another placement of the gang was refused"
 
 
 def dequeue_gangs(
@@ -37,25 +41,30 @@ def dequeue_gangs(
 
 
 def set_placements(state: State, settings: Settings, command: SetPlacements) -> Generator[Fact, None, Refused]:
-    refused: list[tuple[Placement, str]] = []
+    """A gang that the request places as a whole is placed as a whole, or not."""
+    asked: list[Placement] = []
+    kept: list[Placement] = []
+    named: set[tuple[str, str]] = set()
     for placement in command.placements:
-        tasks = tuple(pair for pair in dict.fromkeys(placement.tasks) if _may_be_placed(state, pair))
-        if not tasks:
-            continue
-        if not placement.hostname:
-            refused.append((placement, "hostname is empty, expected the name of the host"))
-        elif len(state.placements) >= PLACEMENTS:
-            refused.append((placement, f"{PLACEMENTS} placements wait to be launched, try again later"))
-        elif why := why_no_room(
-            state, placement.hostname, tuple(state.runs[task_id].task for task_id, _ in tasks), placement.ports
-        ):
-            refused.append((placement, why))
+        tasks = tuple(
+            pair for pair in dict.fromkeys(placement.tasks) if pair not in named and _may_be_placed(state, pair)
+        )
+        named.update(tasks)
+        if tasks:
+            asked.append(placement)
+            kept.append(msgspec.structs.replace(placement, tasks=tasks))
+    reasons: dict[int, str] = {}
+    for places in connected(state, settings, kept):
+        together = [kept[place] for place in places]
+        problems = _problems(state, settings, together)
+        if not any(problems):
+            for placement in together:
+                yield PlacementQueued(state.last_number + 1, placement, _due(state, PLACED, settings))
         else:
-            kept = msgspec.structs.replace(placement, tasks=tasks)
-            yield PlacementQueued(state.last_number + 1, kept, _due(state, PLACED, settings))
+            reasons.update(zip(places, (one or OTHER_REFUSED for one in problems), strict=True))
     for failed in command.failed:
         yield from _failed(state, settings, failed)
-    return tuple(refused)
+    return tuple((asked[place], reasons[place]) for place in sorted(reasons))
 
 
 def get_placements(state: State, settings: Settings, command: GetPlacements) -> Generator[Fact, None, list[Placement]]:
@@ -101,6 +110,27 @@ def _dequeued(state: State, settings: Settings, run: Run) -> TaskDequeued:
 def _may_be_placed(state: State, pair: tuple[str, str]) -> bool:
     run = state.run_of(*pair)
     return run is not None and run.state in (PLACING, RESERVED)
+
+
+def _problems(state: State, settings: Settings, together: Sequence[Placement]) -> list[str]:
+    """Why placements that stand or fall together cannot be made, one by one; empty: this one can."""
+    if why := why_in_part(state, settings, together):
+        return [why] * len(together)
+    if len(state.placements) + len(together) > PLACEMENTS:
+        return [f"{PLACEMENTS} placements wait to be launched, try again later"] * len(together)
+    tasks: dict[str, list[Task]] = {}
+    ports: dict[str, list[int]] = {}
+    problems: list[str] = []
+    for placement in together:
+        hostname = placement.hostname
+        if not hostname:
+            problems.append("hostname is empty, expected the name of the host")
+            continue
+        tasks.setdefault(hostname, []).extend(state.runs[task_id].task for task_id, _ in placement.tasks)
+        before = ports.setdefault(hostname, [])
+        before.extend(placement.ports)
+        problems.append(why_no_room(state, hostname, tasks[hostname], before))
+    return problems
 
 
 def _is_placed(state: State, pair: tuple[str, str], number: int) -> bool:

@@ -27,7 +27,7 @@ def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fac
             yield OverAllocationCounted(pool.config.id, 0 if due else count)
         if due:
             chosen = victims(pool.runs.values(), non_slack, slack, settings.fewest_victims)
-            yield from evict(state, chosen, REVOKE_RESOURCES)
+            yield from evict(state, settings, chosen, REVOKE_RESOURCES)
 
 
 def over_allocation(pool: Pool) -> tuple[Vector, Vector]:
@@ -41,7 +41,7 @@ def is_eligible(count: int, settings: Settings) -> bool:
     return count > 0 and count >= settings.sustained_over_allocation_count
 
 
-def evict(state: State, runs: Iterable[Run], reason: str) -> Generator[Fact, None, None]:
+def evict(state: State, settings: Settings, runs: Iterable[Run], reason: str) -> Generator[Fact, None, None]:
     """Running tasks wait for their job manager to preempt them; others go back to their pool. Tasks in other states
     stay as they are."""
     for run in runs:
@@ -50,7 +50,7 @@ def evict(state: State, runs: Iterable[Run], reason: str) -> Generator[Fact, Non
             if task.mesos_id not in state.candidates and len(state.candidates) < PREEMPTION_CANDIDATES:
                 yield CandidateQueued(task.id, task.mesos_id, reason)
         elif run.state in (READY, PLACING) and state.run_of(task.id, task.mesos_id) is not None:
-            yield requeued(state, run, PENDING, reason)
+            yield requeued(state, settings, run, PENDING, reason)
 
 
 def get_preemptible_tasks(

@@ -29,6 +29,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.GangAdmitted: queues.gang_admitted,
     facts.GangDequeued: queues.gang_dequeued,
     facts.TaskRequeued: queues.task_requeued,
+    facts.GangRequeued: queues.gang_requeued,
     facts.PlacementQueued: queues.placement_queued,
     facts.PlacementTaken: queues.placement_taken,
     facts.CandidateQueued: queues.candidate_queued,

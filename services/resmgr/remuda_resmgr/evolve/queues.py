@@ -58,19 +58,32 @@ def gang_dequeued(state: State, fact: facts.GangDequeued) -> None:
         run = state.runs[one.task_id]
         run.gang, run.timeout_s, run.attempts, run.cycles = 0, one.timeout_s, one.attempts, one.cycles
         enter(state, run, one.state, one.due_ms, "dequeued")
+        run.taken_in = fact.number
+        state.taken.setdefault(fact.number, {})[one.task_id] = run
 
 
 def task_requeued(state: State, fact: facts.TaskRequeued) -> None:
-    run = state.runs[fact.task_id]
-    enter(state, run, fact.state, 0, fact.reason)
-    put_on_host(state, run, "")
-    run.placement, run.ready_for_host_reservation = 0, fact.ready_for_host_reservation
-    if fact.reset:
-        run.attempts = run.cycles = 0.0
+    _requeue(state, fact, (state.runs[fact.task_id],))
+
+
+def gang_requeued(state: State, fact: facts.GangRequeued) -> None:
+    runs = tuple(state.runs[task_id] for task_id, _ in fact.tasks)
+    if runs[0].gang:
+        leave_ready(state, runs[0].gang)
+    _requeue(state, fact, runs)
+
+
+def _requeue(state: State, fact: facts.TaskRequeued | facts.GangRequeued, runs: tuple[Run, ...]) -> None:
+    for run in runs:
+        enter(state, run, fact.state, 0, fact.reason)
+        put_on_host(state, run, "")
+        run.placement, run.ready_for_host_reservation = 0, fact.ready_for_host_reservation
+        if fact.reset:
+            run.attempts = run.cycles = 0.0
     if fact.state == READY:
-        make_ready(state, fact.number, run.pool_id, (run,))
+        make_ready(state, fact.number, runs[0].pool_id, runs)
     else:
-        queue_gang(state, fact.number, run.pool_id, (run.task,), PENDING_QUEUE)
+        queue_gang(state, fact.number, runs[0].pool_id, tuple(run.task for run in runs), PENDING_QUEUE)
 
 
 def placement_queued(state: State, fact: facts.PlacementQueued) -> None:

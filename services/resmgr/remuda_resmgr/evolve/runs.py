@@ -32,6 +32,7 @@ def enter(state: State, run: Run, to: str, due_ms: int, reason: str) -> None:
     held, holds = run.state not in UNALLOCATED, to not in UNALLOCATED
     run.state, run.since_ms, run.due_ms = to, state.now_ms, due_ms
     run.reason = reason
+    leave_engine(state, run)
     if holds and not held:
         _allocate(state, run)
     elif held and not holds:
@@ -40,6 +41,16 @@ def enter(state: State, run: Run, to: str, due_ms: int, reason: str) -> None:
         run.started_ms = state.now_ms
     if due_ms:
         heappush(state.timers, (due_ms, run.task.id, run.task.mesos_id))
+
+
+def leave_engine(state: State, run: Run) -> None:
+    """The engine that may have the run has it no more."""
+    if run.taken_in:
+        together = state.taken[run.taken_in]
+        del together[run.task.id]
+        if not together:
+            del state.taken[run.taken_in]
+        run.taken_in = 0
 
 
 def put_on_host(state: State, run: Run, hostname: str) -> None:
@@ -64,6 +75,7 @@ def run_ended(state: State, fact: facts.RunEnded) -> None:
         _deallocate(state, run)
     del state.task_of[fact.run_id]
     _off_host(state, run)
+    leave_engine(state, run)
     run.gang = run.placement = run.due_ms = 0
 
 

@@ -98,7 +98,7 @@ class Engine:
 
     async def _place(self, tried: int) -> None:
         """Place the gangs that are held; the first `tried` would find as little room as before."""
-        placed: list[Placed] = []
+        placed: list[list[Placed]] = []
         failed: list[tuple[Sequence[Wanted], str]] = []
         still = self._held[:tried]
         held_tasks = sum(len(one.gang) for one in still)
@@ -106,18 +106,19 @@ class Engine:
         for one in self._held[tried:]:
             found, reason = place_gang(self._hosts, one.gang)
             if found:
-                placed += found
+                placed.append(found)
             elif one.until_s <= now_s or held_tasks + len(one.gang) > limits.HELD_TASKS:
                 failed.append((one.gang, reason))
             else:
                 still.append(one)
                 held_tasks += len(one.gang)
-        refused = await self._set(placed, failed) if placed or failed else []
+        refused = await self._set_all(placed, failed) if placed or failed else set()
         self._held = still  # until here, an error leaves everything to be tried again
         if refused:
             until_s = now_s + self._hold_s
-            for again in refused:
-                self._hold((again.wanted,), until_s)
+            for gang in placed:
+                if again := [one.wanted for one in gang if one.wanted.task.id in refused]:
+                    self._hold(again, until_s)
             self._refused = True
             self._hosts.begin_elsewhere()
             await self._refresh(0.0)
@@ -125,20 +126,31 @@ class Engine:
     def _hold(self, gang: Sequence[Wanted], until_s: float) -> None:
         self._held.append(Held(gang, until_s))
 
-    async def _set(self, placed: list[Placed], failed: list[tuple[Sequence[Wanted], str]]) -> list[Placed]:
-        """Returns the placements that were refused."""
+    async def _set_all(self, placed: list[list[Placed]], failed: list[tuple[Sequence[Wanted], str]]) -> set[str]:
+        """Returns the tasks whose placements were refused. All placements of a gang are in one request."""
+        refused: set[str] = set()
+        together: list[Placed] = []
+        for gang in placed:
+            if together and len(together) + len(gang) > limits.PLACEMENTS_PER_REQUEST:
+                refused |= await self._set(together, [])
+                together = []
+            together += gang
+        return refused | await self._set(together, failed)
+
+    async def _set(self, placed: list[Placed], failed: list[tuple[Sequence[Wanted], str]]) -> set[str]:
+        """Returns the tasks whose placements were refused."""
         request = pb.SetPlacementsRequest(placements=[_message(one) for one in placed])
         for gang, reason in failed:
             tasks = [_task(one) for one in gang]
             request.failedPlacements.add(reason=reason, gang=pb.Gang(tasks=tasks))
         answer = await self._call("SetPlacements", request)
         by_task = {one.wanted.task.id: one for one in placed}
-        refused = []
+        refused: set[str] = set()
         for failure in answer.error.failure.failed:
             for task in failure.placement.taskIDs:
                 one = by_task[task.pelotonTaskID.value]
                 give_back(self._hosts, one)
-                refused.append(one)
+                refused.add(one.wanted.task.id)
                 log.info("placement refused", task=one.wanted.task.id, host=one.hostname, reason=failure.message)
         return refused
 

@@ -129,6 +129,9 @@ class ResmgrSettings(Settings):
     count_admitted_only: bool = setting(
         "resmgr.corrections.count_admitted_only", False, "a pass admits 1,000 gangs of a leaf, and looks at more"
     )
+    whole_gangs: bool = setting(
+        "resmgr.corrections.whole_gangs", False, "a gang that waits for its hosts is placed, and goes back, as a whole"
+    )
 
     snapshot_facts: int = setting(
         "resmgr.snapshots.facts", SNAPSHOT_FACTS, "facts after which a snapshot is written", ge=1

@@ -18,11 +18,12 @@ __all__ = ["Gang", "GangQueue", "Pool", "Run", "State"]
 
 
 class Run:
-    """One run of a task. `gang`, `placement`: numbers; 0: none. `due_ms`: when its state times out; 0: never."""
+    """One run of a task. `gang`, `placement`: numbers; 0: none. `taken_in`: the number of the gang in which an engine
+    has it; 0: no engine has it. `due_ms`: when its state times out; 0: never."""
 
     __slots__ = (
         "attempts", "cycles", "due_ms", "gang", "hostname", "placement", "pool_id", "ports",
-        "ready_for_host_reservation", "reason", "since_ms", "started_ms", "state", "task", "timeout_s",
+        "ready_for_host_reservation", "reason", "since_ms", "started_ms", "state", "taken_in", "task", "timeout_s",
     )  # fmt: skip
 
     def __init__(self, task: Task, pool_id: str, state: str, now_ms: int, reason: str = "") -> None:
@@ -41,6 +42,7 @@ class Run:
         self.gang = 0
         self.ports: tuple[int, ...] = ()
         self.placement = 0
+        self.taken_in = 0
 
 
 class Pool:
@@ -76,8 +78,8 @@ class State:
     """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run. `known_hosts`: those that a
     host manager has described; `host_changes`: when each of them, or what runs there, has changed last, oldest first:
     derived, and of a restored state that of its restoring. `task_of`: tasks of tracked runs and of
-    orphans. `tree`: that of `pool_tree`;
-    None: pools have changed since."""
+    orphans. `taken`: the runs of gangs that engines have, by number
+    and task: derived. `tree`: that of `pool_tree`; None: pools have changed since."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -93,6 +95,7 @@ class State:
         self.waiting: dict[str, None] = {}
         self.ready: dict[int, OrderedDict[int, None]] = {}
         self.ready_count = 0
+        self.taken: dict[int, dict[str, Run]] = {}
         self.placements: OrderedDict[int, Placement] = OrderedDict()
         self.candidates: OrderedDict[str, tuple[str, str]] = OrderedDict()  # run: (task, reason)
         self.timers: list[tuple[int, str, str]] = []  # a heap: (due_ms, task, run)
@@ -120,6 +123,10 @@ class State:
         """The tracked run of the task, if it is this one."""
         run = self.runs.get(task_id)
         return run if run is not None and run.task.mesos_id == run_id else None
+
+    def taken_with(self, run: Run) -> tuple[Run, ...]:
+        """The run, and those that an engine has together with it."""
+        return tuple(self.taken[run.taken_in].values()) if run.taken_in else (run,)
 
     def members(self, gang: Gang) -> tuple[Run, ...]:
         """The runs that are still in the gang."""

@@ -29,7 +29,7 @@ from .messages import codec
 FORMAT: Final = 1
 RUN_FIELDS: Final = (
     "pool_id", "state", "reason", "since_ms", "started_ms", "due_ms", "hostname", "timeout_s", "attempts", "cycles",
-    "ready_for_host_reservation", "gang", "placement",
+    "ready_for_host_reservation", "gang", "placement", "taken_in",
 )  # fmt: skip
 POOL_SUMS: Final = ("demand", "slack_demand", "entitlement", "non_slack", "slack")
 # Fields of an Allocation, by the fields of a record.
@@ -171,6 +171,8 @@ def _restore_run(state: State, record: pb.RunRecord) -> None:
     else:
         state.runs[task_id] = state.pools[run.pool_id].runs[task_id] = run
     state.task_of[run_id] = task_id
+    if run.taken_in:
+        state.taken.setdefault(run.taken_in, {})[task_id] = run
     if run.hostname:
         state.hosts.setdefault(run.hostname, {})[run_id] = run
 

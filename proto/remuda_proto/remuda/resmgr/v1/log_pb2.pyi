@@ -137,6 +137,7 @@ class Fact(_message.Message):
     TIME_PASSED_FIELD_NUMBER: _builtins.int
     HOSTS_PUT_FIELD_NUMBER: _builtins.int
     HOSTS_REMOVED_FIELD_NUMBER: _builtins.int
+    GANG_REQUEUED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pool_created(self) -> Global___PoolCreated: ...
     @_builtins.property
@@ -185,6 +186,8 @@ class Fact(_message.Message):
     def hosts_put(self) -> Global___HostsPut: ...
     @_builtins.property
     def hosts_removed(self) -> Global___HostsRemoved: ...
+    @_builtins.property
+    def gang_requeued(self) -> Global___GangRequeued: ...
     def __init__(
         self,
         *,
@@ -212,12 +215,13 @@ class Fact(_message.Message):
         time_passed: Global___TimePassed | None = ...,
         hosts_put: Global___HostsPut | None = ...,
         hosts_removed: Global___HostsRemoved | None = ...,
+        gang_requeued: Global___GangRequeued | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed", "hosts_put", "hosts_removed"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed", "hosts_put", "hosts_removed", "gang_requeued"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -792,6 +796,43 @@ class TaskRequeued(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskRequeued: _TypeAlias = TaskRequeued  # noqa: Y015
+
+@_typing.final
+class GangRequeued(_message.Message):
+    """The tasks go back together, as the gang `number`: from a ready queue, or from an engine. Else like TaskRequeued."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASKS_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    READY_FOR_HOST_RESERVATION_FIELD_NUMBER: _builtins.int
+    RESET_FIELD_NUMBER: _builtins.int
+    state: _builtins.str
+    number: _builtins.int
+    reason: _builtins.str
+    ready_for_host_reservation: _builtins.bool
+    reset: _builtins.bool
+    @_builtins.property
+    def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskRun]: ...
+    def __init__(
+        self,
+        *,
+        tasks: _abc.Iterable[Global___TaskRun] | None = ...,
+        state: _builtins.str = ...,
+        number: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        ready_for_host_reservation: _builtins.bool = ...,
+        reset: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "ready_for_host_reservation", b"ready_for_host_reservation", "reason", b"reason", "reset", b"reset", "state", b"state", "tasks", b"tasks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GangRequeued: _TypeAlias = GangRequeued  # noqa: Y015
 
 @_typing.final
 class Placement(_message.Message):
