@@ -142,6 +142,20 @@ class DeletePool(Command):
     path: str
 
 
+class DescribedPool(msgspec.Struct, frozen=True):
+    """`path`: /a/b. `config`: its ID is for a new pool; name and parent follow from the path."""
+
+    path: str
+    config: PoolConfig
+
+
+class ApplyPools(Command):
+    """All pools below root. Answered with what has changed, in words, or with an InvalidPool, whose `at` is the path of
+    the pool that it is about."""
+
+    pools: tuple[DescribedPool, ...]
+
+
 class SetCapacity(Command):
     capacity: Vector
     slack_cpu: float = 0.0

@@ -141,3 +141,12 @@ STORY_LINES: Final = 1_000
 STORY_WITHIN_S: Final = 45.0
 # Tasks of a gang that an explanation lists; a gang may have 10,000.
 EXPLAINED_TASKS: Final = 100
+# A pools file is looked at so often; one that is refused is tried again after POOLS_RETRY_S.
+POOLS_FILE_S: Final = 1.0
+POOLS_RETRY_S: Final = 10.0
+# Bytes of a pools file: 10,000 pools with every kind.
+POOLS_FILE_BYTES: Final = 4 * 1024 * 1024
+# Characters of a text in a pools file.
+POOL_TEXT: Final = 256
+# Changes of pools that one line of the log names.
+POOL_CHANGES_SHOWN: Final = 20

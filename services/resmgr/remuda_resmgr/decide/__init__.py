@@ -14,6 +14,7 @@ from ..facts import Fact
 from ..settings import Settings
 from ..state import State
 from .admission import admit
+from .apply_pools import apply_pools
 from .enqueue import enqueue_gangs
 from .entitle import calculate_entitlements, set_capacity
 from .expire import tick
@@ -37,6 +38,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Settings, Any], 
     commands.CreatePool: create_pool,
     commands.UpdatePool: update_pool,
     commands.DeletePool: delete_pool,
+    commands.ApplyPools: apply_pools,
     commands.SetCapacity: set_capacity,
     commands.CalculateEntitlements: calculate_entitlements,
     commands.Admit: admit,

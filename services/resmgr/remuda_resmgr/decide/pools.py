@@ -33,7 +33,7 @@ def create_pool(state: State, settings: Settings, command: CreatePool) -> Genera
     if command.pool.id in state.pools and command.pool.id != ROOT:
         return InvalidPool("already_exists", f"a pool with the id {command.pool.id} exists")
     try:
-        config = validate(command.pool, _known(state))
+        config = validate(command.pool, known(state))
         _check_place(state, config)
     except InvalidPool as problem:
         return problem
@@ -51,9 +51,9 @@ def update_pool(state: State, settings: Settings, command: UpdatePool) -> Answer
             config = complete(command.pool)
             _check_shape(config, former.config)
         else:
-            config = validate(command.pool, _known(state))
+            config = validate(command.pool, known(state))
         if config.name != former.config.name:
-            _check_name(config)
+            check_name(config)
     except InvalidPool as problem:
         return problem
     if config != former.config:
@@ -69,14 +69,20 @@ def delete_pool(state: State, settings: Settings, command: DeletePool) -> Answer
     pool = state.pools[pool_id]
     if not pool.is_leaf:
         return InvalidPool("not_leaf", f"pool {pool_id} has children, or is root", id=pool_id)
-    for number in [number for queue in pool.queues.values() for number in queue]:
-        if not state.members(state.gangs[number]):
-            yield GangReduced(number)  # its tasks were killed, and no pass has looked at it since
+    yield from drop_ended(state, pool)
     if is_busy(pool):
         return InvalidPool("busy", f"pool {pool_id} has tasks", id=pool_id)
     yield PoolDeleted(pool_id)
     yield from calculate_entitlements(state, settings, CalculateEntitlements())
     return None
+
+
+def drop_ended(state: State, pool: Pool) -> Generator[Fact, None, None]:
+    """Gangs whose tasks were killed, and at which no pass has looked since; up to one that has tasks."""
+    for number in [number for queue in pool.queues.values() for number in queue]:
+        if state.members(state.gangs[number]):
+            return
+        yield GangReduced(number)
 
 
 def is_busy(pool: Pool) -> bool:
@@ -85,7 +91,7 @@ def is_busy(pool: Pool) -> bool:
     return bool(pool.runs) or any(pool.queues.values()) or not all(fits(one, ZERO) for one in held)
 
 
-def _known(state: State) -> dict[str, PoolConfig]:
+def known(state: State) -> dict[str, PoolConfig]:
     """The configurations of all pools. Before the capacity is known, root has no bounds."""
     configs = state.configs()
     if state.capacity is None:
@@ -98,7 +104,7 @@ def _check_place(state: State, config: PoolConfig) -> None:
     """Raises InvalidPool if the tree has no room for the pool, or work of its parent would be stuck."""
     if len(state.pools) > POOLS:
         raise InvalidPool("too_many_pools", f"there are {POOLS} pools, expected fewer")
-    _check_name(config)
+    check_name(config)
     parent = state.pools[config.parent]
     if path_of(config.parent, state.configs()).count("/") >= POOL_DEPTH:
         raise InvalidPool("too_deep", f"the pool would be below {POOL_DEPTH} others, expected fewer")
@@ -108,7 +114,7 @@ def _check_place(state: State, config: PoolConfig) -> None:
         )
 
 
-def _check_name(config: PoolConfig) -> None:
+def check_name(config: PoolConfig) -> None:
     name = config.name
     if not name or "/" in name or not name.isprintable() or len(name) > NAME_CHARACTERS:
         expected = f"expected 1 to {NAME_CHARACTERS} printable characters without /"

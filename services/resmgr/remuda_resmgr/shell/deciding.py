@@ -29,7 +29,7 @@ from ..limits import (
     PREEMPTION_S,
     TIMERS_MS,
 )
-from ..wire import host_rpcs, pool_rpcs, rpcs
+from ..wire import host_rpcs, pool_rpcs, pools_rpc, rpcs
 from ..wire.facts import write_fact
 from .periods import Periods
 
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 COMMANDS: Final = {
     name: rpc
-    for table in (rpcs.RPCS, pool_rpcs.RPCS, host_rpcs.RPCS)
+    for table in (rpcs.RPCS, pool_rpcs.RPCS, host_rpcs.RPCS, pools_rpc.RPCS)
     for name, rpc in table.items()
     if rpc.command is not None
 }

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from remuda_proto.remuda.resmgr.v1 import hosts_pb2
+from remuda_proto.remuda.resmgr.v1 import hosts_pb2, pools_pb2
 
 from .rpcs import INVALID_ARGUMENT, RpcError
 
-AS_A_WHOLE: Final = (hosts_pb2.RankHostsRequest,)  # it replaces the ranking
+# They replace all that there is.
+AS_A_WHOLE: Final = (hosts_pb2.RankHostsRequest, pools_pb2.ApplyPoolsRequest)
 
 
 def divided(request: Any, limit: int) -> Iterator[Any]:

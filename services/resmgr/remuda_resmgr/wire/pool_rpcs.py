@@ -12,6 +12,7 @@ from .. import commands, queries
 from ..rules.pools import ROOT, InvalidPool, check_path, find_by_path
 from ..state import State
 from .pools import config_of, info_message
+from .pools_rpc import with_ids
 from .rpcs import Rpc
 
 
@@ -85,7 +86,9 @@ def _query(state: State, request: pb.QueryRequest) -> pb.QueryResponse:
 
 
 def with_id(command: commands.Command, new_id: str) -> commands.Command:
-    """The command, with the ID of the pool that it creates."""
+    """The command, with the IDs of the pools that it creates."""
+    if isinstance(command, commands.ApplyPools):
+        return with_ids(command, new_id)
     if not isinstance(command, commands.CreatePool):
         return command
     return commands.CreatePool(msgspec.structs.replace(command.pool, id=new_id))

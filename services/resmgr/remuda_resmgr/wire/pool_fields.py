@@ -1,0 +1,57 @@
+"""Fields of a pool as people write them, in a file or on a command line: `cpu.limit`, `slack_limit`, `description`."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from remuda_proto.peloton.api.v0.respool import respool_pb2 as pb
+
+from .. import limits
+from ..rules.pools import AMOUNTS, ELASTIC, STATIC
+from ..rules.resources import KINDS
+
+TEXTS: Final = {"owning_team": "owningTeam", "description": "description"}
+PERCENTS: Final = {"controller_limit": "controllerLimit", "slack_limit": "slackLimit"}
+OF_KIND: Final = (*AMOUNTS, "type")
+TYPES: Final = (ELASTIC, STATIC)
+
+
+def set_field(config: pb.ResourcePoolConfig, key: str, value: str) -> None:
+    """`key`: of a kind, such as cpu.limit; one of PERCENTS; or one of TEXTS. Raises ValueError."""
+    kind, _, field = key.partition(".")
+    if key in TEXTS:
+        setattr(config, TEXTS[key], text_of(key, value))
+    elif key in PERCENTS:
+        getattr(config, PERCENTS[key]).maxPercent = _number(key, value)
+    elif kind in KINDS and field in AMOUNTS:
+        setattr(_of_kind(config, kind), field, _number(key, value))
+    elif kind in KINDS and field == "type":
+        if value not in TYPES:
+            raise ValueError(f"{key} is {value[:64]!r}, expected {' or '.join(TYPES)}")
+        _of_kind(config, kind).type = pb.ReservationType.Value(value)
+    else:
+        expected = f"one of {', '.join(KINDS)} with one of .{', .'.join(OF_KIND)}, or {', '.join((*PERCENTS, *TEXTS))}"
+        raise ValueError(f"there is no key {key[:64]!r}, expected {expected}")
+
+
+def text_of(key: str, value: str) -> str:
+    """Raises ValueError."""
+    if len(value) > limits.POOL_TEXT:
+        raise ValueError(f"{key} has {len(value)} characters, expected at most {limits.POOL_TEXT}")
+    return value
+
+
+def _of_kind(config: pb.ResourcePoolConfig, kind: str) -> pb.ResourceConfig:
+    found = next((one for one in config.resources if one.kind == kind), None)
+    return found if found is not None else config.resources.add(kind=kind, share=1.0)
+
+
+def _number(key: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{key} is {value[:64]!r}, expected a number")
+    return number
