@@ -46,6 +46,11 @@ def log_level(service: str) -> str:
 PELOTON_QUERIES = ("pools", "explain", "story")
 
 
+def peloton_pools(cluster: str) -> str:
+    """Changes of the pools of Peloton's resource manager. JSON. For administrators of the system."""
+    return f"remuda.peloton.{cluster}.pools"
+
+
 def peloton_query(cluster: str, kind: str) -> str:
     """Queries of operators to Peloton's resource manager: one of PELOTON_QUERIES. Request and reply are JSON."""
     return f"remuda.api.peloton.{cluster}.{kind}"

@@ -7,13 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import act, administer, configuration, keys, preview, settings, show, start
+from .commands import act, administer, configuration, keys, pools, preview, settings, show, start
 from .terminal import exit_status
 from .terminal.formats import with_formats, with_watch
 
 cli = typer.Typer(name="remuda", no_args_is_help=True, pretty_exceptions_enable=False)
 config_commands = typer.Typer(help="Check, preview and change queue configurations.", no_args_is_help=True)
 settings_commands = typer.Typer(help="Show and check the settings of services.", no_args_is_help=True)
+pool_commands = typer.Typer(help="Change the pools of Peloton's resource manager.", no_args_is_help=True)
 rm_commands = typer.Typer(help="Add, remove, forget and divide resource managers.", no_args_is_help=True)
 operator_commands = typer.Typer(help="Add, list and remove operators; set their groups.", no_args_is_help=True)
 
@@ -55,6 +56,9 @@ for name, function in configuration.COMMANDS.items():
     config_commands.command(name)(_with_options(function))
 settings_commands.command("show")(_with_options(settings.show))
 settings_commands.command("check")(settings.check)
+pool_commands.command("apply")(pools.apply)
+pool_commands.command("set")(pools.set_keys)
+pool_commands.command("delete")(pools.delete)
 rm_commands.command("add")(keys.add)
 rm_commands.command("remove")(keys.remove)
 rm_commands.command("forget")(administer.forget)
@@ -67,6 +71,7 @@ operator_commands.command("log-levels")(keys.set_log_levels)
 operator_commands.command("remove")(keys.remove_operator)
 cli.add_typer(config_commands, name="config", rich_help_panel="Administer")
 cli.add_typer(settings_commands, name="settings", rich_help_panel="Administer")
+cli.add_typer(pool_commands, name="pool", rich_help_panel="Administer")
 cli.add_typer(rm_commands, name="rm", rich_help_panel="Administer")
 cli.add_typer(operator_commands, name="operator", rich_help_panel="Administer")
 

@@ -32,6 +32,7 @@ NAMED = (
     ["top", "{}"], ["events", "--rm", "{}"],
     ["explain", "{}"], ["explain", "rm", "app\x00{}"], ["explain", "rm", "app", "key\x07{}"],
     ["story", "x", "--rm", "{}"], ["pools", "--cluster", "{}"], ["pools", "/\x00{}"],
+    ["pool", "set", "/\x07{}", "cpu.limit=1"], ["pool", "delete", "/\x00{}"], ["pool", "apply", "{}"],
     ["load", "--rm", "{}"], ["dead-letters", "{}"],
     ["dead-letters", "{}", "--forget", "--yes"],
     ["rm", "add", "{}"], ["rm", "remove", "{}"],
@@ -57,6 +58,7 @@ NUMBERS = (
 ASKS_A_SYSTEM = (
     ["status"], ["top"], ["top", "rm", "--plain"], ["events"], ["nodes", "rm", "-o", "yaml"], ["queues", "rm"],
     ["explain", "rm"], ["explain", "rm", "app", "key"], ["story", "x"], ["pools"], ["pools", "/a"],
+    ["pool", "set", "/a", "cpu.limit=1"], ["pool", "delete", "/a"],
     ["explain", "peloton.default", "t"], ["story", "t", "--rm", "peloton.default"],
     ["applications", "rm", "--queue", "root.a"], ["nodes", "rm"], ["usage", "rm"], ["dead-letters"],
     ["dead-letters", "rm", "1"], ["dead-letters", "rm", "--forget", "--yes"], ["rebuild", "rm", "--yes"],

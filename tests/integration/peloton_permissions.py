@@ -10,6 +10,7 @@ PELOTON = {
     "peloton.default.hosts.PutHosts": {"peloton-hosts"},
     "peloton.default.pools.CreateResourcePool": {"peloton-pools"},
     "peloton.default.read.Query": {"placement", "peloton-jobs", "peloton-hosts", "peloton-pools", "operator"},
+    "remuda.peloton.default.pools": set(),  # the role admin alone
     "remuda.log.peloton.default": {"resmgr"},
     "remuda.inbox.peloton.default": {"resmgr"},
     "remuda.api.lease.peloton.default.resmgr-1": {"resmgr", "operator"},

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from remuda_bus import subjects
+from remuda_bus import operator_subjects, subjects
 from remuda_bus.log_names import peloton_rpc
 from remuda_bus.operator_api.methods import ACTING, READING
 from remuda_bus.operators import Operator
@@ -329,7 +329,13 @@ _BY_ROLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             *_object_store(subjects.PELOTON_SNAPSHOTS.name),
             subjects.lease_holder(f"{_PELOTON}.*.*"),
         ),
-        ("remuda.api.resmgr.*", _ANY_OF_PELOTON, peloton_rpc("*", "*", "*"), subjects.lease_holder(f"{_PELOTON}.*.*")),
+        (
+            "remuda.api.resmgr.*",
+            _ANY_OF_PELOTON,
+            operator_subjects.peloton_pools("*"),
+            peloton_rpc("*", "*", "*"),
+            subjects.lease_holder(f"{_PELOTON}.*.*"),
+        ),
     ),
     # An engine speaks gRPC with resmgr, whose address it asks for.
     "placement": (("remuda.api.resmgr.*", "$SRV.PING", *_calls_peloton("placement")), ()),

@@ -83,9 +83,15 @@ Call = Callable[..., dict[int, list[Any]]]
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    """A bus."""
+    with bus_in(tmp_path) as url:
+        yield url
+
+
+@contextmanager
+def bus_in(directory: Path) -> Iterator[str]:
+    """The address of a bus."""
     loop = asyncio.new_event_loop()
-    nats = NatsServer(tmp_path / "nats")
+    nats = NatsServer(directory / "nats")
     loop.run_until_complete(nats.start())
     yield nats.url
     loop.run_until_complete(nats.stop())
@@ -93,13 +99,13 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def server(url: str, instance: str = "resmgr") -> Iterator[Call]:
+def server(url: str, instance: str = "resmgr", **others: Any) -> Iterator[Call]:
     """A process that is killed at the end: it starts from the log alone."""
     loop, started, end = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
     ports: list[int] = []
     settings = ResmgrSettings(
         nats_url=url, instance=instance, port=0, entitlement_s=0.02, preemption_s=0.02,
-        sustained_over_allocation_count=1,
+        sustained_over_allocation_count=1, **others,
     )  # fmt: skip
 
     async def serve() -> None:

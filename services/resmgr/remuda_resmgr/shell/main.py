@@ -21,7 +21,7 @@ from remuda_bus.settings import server_pem, shown_host
 
 from ..core import Core
 from ..rules.access import Clients
-from . import bus_server, hosts_file, metrics
+from . import bus_server, hosts_file, metrics, pool_changes
 from .desk import Desk
 from .front import Front
 from .machine import ResmgrMachine
@@ -72,6 +72,9 @@ async def main(bus: Bus, settings: ResmgrSettings, *, clock_ms: Callable[[], int
             await bus.serve(subjects.front_end(settings.instance, "resmgr"), about, "front-end")
             await OperatorQueries(bus, settings.cluster, desk, core).serve()
             await bus_server.serve(bus, settings.cluster, Front(desk))
+            await pool_changes.PoolChanges(bus, settings.cluster, desk, settings.pools_file).serve()
+            if settings.pools_file is not None:
+                tasks.create_task(pool_changes.follow(settings.pools_file, desk, lambda: core.state))
             log.info("listens for gRPC", host=settings.host, port=server.port)
             tasks.create_task(work.stand_by(log_id))
             if settings.hosts_file is not None:

@@ -59,6 +59,9 @@ class ResmgrSettings(Settings):
     hosts_file: ReadableFile = setting(
         "resmgr.hosts_file", None, "file: the hosts, in YAML, where no host manager tells them; watched"
     )
+    pools_file: ReadableFile = setting(
+        "resmgr.pools_file", None, "file: all pools, in YAML; watched. Pools of clients that it lacks are deleted"
+    )
     standbys: int = setting(
         "resmgr.standbys", STANDBYS, "processes that follow the log beside its leader, ready to take over", ge=0
     )

@@ -1,0 +1,48 @@
+"""Commands that change the pools of Peloton's resource manager."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..terminal import arguments
+from .options import DEFAULT_URL, AsJson, Nats
+
+Cluster = Annotated[str, typer.Option(help="Cluster of the resource manager.", callback=arguments.rm_id)]
+PoolPath = Annotated[str, typer.Argument(metavar="PATH", help="Such as /a/b.", callback=arguments.pool)]
+
+
+def apply(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pools, in YAML.", callback=arguments.path)],
+    cluster: Cluster = "default",
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Make the pools as a file says. A problem is shown with its line; then nothing changes."""
+    from ..admin.pools import apply as put_in_force
+
+    put_in_force(nats, cluster, file, json)
+
+
+def set_keys(
+    path: PoolPath,
+    values: Annotated[
+        list[str], typer.Argument(metavar="KEY=VALUE...", help="Such as cpu.limit=64, cpu.type=STATIC, slack_limit=10.")
+    ],
+    cluster: Cluster = "default",
+    nats: Nats = DEFAULT_URL,
+    json: AsJson = False,
+) -> None:
+    """Change keys of a pool, or create it."""
+    from ..admin.pools import set_keys as change
+
+    change(nats, cluster, path, values, json)
+
+
+def delete(path: PoolPath, cluster: Cluster = "default", nats: Nats = DEFAULT_URL, json: AsJson = False) -> None:
+    """Delete a pool without children and tasks."""
+    from ..admin.pools import delete as change
+
+    change(nats, cluster, path, json)
