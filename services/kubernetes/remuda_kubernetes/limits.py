@@ -56,7 +56,7 @@ BINDING_RETRY = RetryPolicy(0.25, longest_pause_s=5.0, give_up_after_s=120.0)
 WRITE_RETRY = RetryPolicy(0.5, longest_pause_s=5.0, give_up_after_s=30.0)
 # Deletions and new placeholders decide about resources. They are repeated until they succeed.
 DELETION_RETRY = RetryPolicy(0.5, longest_pause_s=5.0)
-# Failed bindings on one node in a row. Then the node is reported as not ready, until it changes.
+# Bindings to one node in a row that the API server refused. Then the node is reported as not ready, until it changes.
 FAILED_BINDINGS = 3
 
 # Events and conditions

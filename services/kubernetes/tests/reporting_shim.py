@@ -7,8 +7,8 @@ from remuda_kubernetes.shim.shim import Shim
 from tests.kubernetes.objects import node
 
 
-def shim(*nodes: str) -> Shim:
-    made = Shim(ShimPolicy(frozenset({"remuda"})))
+def shim(*nodes: str, predicates: bool = True) -> Shim:
+    made = Shim(ShimPolicy(frozenset({"remuda"}), predicates=predicates))
     for name in nodes:
         made.node_changed(node(name))
     made.report()

@@ -132,6 +132,7 @@ class Machine(RuleBasedStateMachine):
         if there is None or there.uid != call.pod.uid:
             return  # not found
         if fails or self.bound.get(there.uid, call.node) != call.node:
+            self.shim.binding_refused(call.node)
             self.shim.binding_failed(there.uid, call.node, "no")
             self.settle()
             return

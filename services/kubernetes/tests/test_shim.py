@@ -152,10 +152,10 @@ def test_binding_that_fails_is_asked_for_again() -> None:
     assert kinds(taken(it)) == ["Release", "Ask"]
 
 
-def test_node_of_failed_bindings_counts_as_not_ready_until_it_changes() -> None:
+def test_node_of_refused_bindings_counts_as_not_ready_until_it_changes() -> None:
     it = shim("n1")
     for _ in range(3):
-        it.binding_failed("uid-x", "n1", "no")
+        it.binding_refused("n1")
     (report,) = taken(it)
     assert isinstance(report, ReportNode)
     assert report.node.attributes["ready"] == "false"

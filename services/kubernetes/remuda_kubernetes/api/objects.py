@@ -208,6 +208,7 @@ class PodSpec(Api):
     topology_spread_constraints: list[SpreadConstraint] = []
     scheduling_gates: list[Named] = []
     volumes: list[PodVolume] = []
+    resource_claims: list[Named] = []
     image_pull_secrets: list[Named] = []
 
 

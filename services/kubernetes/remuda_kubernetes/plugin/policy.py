@@ -50,6 +50,9 @@ class PluginPolicy(ShimPolicy):
             and metadata.annotation(names.IGNORE_APPLICATION) != pod_reading.TRUE
         )
 
+    def problem_of(self, pod: Pod) -> str:
+        return "" if self.holds(pod) else ShimPolicy.problem_of(self, pod)
+
     def gates_of(self, pod: Pod) -> list[str]:
         return [name for name in ShimPolicy.gates_of(self, pod) if name != names.GATE]
 

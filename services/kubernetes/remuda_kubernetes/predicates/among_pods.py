@@ -33,7 +33,9 @@ LabelsOf = Callable[[str], Labels | None]  # of a node; None: there is no such n
 
 
 def host_ports(pod: Pod) -> list[Port]:
-    return [port for container in pod.spec.containers for port in container.ports if port.host_port]
+    """Of the containers and of the side-cars, which run beside them. Other init containers have ended by then."""
+    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    return [port for container in chain(pod.spec.containers, sidecars) for port in container.ports if port.host_port]
 
 
 def ports_refusal(pod: Pod, on_the_node: Iterable[Pod]) -> str:

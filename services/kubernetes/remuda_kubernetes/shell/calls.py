@@ -18,7 +18,7 @@ from remuda_bus import tracing
 from remuda_bus.retry import RetryPolicy, retry
 from remuda_kubernetes import limits, metrics
 from remuda_kubernetes.api.client import MERGE_PATCH, Client
-from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound
+from remuda_kubernetes.api.errors import ApiError, Away, Conflict, NotFound, Rejected
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.metrics import Places
 from remuda_kubernetes.plugin.effects import Approve, OpenGate, PluginCall, Withhold
@@ -128,6 +128,8 @@ class Calls:
             is_done = f'assigned to node "{bind.node}"' in conflict.reason
             return None if is_done or "precondition" in conflict.reason.lower() else conflict.reason
         except ApiError as error:
+            if isinstance(bind, Bind) and isinstance(error, Rejected):
+                self._on_shim(lambda shim: shim.binding_refused(bind.node))
             return str(error)
         return None
 

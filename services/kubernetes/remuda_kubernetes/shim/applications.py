@@ -116,14 +116,16 @@ class Applications:
 
     def ask(self, entry: PodEntry) -> None:
         is_due = entry.is_waiting and not entry.is_asked and entry.release is None
-        if is_due and not self._books.policy.gates_of(entry.pod) and not self._waits_for_claims(entry):
+        if is_due and not self._books.policy.gates_of(entry.pod) and not self._is_held(entry):
             entry.is_asked = True
             self._books.emit(self._questions.ask(entry))
             note = f"{entry.pod.key} is queued and waiting for allocation"
             self._books.record(entry, "Scheduling", note)
 
-    def _waits_for_claims(self, entry: PodEntry) -> bool:
-        reason = self._volumes.hold(entry) if self._books.policy.predicates else ""
+    def _is_held(self, entry: PodEntry) -> bool:
+        """Whether the pod cannot run yet, wherever it is placed. It is told why."""
+        policy = self._books.policy
+        reason = policy.problem_of(entry.pod) or (self._volumes.hold(entry) if policy.predicates else "")
         if reason and entry.condition[1] != reason:
             entry.condition = "Unschedulable", reason
             self._books.emit(SetCondition(entry.name, *entry.condition))

@@ -31,6 +31,12 @@ class ShimPolicy:
         """Whether the pod is an ask; the amounts of all others are occupied."""
         return pod_reading.is_managed(pod, self.scheduler_names)
 
+    def problem_of(self, pod: Pod) -> str:
+        """Why this front end cannot have the pod run at all; empty: it can."""
+        if pod.spec.resource_claims:
+            return "its resourceClaims (dynamic resource allocation) are allocated by the default scheduler only"
+        return ""
+
     def gates_of(self, pod: Pod) -> list[str]:
         """The scheduling gates that a pod waits for before it is asked for."""
         return [gate.name for gate in pod.spec.scheduling_gates]

@@ -127,8 +127,8 @@ class Nodes:
         if entry.selected_at != at:
             entry.selected_at, entry.selected_by = at, _selected_by(entry)
 
-    def binding_failed(self, name: str) -> None:
-        """After some failures in a row the node counts as not ready, until it changes."""
+    def binding_refused(self, name: str) -> None:
+        """After some refusals in a row the node counts as not ready, until it changes."""
         entry = self._books.nodes.get(name)
         if entry is not None:
             entry.failed_bindings += 1

@@ -339,12 +339,16 @@ class Shim:
 
     def binding_failed(self, uid: str, node: str, reason: str) -> None:
         """The pod is asked for again."""
-        self.nodes.binding_failed(node)
         entry = self.books.pods.get(uid)
         if entry is None or entry.is_bound or entry.node != node or not entry.uuid:
             return
         self.books.record(entry, "PodBindFailure", reason, action="Binding", warn=True)
         self._send_back(entry, f"binding failed: {reason}")
+
+    def binding_refused(self, node: str) -> None:
+        """The API server does not accept a binding to the node. An API server that is not reached, or fails, says nothing
+        about a node; neither does a pod that is bound already."""
+        self.nodes.binding_refused(node)
 
     def _send_back(self, entry: PodEntry, why: str) -> None:
         """An allocated pod did not start: its allocation is released, and it is asked for again."""
