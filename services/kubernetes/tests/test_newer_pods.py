@@ -22,7 +22,7 @@ def messages_to_the_scheduler(effects: list[Effect]) -> list[Effect]:
     return [one for one in effects if not isinstance(one, RecordEvent | SetCondition)]
 
 
-# Dynamic resource allocation (1.34)
+# Dynamic resource allocation, from 1.34
 
 
 @pytest.mark.parametrize("predicates", [True, False])
@@ -59,7 +59,7 @@ def test_default_scheduler_allocates_the_claims_of_the_pods_that_it_places() -> 
     assert "Ask" not in kinds(it.take())
 
 
-# Side-cars (1.29)
+# Side-cars, from 1.29
 
 
 def test_host_port_of_a_side_car_is_in_use() -> None:
@@ -86,7 +86,7 @@ def test_pods_whose_side_cars_have_host_ports_get_a_node_each() -> None:
     assert found == ["n1", "n2"]
 
 
-# Resize in place (1.33)
+# Resizes in place, from 1.33
 
 
 def test_running_pod_that_is_resized_keeps_its_booking() -> None:

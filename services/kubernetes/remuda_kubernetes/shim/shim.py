@@ -346,8 +346,8 @@ class Shim:
         self._send_back(entry, f"binding failed: {reason}")
 
     def binding_refused(self, node: str) -> None:
-        """The API server does not accept a binding to the node. An API server that is not reached, or fails, says nothing
-        about a node; neither does a pod that is bound already."""
+        """The API server does not accept a binding to the node. One that is not reached, or fails, says nothing about a
+        node; neither does a pod that is bound already."""
         self.nodes.binding_refused(node)
 
     def _send_back(self, entry: PodEntry, why: str) -> None:
