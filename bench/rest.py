@@ -3,11 +3,13 @@
     python bench/rest.py [--json] [--asks N] [--nodes N] [--rounds N] [--rate N] [--followers N]
 
 Rounds take turns. In each, the RM publishes all asks as fast as the SDK does, waits until all are allocated, and then
-releases them. In every second round, another process sends `--rate` requests a second over HTTP and keeps `--followers`
-server-sent streams of the event history open. Its requests are a mix of `/ws/v1` and `/api/v1`, first pages as the web
-page and dashboards of the family ask for them. The figures of both kinds of rounds are of the same minutes, so their
-ratio says what REST costs. The clients of REST would be on other machines: here they have the lowest priority. The
-processor time of the leading core for an allocation does not depend on who else uses the processors.
+releases them. In every second round, one process sends `--rate` requests a second over HTTP and another keeps
+`--followers` server-sent streams of the event history open. The requests are a mix of `/ws/v1` and `/api/v1`, first
+pages as the web page and dashboards of the family ask for them, of ever other nodes. The figures of both kinds of
+rounds are of the same minutes, so their ratio says what REST costs. The clients of REST would be on other machines.
+Here those who follow have the lowest priority; the one that asks has the usual one, so that it comes to ask, and takes
+that time from the scheduler. The processor time of the leading core for an allocation does not depend on who else uses
+the processors.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -42,50 +44,75 @@ from bench.e2e import QUEUES, RM, SLOT, Run, equal
 PATHS = (
     "/ws/v1/clusters", "/ws/v1/partitions", "/ws/v1/partition/default/queues", "/ws/v1/scheduler/healthcheck",
     "/ws/v1/history/apps", "/ws/v1/partition/default/usage/users", "/ws/v1/events/batch?count=50",
-    "/ws/v1/partition/default/application/app-b", "/ws/v1/partition/default/node/node-00001",
+    "/ws/v1/partition/default/application/app-b", "/ws/v1/partition/default/node/NODE",
     f"/api/v1/rms/{RM}/stats", f"/api/v1/rms/{RM}/queues?limit=50", f"/api/v1/rms/{RM}/nodes?limit=50",
     f"/api/v1/rms/{RM}/applications?limit=50", f"/api/v1/rms/{RM}/allocations?limit=50",
     f"/api/v1/rms/{RM}/asks?limit=50", f"/api/v1/rms/{RM}/explain?limit=10",
 )  # fmt: skip
 CONNECTIONS = 16
 LOWEST_PRIORITY = 19
-ANSWERED, REFUSED, EVENTS = range(3)
+ANSWERED, REFUSED, EVENTS, WAITED_US = range(4)
 
 
-def clients(port: int, rate: float, followers: int, on: Event, results: Any) -> None:
-    """A process that asks and follows while `on` is set, and counts."""
+def asking(port: int, rate: float, nodes: int, on: Event, results: Any) -> None:
+    """A process that asks while `on` is set, and counts."""
+    uvloop.run(_asking(port, rate, nodes, on, results))
+
+
+def following(port: int, followers: int, on: Event, results: Any) -> None:
+    """A process that follows while `on` is set, and counts."""
     os.nice(LOWEST_PRIORITY)
-    uvloop.run(_clients(port, rate, followers, on, results))
+    uvloop.run(_following(port, followers, on, results))
 
 
-async def _clients(port: int, rate: float, followers: int, on: Event, results: Any) -> None:
+async def _asking(port: int, rate: float, nodes: int, on: Event, results: Any) -> None:
     while True:
-        while not on.is_set():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        streams = [asyncio.create_task(_follow(port, results)) for _ in range(followers)]
-        turns: asyncio.Queue[str] = asyncio.Queue(CONNECTIONS)
+        await _until(on)
+        turns: asyncio.Queue[tuple[str, float]] = asyncio.Queue(CONNECTIONS)
         askers = [asyncio.create_task(_ask(port, turns, results)) for _ in range(CONNECTIONS)]
         began, number = time.monotonic(), 0
         while on.is_set():
+            path = PATHS[number % len(PATHS)].replace("NODE", f"node-{number % nodes:05}")
             with suppress(asyncio.QueueFull):  # all connections wait for answers: the rate is not reached
-                turns.put_nowait(PATHS[number % len(PATHS)])
+                turns.put_nowait((path, time.monotonic()))
             number += 1
             await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
-        for task in (*streams, *askers):
-            task.cancel()
-        await asyncio.gather(*streams, *askers, return_exceptions=True)
+        await _end(askers)
 
 
-async def _ask(port: int, turns: asyncio.Queue[str], results: Any) -> None:
+async def _following(port: int, followers: int, on: Event, results: Any) -> None:
+    while True:
+        await _until(on)
+        streams = [asyncio.create_task(_follow(port, results)) for _ in range(followers)]
+        while on.is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        await _end(streams)
+
+
+async def _until(on: Event) -> None:
+    while not on.is_set():  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, Exception):
+            print("a client has failed:", repr(ended), file=sys.stderr)
+
+
+async def _ask(port: int, turns: asyncio.Queue[tuple[str, float]], results: Any) -> None:
     """One connection. It reads an answer by its length, and does not parse it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while True:
-        path = await turns.get()
+        path, wanted_at = await turns.get()
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
         await reader.readexactly(int(fields[b"content-length"]))
         results[ANSWERED if head.startswith(b"HTTP/1.1 200") else REFUSED] += 1
+        results[WAITED_US] += int((time.monotonic() - wanted_at) * 1_000_000)
 
 
 async def _follow(port: int, results: Any) -> None:
@@ -139,18 +166,21 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
             await system.ready(120)
             port = int(system.web_page.rstrip("/").rpartition(":")[2])
             processes = multiprocessing.get_context("spawn")
-            on, results = processes.Event(), processes.Array("q", 3)
-            asking = processes.Process(
-                target=clients, args=(port, options.rate, options.followers, on, results), daemon=True
+            on, results = processes.Event(), processes.Array("q", 4)
+            clients = (
+                processes.Process(target=asking, args=(port, options.rate, options.nodes, on, results), daemon=True),
+                processes.Process(target=following, args=(port, options.followers, on, results), daemon=True),
             )
             async with ResourceManager.connect(system.url, RM, config=QUEUES) as rm:
                 run = Turns(rm)
                 await run.cluster(cluster.nodes)
-                asking.start()
+                for client in clients:
+                    client.start()
                 try:
                     return await _rounds(options, system, run, on, results)
                 finally:
-                    asking.kill()
+                    for client in clients:
+                        client.kill()
 
 
 async def _rounds(options: argparse.Namespace, system: System, run: Turns, on: Event, results: Any) -> dict[str, Any]:
@@ -181,6 +211,7 @@ async def _rounds(options: argparse.Namespace, system: System, run: Turns, on: E
         "leader_us_per_allocation": {"without": round(leader, 1), "beside": round(leader_beside, 1)},
         "leader_ratio": round(leader_beside / leader, 3),
         "requests_per_s": round(results[ANSWERED] / (served_s + options.rounds), 1),
+        "answer_ms": round(results[WAITED_US] / 1_000 / max(1, results[ANSWERED] + results[REFUSED]), 1),
         "refused": results[REFUSED],
         "events_per_s": round(results[EVENTS] / (served_s + options.rounds)),
         "web_cpu_share": round(web_s / served_s, 2),
@@ -206,7 +237,7 @@ def main() -> None:
     print(f"beside it:    {speeds['beside']:,} allocations/s, {leader['beside']} µs of the leader for each")
     print(f"{result['throughput_ratio']} times the throughput, {result['leader_ratio']} times the leader's time")
     print(
-        f"{result['requests_per_s']} requests/s answered, {result['refused']} refused, "
+        f"{result['requests_per_s']} requests/s answered after {result['answer_ms']} ms, {result['refused']} refused, "
         f"{result['events_per_s']:,} events/s sent; the web service used {result['web_cpu_share']} processors"
     )
 

@@ -22,13 +22,16 @@ from remuda_web.ws_v1.history import History
 
 class Application(FastAPI):
     """`answers`, `queue_history`: to add samples to the histories. `bus`: for the methods of operators; None: there are
-    none."""
+    none. `fresh`: for health checks and samples, where `source` gives rows that are moments old."""
 
-    def __init__(self, source: Source, version: str, started_ms: int, log_level: str, bus: Bus | None = None) -> None:
+    def __init__(
+        self, source: Source, version: str, started_ms: int, log_level: str, bus: Bus | None = None,
+        fresh: Source | None = None,
+    ) -> None:  # fmt: skip
         # The pages of FastAPI load scripts from other servers.
         super().__init__(title="remuda", version=version, redirect_slashes=False, docs_url=None, redoc_url=None)
         history = History()
-        self.answers = Answers(source, history, started_ms)
+        self.answers = Answers(fresh or source, history, started_ms)
         streams = Streams()
         routes.add_routes(self, self.answers, history, source, streams, log_level)
         self.queue_history = QueueHistory()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ from remuda_bus.queries.core import ask_core
 from remuda_bus.queries.status_codes import NOT_FOUND
 from remuda_web import limits
 from remuda_web.event_tail import ALL_EVENTS, EventTail, event_of
-from remuda_web.source import LISTS, Event, Events, Row, Unreadable
+from remuda_web.source import LISTS, Events, Group, Row, Unreadable
 
 log = structlog.get_logger()
 # States of the record of an RM that a core serves.
@@ -124,7 +124,7 @@ class BusSource:
             await reader.close()
         return found
 
-    def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+    def new_events(self, count: int) -> AsyncGenerator[Group]:
         return self._tail.follow(count)
 
 

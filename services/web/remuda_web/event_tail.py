@@ -4,35 +4,56 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError, HistoryChanged, Message, Reader
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
-from remuda_web.source import Event, Unreadable
+from remuda_web.source import Event, Group, Unreadable
 
 ALL_EVENTS: Final = subjects.callback("*", "event")
-# A record with its sequence number.
-Numbered = tuple[int, Event]
 Read = Callable[[int, int], Awaitable[list[Message]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Told:
+    """A group, and the sequence number of each of its events."""
+
+    seqs: list[int]
+    group: Group
+
+    def behind(self, seq: int) -> Group | None:
+        """The events with higher numbers."""
+        if self.seqs[0] > seq:
+            return self.group
+        later = [event for number, event in zip(self.seqs, self.group.events, strict=True) if number > seq]
+        return Group(later) if later else None
 
 
 class Follower:
     """What has come and is not read yet. `failure`: why nothing more will come."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Numbered] = deque()
+        self.waiting: deque[_Told] = deque()
         self.there = asyncio.Event()
         self.failure: Unreadable | None = None
+        self._count = 0
 
-    def tell(self, new: Sequence[Numbered]) -> None:
-        if len(self.waiting) + len(new) > limits.EVENTS_BEHIND:
+    def tell(self, told: _Told) -> None:
+        self._count += len(told.seqs)
+        if self._count > limits.EVENTS_BEHIND:
             self.fail(Unreadable(f"the reader is more than {limits.EVENTS_BEHIND} events behind"))
             return
-        self.waiting += new
+        self.waiting.append(told)
         self.there.set()
+
+    def take(self) -> _Told:
+        told = self.waiting.popleft()
+        self._count -= len(told.seqs)
+        return told
 
     def fail(self, failure: Unreadable) -> None:
         self.failure = failure
@@ -50,7 +71,7 @@ class EventTail:
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
-    async def follow(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+    async def follow(self, count: int) -> AsyncGenerator[Group]:
         """The last `count` records, then new ones, in groups. Raises Unreadable."""
         follower = Follower()
         self._followers.add(follower)
@@ -62,17 +83,16 @@ class EventTail:
                 after = max(0, last - count)
                 before = await self._read(after, last - after)
                 if before:
-                    yield [event_of(message) for message in before]
+                    yield Group([event_of(message) for message in before])
             while True:
                 await follower.there.wait()
+                follower.there.clear()
+                while follower.waiting:
+                    group = follower.take().behind(last)
+                    if group is not None:
+                        yield group
                 if follower.failure is not None:
                     raise follower.failure
-                follower.there.clear()
-                new = [event for seq, event in follower.waiting if seq > last]
-                follower.waiting.clear()
-                if new:
-                    yield new
-                await asyncio.sleep(limits.EVENTS_EVERY_S)
         except (BusError, HistoryChanged) as error:
             raise Unreadable(str(error)) from error
         finally:
@@ -92,14 +112,25 @@ class EventTail:
     async def _tell(self, reader: Reader) -> None:
         try:
             while True:
-                new = [(message.seq, event_of(message)) for message in await reader.batch()]
+                new = await _together(reader)
+                told = _Told([message.seq for message in new], Group([event_of(message) for message in new]))
                 for follower in self._followers:
-                    follower.tell(new)
+                    follower.tell(told)
         except (BusError, HistoryChanged) as error:
             for follower in self._followers:
                 follower.fail(Unreadable(str(error)))
         finally:
             await reader.close()
+
+
+async def _together(reader: Reader) -> list[Message]:
+    """The next message, and those that come within EVENTS_EVERY_S."""
+    loop = asyncio.get_running_loop()
+    found = await reader.batch(limits.EVENTS_TOGETHER)
+    until = loop.time() + limits.EVENTS_EVERY_S
+    while len(found) < limits.EVENTS_TOGETHER and (left := until - loop.time()) > 0:
+        found += await reader.batch(limits.EVENTS_TOGETHER - len(found), timeout_s=left)
+    return found
 
 
 def event_of(message: Message) -> Event:

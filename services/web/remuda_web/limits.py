@@ -25,15 +25,16 @@ SAMPLES: Final = 1_440
 RMS_ASKED_AT_ONCE: Final = 20
 # The rest of a page of events is on its way; after a gap at its end nothing more comes.
 EVENTS_WITHIN_S: Final = 2.0
+# Of one group: 1 MB of JSON.
+EVENTS_TOGETHER: Final = 2_000
 # Answers without end, under all paths: half of the requests at once, the rest is for others. A follower of events holds
 # a reader of the bus.
 STREAMS_AT_ONCE: Final = 100
-# Events that a follower has not read yet: it is cut off then, and comes again. At 10,000 a second, some seconds.
+# Events that a follower has not read yet: it is cut off then, and comes again. At 10,000 a second, some seconds. They
+# are the same for all followers, some 1 kB each with their JSON.
 EVENTS_BEHIND: Final = 50_000
-# Followers get events in groups: people see no more, and each group costs some 0.1 ms for each follower.
+# Followers get events in groups, all the same ones: people see no more, and each group costs some 0.1 ms for each.
 EVENTS_EVERY_S: Final = 0.2
-# Events that are kept as JSON for all followers, which read the same ones at nearly the same time. Some 0.5 kB each.
-EVENTS_ENCODED: Final = 10_000
 # The core and rmproxy run first. Pages wait while they work.
 NICENESS: Final = 10
 # How often it is asked whether the sender of an open stream is still known: after the end of a session or a token, a
@@ -41,6 +42,21 @@ NICENESS: Final = 10
 SENDER_EVERY_S: Final = 5.0
 # Smaller answers gain nothing from compression.
 COMPRESSED_FROM_BYTES: Final = 1_000
+# Of gzip: the highest takes three times as long for a few per cent.
+COMPRESSION_LEVEL: Final = 6
+# Compressing more takes some ms, in which other requests go on.
+COMPRESSED_ASIDE_BYTES: Final = 128 * 1024
+# Answers, and the rows that they are made of, are kept for all who ask: twice a second is as often as people look. What
+# takes long to read is kept so many times as long, but a dashboard is never further behind than the most.
+KEPT_S: Final = 0.5
+KEPT_REST: Final = 9
+KEPT_AT_MOST_S: Final = 2.0
+# The bytes of answers that are kept. Larger ones than that are not.
+KEPT_BYTES: Final = 64 * 1024 * 1024
+# Rows that are kept, 1 to 2 kB each: 10,000 nodes and 20,000 applications. Longer lists are not.
+KEPT_ROWS: Final = 40_000
+# Of a request whose answer is kept: no path that we document is longer.
+KEPT_QUERY_BYTES: Final = 4_000
 # Metric families have names of queues. Prometheus keeps a series for each resource and state of a queue, some tens.
 METRICS_OF_QUEUES: Final = 1_000
 # Records of a page of events: the most, and the number without `count`, as in the reference.

@@ -18,7 +18,7 @@ from remuda_bus.queries.status_codes import FORBIDDEN, NOT_FOUND
 from remuda_proto.access_list import AccessList
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
-from remuda_web.source import LISTS, Event, Events, Row, Source, Unreadable
+from remuda_web.source import LISTS, Event, Events, Group, Row, Source, Unreadable
 
 Place = tuple[str, str]  # a partition and the path of a queue or an application in it
 # Of a queue above those that are visible: its place and quotas, not what others use in it.
@@ -155,14 +155,14 @@ class RestrictedSource:
         found = await self._source.events(start, count)
         return replace(found, records=[one for one in found.records if await self._shows(one)])
 
-    async def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+    async def new_events(self, count: int) -> AsyncGenerator[Group]:
         """What the operator sees is read again when something unknown comes, at most once in WATCH_EVERY_S."""
         loop = asyncio.get_running_loop()
         read_at = loop.time()
         async with aclosing(self._source.new_events(count)) as groups:
             async for group in groups:
                 shown = []
-                for one in group:
+                for one in group.events:
                     visible = await self._shows(one)
                     if not visible and loop.time() - read_at >= limits.WATCH_EVERY_S:
                         read_at = loop.time()
@@ -173,7 +173,7 @@ class RestrictedSource:
                     if visible:
                         shown.append(one)
                 if shown:
-                    yield shown
+                    yield group if len(shown) == len(group.events) else Group(shown)
 
     async def _shows(self, event: Event) -> bool:
         record = event.record

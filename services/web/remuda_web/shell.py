@@ -24,6 +24,8 @@ from remuda_web.access.openid import Provider
 from remuda_web.access.tokens import Tokens
 from remuda_web.app import Application
 from remuda_web.bus_source import BusSource
+from remuda_web.kept_answers import KeptAnswers
+from remuda_web.kept_source import KeptSource
 from remuda_web.queue_history import sample_queues
 from remuda_web.server import Server
 from remuda_web.settings import WebSettings
@@ -42,8 +44,10 @@ async def main(bus: Bus, settings: WebSettings) -> None:
 async def serve(bus: Bus, settings: WebSettings) -> None:
     """Runs until cancelled. Raises OSError when the port is taken, ValueError for a wrong file of tokens."""
     source = BusSource(bus)
-    app = Application(source, version("remuda-web"), time.time_ns() // 1_000_000, settings.log_level, bus)
-    server = Server(settings, _guarded(app, settings))
+    kept = KeptSource(source)
+    started_ms = time.time_ns() // 1_000_000
+    app = Application(kept, version("remuda-web"), started_ms, settings.log_level, bus, fresh=source)
+    server = Server(settings, _guarded(KeptAnswers(app, kept), app, settings))
     tasks = [
         asyncio.create_task(source.watch(), name="RMs"),
         asyncio.create_task(_sample(app.answers), name="history"),
@@ -66,12 +70,12 @@ async def serve(bus: Bus, settings: WebSettings) -> None:
         await server.stop()
 
 
-def _guarded(app: Application, settings: WebSettings) -> ASGIApp:
+def _guarded(answers: ASGIApp, app: Application, settings: WebSettings) -> ASGIApp:
     """Raises ValueError."""
     if not settings.knows_clients:
         if settings.open:
-            return Unguarded(app)
-        return LocalOnly(app, local_operator(settings.host, settings.nats_seed is not None))
+            return Unguarded(answers)
+        return LocalOnly(answers, local_operator(settings.host, settings.nats_seed is not None))
     by_token: list[ByToken] = []
     by_connection: list[ByConnection] = []
     logins = None
@@ -86,7 +90,7 @@ def _guarded(app: Application, settings: WebSettings) -> ASGIApp:
     if settings.client_ca is not None:
         by_connection.append(Certificates(settings.operators).operator)
     read_all = AccessList.read(settings.scheduler_acl) if settings.restricted else EVERYBODY
-    guarded = Guard(app, Ways(by_token, by_connection, logins is not None, settings.url), read_all)
+    guarded = Guard(answers, Ways(by_token, by_connection, logins is not None, settings.url), read_all)
     return guarded if logins is None else logins.around(guarded)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from remuda_proto.si.v1 import si_pb2 as si
 
 Row = dict[str, Any]
+Encode = Callable[["Event"], bytes]
 # Queries whose answer is a page of rows -> the field with them.
 LISTS: Final = {
     "queues": "queues", "nodes": "nodes", "applications": "applications", "rejections": "rejections",
@@ -22,6 +23,21 @@ class Event:
 
     rm: str
     record: si.EventRecord
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Events that are told together. All followers of the same ones get the same object."""
+
+    events: Sequence[Event]
+    _encoded: dict[Encode, bytes] = field(default_factory=dict)
+
+    def encoded(self, encode: Encode) -> bytes:
+        """`encode` of each event, joined; once for all followers."""
+        found = self._encoded.get(encode)
+        if found is None:
+            found = self._encoded[encode] = b"".join(map(encode, self.events))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +95,6 @@ class Source(Protocol):
         """At most `count` records from the position `start` on."""
         ...
 
-    def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
+    def new_events(self, count: int) -> AsyncGenerator[Group]:
         """The last `count` records, and then each new one, in groups."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -12,9 +12,9 @@ from remuda_bus.memory import MemoryBus
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web import limits
 from remuda_web.bus_source import BusSource
-from remuda_web.source import Event, Unreadable
+from remuda_web.source import Group, Unreadable
 
-Followed = AsyncGenerator[Sequence[Event]]
+Followed = AsyncGenerator[Group]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def happen(bus: MemoryBus, *names: str) -> None:
 async def names(followed: Followed, count: int) -> list[str]:
     found: list[str] = []
     while len(found) < count:
-        found += [one.record.objectID for one in await anext(followed)]
+        found += [one.record.objectID for one in (await anext(followed)).events]
     return found
 
 
@@ -73,8 +73,8 @@ async def test_the_reader_is_shared(bus: MemoryBus, monkeypatch: pytest.MonkeyPa
     for one in followers:
         assert await names(one, 1) == ["a"]
     await happen(bus, "b")
-    told = [(await anext(one))[0] for one in followers]
-    assert all(event is told[0] for event in told)
+    told = [await anext(one) for one in followers]
+    assert all(group is told[0] for group in told)
     assert len(opened) == 1 + len(followers)  # one behind the end, and what each shows of before
     for one in followers:
         await one.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
@@ -18,7 +18,7 @@ from remuda_events.event_records import event_records_of
 from remuda_proto.remuda.v1 import log_pb2
 from remuda_proto.si.v1 import si_pb2 as si
 from remuda_web.app import Application
-from remuda_web.source import Event, Events, Row
+from remuda_web.source import Event, Events, Group, Row
 
 from ..in_process import COMPATIBILITY, InProcess
 from ..recording import Scenario, Step
@@ -77,8 +77,8 @@ class CoreSource:
     async def events(self, start: int, count: int) -> Events:
         return Events(0, max(0, len(self.records) - 1), self.records[start : start + count])
 
-    async def new_events(self, count: int) -> AsyncGenerator[Sequence[Event]]:
-        yield self.records[-count:]
+    async def new_events(self, count: int) -> AsyncGenerator[Group]:
+        yield Group(self.records[-count:])
 
 
 class WithPages(InProcess):

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -164,12 +163,10 @@ class Api:
     async def _records(self, source: Source, count: int) -> AsyncGenerator[bytes]:
         async with aclosing(source.new_events(count)) as groups:
             async for group in groups:
-                yield b"".join(map(_told, group))
+                yield group.encoded(_told)
 
 
-@lru_cache(limits.EVENTS_ENCODED)
 def _told(one: Event) -> bytes:
-    """Once for all who follow."""
     return event("event", record(one.record))
 
 

@@ -21,7 +21,7 @@ from remuda_web import problems
 from remuda_web.bodies import NoText, TooLarge, body_of
 from remuda_web.callers import sender_of
 from remuda_web.seen import source_for
-from remuda_web.source import Source, Unreadable
+from remuda_web.source import Event, Source, Unreadable
 from remuda_web.streams import Streams
 from remuda_web.ws_v1 import configuration, events, metrics
 from remuda_web.ws_v1.answers import Answers, Failure
@@ -212,7 +212,11 @@ class _EventStream:
     async def _lines(self, source: Source, count: int) -> AsyncGenerator[bytes]:
         async with aclosing(source.new_events(count)) as groups:
             async for group in groups:
-                yield b"".join(encode(events.record(event.record)) for event in group)
+                yield group.encoded(_line)
+
+
+def _line(event: Event) -> bytes:
+    return encode(events.record(event.record))
 
 
 async def _failed(_: Request, error: Exception) -> Response:
