@@ -66,7 +66,10 @@ def _adopt(task: asyncio.Task[None], context: Context | None) -> None:
 
 def _unhandled(story: Story, context: dict[str, object]) -> None:
     error = context.get("exception")
-    story.tell(f"{context.get('message')}: {error!r}")
+    if isinstance(error, Violation):  # raised by a callback, which nobody awaits
+        story.violated(str(error))
+    else:
+        story.tell(f"{context.get('message')}: {error!r}")
 
 
 class Simulation(Unrest):

@@ -22,10 +22,11 @@ from ..weather import Fate, Weather
 from .api_server import ApiServer
 
 NAMESPACE = "remuda"
+BINDINGS_UNSTABLE = 0.1
 
 
 class SimulatedClient(Client):
-    """`unstable`: how often the API server fails a call, or ends a watch with an error."""
+    """`unstable`: how often the API server fails a call; bindings fail more often."""
 
     def __init__(self, server: ApiServer, link: Connection, weather: Weather, random: Random, unstable: float) -> None:
         super().__init__(Credentials("https://simulated", None, FixedToken(""), NAMESPACE))
@@ -83,7 +84,8 @@ class SimulatedClient(Client):
         def arrived(answered: asyncio.Future[Any], fate: Fate) -> None:
             result: Any = None
             error: ApiError | None = None
-            fails = not self._weather.calm and self._random.random() < self._unstable
+            unstable = max(self._unstable, BINDINGS_UNSTABLE) if what.endswith("/binding") else self._unstable
+            fails = not self._weather.calm and self._random.random() < unstable
             if not self._server.is_up:
                 error = Away(f"{what}: connection refused", 0)
             elif fails and self._random.random() < 0.5:

@@ -17,7 +17,7 @@ from remuda_kubernetes.api.client import ADDED, BOOKMARK, DELETED, MODIFIED
 from remuda_kubernetes.api.errors import ApiError, error_of
 
 from ..environment import loop_time_s, wall_clock_s
-from ..story import Story
+from ..story import Story, Violation
 
 Json = dict[str, Any]
 Push = Callable[[bytes | ApiError | None], None]
@@ -26,7 +26,7 @@ _PATH = re.compile(
     r"(?:/api/v1|/apis/[^/]+/v1)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<kind>[a-z]+)(?:/(?P<name>[^/]+))?"
     r"(?:/(?P<part>[a-z]+))?"
 )
-KEPT_VERSIONS = 40
+KEPT_VERSIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class ApiServer:
                 if body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
                     raise error_of(409, "the object has been modified")
                 return _json(self.put(kind, found, spec=body["spec"]))
-        raise AssertionError(f"{verb} {path}: not simulated")
+        raise Violation(f"{verb} {path}: not simulated")
 
     def _listed(self, kind: str, query: Mapping[str, str]) -> bytes:
         if token := query.get("continue"):
@@ -226,7 +226,8 @@ class ApiServer:
 
     def _parsed(self, path: str) -> tuple[str, str, str, str]:
         parts = _PATH.fullmatch(path)
-        assert parts is not None, path
+        if parts is None:
+            raise Violation(f"{path}: not simulated")
         return parts["namespace"] or "", parts["kind"], parts["name"] or "", parts["part"] or ""
 
 

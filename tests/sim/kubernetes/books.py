@@ -5,9 +5,11 @@ from __future__ import annotations
 from remuda_core.core import Core
 from remuda_core.state import Allocation, Partition
 from remuda_core.state.timers import NEVER_MS
+from remuda_kubernetes.shim.effects import Bind, Effect, Release
 from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder
 from remuda_kubernetes.shim.quantities import Amounts, amounts, total
 from remuda_kubernetes.shim.shim import Shim
+from remuda_proto.si.v1 import si_pb2 as si
 
 from ..story import Violation
 from .api_server import ApiServer, Json
@@ -24,6 +26,7 @@ class Books:
         self.core: Core
         self.shims: dict[str, Shim] = {}  # of each front end, in its last life
         self._server = server
+        self._decided: dict[str, dict[str, str]] = {}  # UID -> node that a front end wanted -> UUID of the allocation
         self._bindings: dict[str, str] = {}  # UID -> node
         server.on_bound = self._bound
 
@@ -38,7 +41,25 @@ class Books:
         uid, node = pod["metadata"]["uid"], pod["spec"]["nodeName"]
         if uid in self._bindings:
             raise Violation(f"{uid} is bound to {node}, and was to {self._bindings[uid]}")
+        if node not in self._decided.get(uid, {}):
+            raise Violation(f"{uid} is bound to {node}, and nobody decided that")
         self._bindings[uid] = node
+
+    def wanted(self, effect: Effect, shim: Shim) -> None:
+        """A front end is about to have this done."""
+        if isinstance(effect, Bind):
+            entry = shim.books.pods.get(effect.pod.uid)  # None: it has ended since
+            self._decided.setdefault(effect.pod.uid, {})[effect.node] = entry.uuid if entry is not None else ""
+        elif isinstance(effect, Release) and effect.release.terminationType != si.STOPPED_BY_RM:
+            self._confirmed(effect.release)
+
+    def _confirmed(self, release: si.AllocationRelease | si.AllocationAskRelease) -> None:
+        uid = release.allocationKey
+        for node, uuid in self._decided.get(uid, {}).items():
+            is_its = isinstance(release, si.AllocationRelease) and uuid == release.UUID
+            is_there = self._server.find("nodes", node, "") is not None
+            if is_its and is_there and any(one["metadata"]["uid"] == uid for one in on_node(self._server, node)):
+                raise Violation(f"the release of {uid} is confirmed, and it runs on {node}")
 
     # At the end
 

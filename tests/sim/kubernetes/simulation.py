@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random as chance
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -17,6 +17,8 @@ from remuda_kubernetes import limits
 from remuda_kubernetes.settings import KubernetesSettings
 from remuda_kubernetes.shell.front import Front
 from remuda_kubernetes.shell.lease import Holder, LeaseLost
+from remuda_kubernetes.shim.books import ShimPolicy
+from remuda_kubernetes.shim.effects import Bind, Effect
 from remuda_kubernetes.shim.shim import Shim
 
 from .. import services
@@ -32,6 +34,8 @@ from .world import MAPS, World
 RM = "kubernetes"
 MINOR = 27  # of the version of the API server
 BOOKMARK_S = 5.0
+REPLACED_MEANWHILE = 0.15  # how often a pod is replaced while its binding is on the way
+SOONER_S = 0.0001  # than any message arrives
 QUIET_S = 6.0  # longer than the front end waits before it tries a call again
 
 
@@ -52,6 +56,20 @@ def _environment(random: Random) -> Iterator[None]:
         patch.multiple(limits, LIST_PAGE=7, WATCH_S=20, WATCH_SILENCE_S=5.0, CALL_WITHIN_S=10.0),
     ):
         yield
+
+
+class ObservedShim(Shim):
+    """`wanted`: called with each effect, before it is carried out."""
+
+    def __init__(self, policy: ShimPolicy, wanted: Callable[[Effect, Shim], None]) -> None:
+        super().__init__(policy)
+        self._wanted = wanted
+
+    def take(self) -> list[Effect]:
+        effects = super().take()
+        for effect in effects:
+            self._wanted(effect, self)
+        return effects
 
 
 class FrontEnd:
@@ -84,7 +102,7 @@ class KubernetesSimulation(Simulation):
             self.fronts.append(self._process(f"{RM}-2", self.serve))
             self.processes.append(self.fronts[1])
         self.background += [self.world.run(), self.world.keep(), self._bookmark()]
-        self.disasters += [kill_a_front, kill_a_front, kill_the_api_server, end_watches, compact, cut_off_a_front]
+        self.disasters += [kill_a_front, kill_the_api_server, end_watches, compact, *[cut_off_a_front] * 3]
 
     def _make_rms(self) -> Any:
         return [FrontEnd(self)]
@@ -102,8 +120,14 @@ class KubernetesSimulation(Simulation):
             lease="remuda" if self._has_lease else "",
         )
         client = SimulatedClient(self.api, process.link(), self.weather, self.random, self._unstable)
-        shim = self.books.shims[process.name] = Shim(settings.policy)
+        shim = self.books.shims[process.name] = ObservedShim(settings.policy, self._wanted)
         await Front(bus, client, settings, shim, MINOR).run()
+
+    def _wanted(self, effect: Effect, shim: Shim) -> None:
+        """Now and then the user has another pod of that name by the time a binding arrives."""
+        self.books.wanted(effect, shim)
+        if isinstance(effect, Bind) and not self.world.resting and self.random.random() < REPLACED_MEANWHILE:
+            self.network.later(SOONER_S, self.world.replace, effect.pod.name, effect.pod.uid)
 
     async def _calm(self) -> None:
         self.world.rest()
@@ -164,8 +188,10 @@ def compact(simulation: Simulation) -> None:
 
 
 def cut_off_a_front(simulation: Simulation) -> None:
-    """From the API server."""
+    """From the API server, whose watches end. It forgets what has changed since."""
     process, for_s = simulation.random.choice(_of(simulation).fronts), simulation.random.uniform(0.1, 12.0)
     simulation.story.tell(f"{process.name} is cut off from the API server for {for_s:.1f} s")
     for link in process.links:
         link.cut(for_s)
+    end_watches(simulation)
+    simulation.network.later(for_s, compact, simulation)

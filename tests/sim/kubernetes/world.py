@@ -13,6 +13,7 @@ import msgspec
 
 from remuda_kubernetes.api.objects import Pod
 from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.pod_reading import is_placeholder
 from remuda_kubernetes.shim.quantities import Amounts, amounts, request_of, total
 from tests.kubernetes import manifests
 
@@ -57,9 +58,10 @@ class World:
         self._kubelet_s = random.choice((0.2, 2.0))
         self._made = 0
         self._applications: list[tuple[str, str]] = []  # with queue
-        self._gangs: dict[str, tuple[str, int]] = {}  # application -> group, size
+        self._gangs: list[tuple[str, str, int, Json]] = []  # application, queue, size, annotations
         server.add("namespaces", {"metadata": {"name": "default"}})
-        configuration = {"metadata": {"name": MAPS[0]}, "data": {"queues.yaml": WITH_GUARANTEES}}
+        timing = {"timing.completing": random.choice(("1s", "1s", "30s"))}
+        configuration = {"metadata": {"name": MAPS[0]}, "data": {"queues.yaml": WITH_GUARANTEES, **timing}}
         server.add("configmaps", configuration, NAMESPACE)
         for _ in range(3):
             self._add_node()
@@ -105,6 +107,18 @@ class World:
     def _create_gang(self) -> None:
         if len(self.server.all("pods")) >= PODS_AT_MOST:
             return
+        app, queue, size, annotations = gang = self._a_gang()
+        if gang not in self._gangs:
+            self._gangs.append(gang)
+        for _ in range(self._random.choice((1, size, size, size + 1))):
+            self._create(manifests.pod(self._name("member"), app=app, queue=queue, cpu="1", annotations=annotations))
+
+    def _a_gang(self) -> tuple[str, str, int, Json]:
+        """A new one, or one whose pods are all gone: the application begins again."""
+        there = {pod["metadata"]["labels"].get("applicationId") for pod in self.server.all("pods")}
+        over = [gang for gang in self._gangs if gang[0] not in there]
+        if over and self._random.random() < 0.6:
+            return self._random.choice(over)
         app, size = self._name("gang"), self._random.choice((2, 3, 4))
         group = {"name": "workers", "minMember": size, "minResource": {"cpu": "1"}}
         style, timeout_s = self._random.choice(("Soft", "Hard")), self._random.choice((6, 15))
@@ -113,9 +127,17 @@ class World:
             names.TASK_GROUP: "workers",
             names.POLICY_PARAMETERS: f"placeholderTimeoutInSeconds={timeout_s} gangSchedulingStyle={style}",
         }
-        queue = self._random.choice(list(QUEUES))
-        for _ in range(self._random.choice((1, size, size, size + 1))):
-            self._create(manifests.pod(self._name("member"), app=app, queue=queue, cpu="1", annotations=annotations))
+        return app, self._random.choice(list(QUEUES)), size, annotations
+
+    def _end_gang(self) -> None:
+        """All its pods are deleted, or only its placeholders."""
+        there = {pod["metadata"]["labels"].get("applicationId") for pod in self._pods(bound=True)}
+        if ends := [app for app, *_ in self._gangs if app in there]:
+            app, all_of_it = self._random.choice(ends), self._random.random() < 0.3
+            for pod in self._pods():
+                is_its = pod["metadata"]["labels"].get("applicationId") == app
+                if is_its and (all_of_it or is_placeholder(read(pod))):
+                    self.server.delete(pod)
 
     def _create(self, manifest: Json) -> None:
         self.server.add("pods", manifest, "default")
@@ -131,13 +153,21 @@ class World:
     def _delete_pod(self) -> None:
         """As for a StatefulSet, another one of its name may follow."""
         if pods := self._pods():
-            pod = self._random.choice(pods)
-            self.server.delete(pod)
-            name = pod["metadata"]["name"]
-            if self._random.random() < 0.4 and self.server.find("pods", name) is None:
-                spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-                metadata = {key: pod["metadata"][key] for key in ("name", "labels", "annotations")}
-                self._create({"metadata": metadata, "spec": spec})
+            self._delete(self._random.choice(pods), again=self._random.random() < 0.4)
+
+    def replace(self, name: str, uid: str) -> None:
+        """This very pod, unless it is gone."""
+        pod = self.server.find("pods", name)
+        if self.server.is_up and pod is not None and pod["metadata"]["uid"] == uid:
+            self._delete(pod, again=True)
+
+    def _delete(self, pod: Json, *, again: bool) -> None:
+        self.server.delete(pod)
+        name = pod["metadata"]["name"]
+        if again and self.server.find("pods", name) is None:
+            spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+            metadata = {key: pod["metadata"][key] for key in ("name", "labels", "annotations")}
+            self._create({"metadata": metadata, "spec": spec})
 
     def _end_pod(self) -> None:
         if pods := self._pods(bound=True):
@@ -184,8 +214,8 @@ class World:
                 return
 
     ACTS: tuple[tuple[Callable[[World], None], float], ...] = (
-        (_create_pod, 30), (_create_gang, 4), (_delete_pod, 7), (_end_pod, 9), (_add_node, 2), (_remove_node, 1),
-        (_cordon, 2), (_grow_node, 1), (_relabel, 1), (_place_another, 3),
+        (_create_pod, 30), (_create_gang, 6), (_end_gang, 4), (_delete_pod, 7), (_end_pod, 9), (_add_node, 2),
+        (_remove_node, 1), (_cordon, 2), (_grow_node, 1), (_relabel, 1), (_place_another, 3),
     )  # fmt: skip
 
     # Kubelets and controllers, which never rest
