@@ -28,6 +28,5 @@ async def test_an_ask_is_one_trace_through_all_containers(stack: Stack) -> None:
         )
         assert await rm.wait() == 0
         spans = await asyncio.to_thread(receiver.wait_until, complete, WITHIN_S)
-    assert sorted((span.name, span.service) for span in of_the_ask(spans)) == sorted(
-        (name, service) for name, service, _ in CHAIN
-    )
+    # Once or more: a message whose acknowledgement comes late is forwarded again.
+    assert {(span.name, span.service) for span in of_the_ask(spans)} == {(name, service) for name, service, _ in CHAIN}
