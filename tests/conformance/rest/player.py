@@ -81,15 +81,28 @@ class CoreSource:
         yield Group(self.records[-count:])
 
 
+async def exchange(
+    app: Application, method: str, path: str, body: str = "", accept: str = "", headers: dict[str, str] | None = None
+) -> Answer:
+    sent = {**(headers or {}), **({"Accept": accept} if accept else {})}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
+        given = await client.request(method, f"http://web{path}", content=body, headers=sent)
+    try:
+        decoded = given.json()
+    except ValueError:
+        decoded = None
+    return Answer(given.status_code, dict(given.headers), given.text, decoded)
+
+
 class WithPages(InProcess):
     """`answers`: by the number of the step."""
 
     def __init__(self, scenario: Scenario, compatibility: str = COMPATIBILITY) -> None:
         super().__init__(scenario, compatibility)
         self.answers: dict[int, Answer] = {}
-        self._source = CoreSource(self.core)
-        self._source.text = scenario.config
-        self._app = Application(self._source, "conformance", self.now_ms, "info")
+        self.source = CoreSource(self.core)
+        self.source.text = scenario.config
+        self._app = Application(self.source, "conformance", self.now_ms, "info")
         self._loop = asyncio.Runner()
 
     def register(self) -> None:
@@ -98,7 +111,7 @@ class WithPages(InProcess):
 
     def take(self, step: Step) -> None:
         if step.action == "http":
-            self.answers[step.number] = self._loop.run(self._exchange(**step.argument))
+            self.answers[step.number] = self._loop.run(exchange(self._app, **step.argument))
         elif step.action == "health":
             self._loop.run(self._app.answers.check_health())
         elif step.action == "history":
@@ -107,21 +120,9 @@ class WithPages(InProcess):
         else:
             super().take(step)
             if step.action == "config" and not self.answer.error:
-                self._source.text = str(step.argument)
-
-    async def _exchange(
-        self, method: str, path: str, body: str = "", accept: str = "", headers: dict[str, str] | None = None
-    ) -> Answer:
-        sent = {**(headers or {}), **({"Accept": accept} if accept else {})}
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(self._app)) as client:
-            given = await client.request(method, f"http://web{path}", content=body, headers=sent)
-        try:
-            decoded = given.json()
-        except ValueError:
-            decoded = None
-        return Answer(given.status_code, dict(given.headers), given.text, decoded)
+                self.source.text = str(step.argument)
 
     def _receive(self, commit: log_pb2.Commit) -> None:
         super()._receive(commit)
         rm = self.core.state.rm_id
-        self._source.records += [Event(rm, si.EventRecord.FromString(one)) for one in event_records_of(commit)]
+        self.source.records += [Event(rm, si.EventRecord.FromString(one)) for one in event_records_of(commit)]
