@@ -166,7 +166,10 @@ class CalculateEntitlements(Command):
 
 
 class Admit(Command):
-    """One admission pass over all leaves. Answered with the number of gangs that were admitted."""
+    """One admission pass over all leaves, or the part of one: over these. Answered with the number of gangs that were
+    admitted. Pools that are gone are passed over."""
+
+    pool_ids: tuple[str, ...] | None = None
 
 
 class Preempt(Command):

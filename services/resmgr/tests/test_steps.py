@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
 import pytest
 
+from remuda_bus import limits as bus_limits
 from remuda_resmgr import commands, facts
 from remuda_resmgr.core import Core
 from remuda_resmgr.evolve import evolve
@@ -13,9 +14,10 @@ from remuda_resmgr.limits import ENTITLEMENTS_PER_FACT, POOLS_PER_LOOK
 from remuda_resmgr.rules.pools import KindConfig, PoolConfig
 from remuda_resmgr.rules.resources import KINDS
 from remuda_resmgr.rules.task import Task
+from remuda_resmgr.shell.deciding import Deciding
 from remuda_resmgr.shell.machine import ResmgrMachine
 from remuda_resmgr.shell.periods import Periods
-from remuda_resmgr.wire.facts import write_fact
+from remuda_resmgr.wire.facts import read_fact, write_fact
 
 FACT_BYTES = 128 * 1024
 
@@ -37,6 +39,58 @@ def test_entitlements_of_many_pools_are_several_facts() -> None:
     named = [pool.pool_id for one in changed for pool in one.pools]
     assert sorted(named) == sorted(core.state.pools)
     assert core.handle(commands.CalculateEntitlements(), 2)[0] == []
+
+
+async def admitted(deciding: Deciding, core: Core) -> Counter[str]:
+    """Gangs that the next commit admits, by pool."""
+    commit, _ = await deciding.commit(deque(), 1)
+    found = [read_fact(fact) for one in commit.decisions if one.command == "Admit" for fact in one.facts]
+    return Counter(core.state.gangs[one.number].pool_id for one in found if isinstance(one, facts.GangAdmitted))
+
+
+def core_with_gangs(pools: int, gangs: int) -> tuple[Core, list[str]]:
+    """With gangs of one task in each pool, which all fit. And the IDs of the pools."""
+    core, ids = core_with(pools), [f"{number:036}" for number in range(pools)]
+    core.handle(commands.SetCapacity((1e4, 1e4, 1e4, 1e4)), 1)
+    for pool_id in ids:
+        tasks = [Task(f"{pool_id}-{n}", f"{pool_id}-{n}-1", (0.01, 0.0, 0.0, 0.0)) for n in range(gangs)]
+        core.handle(commands.EnqueueGangs(pool_id, tuple((task,) for task in tasks)), 1)
+    core.handle(commands.CalculateEntitlements(), 1)
+    return core, ids
+
+
+async def test_a_pass_that_is_cut_short_goes_on_with_the_other_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the facts of a commit, or by ready gangs: a leaf with many gangs does not take all of them."""
+    monkeypatch.setattr(bus_limits, "FACTS_PER_COMMIT", 10)
+    core, ids = core_with_gangs(3, 30)
+    now_ms = [1]
+    deciding = ResmgrMachine("peloton.test", core, Periods(entitlement_s=3_600.0)).deciding(lambda: now_ms[0])
+    seen = []
+    for _ in range(6):
+        seen.append(await admitted(deciding, core))
+        now_ms[0] += 1_000
+    assert seen == [{one: 10} for one in (*ids, *ids)]
+    monkeypatch.setattr("remuda_resmgr.shell.deciding.READY_GANGS", 61)
+    monkeypatch.setattr("remuda_resmgr.decide.admission.READY_GANGS", 61)
+    seen = []
+    for _ in range(3):
+        seen.append(await admitted(deciding, core))
+        core.handle(commands.DequeueGangs(1), now_ms[0])
+        now_ms[0] += 1_000
+    assert seen == [{one: 1} for one in ids]
+
+
+async def test_a_pass_over_many_leaves_takes_a_part_of_each_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remuda_resmgr.shell.deciding.ADMISSION_S", 0.0)
+    core, ids = core_with_gangs(3, 1)
+    now_ms = [1]
+    deciding = ResmgrMachine("peloton.test", core, Periods(entitlement_s=3_600.0)).deciding(lambda: now_ms[0])
+    seen = []
+    for _ in ids:
+        seen.append(await admitted(deciding, core))
+        assert not core.state.waiting or (deciding.idle_s() or 0.0) < 0.1
+        now_ms[0] += 100
+    assert seen == [{one: 1} for one in ids]
 
 
 async def test_a_preemption_cycle_goes_on_in_the_next_commit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,9 @@ from ..state import Gang, Pool, State
 def admit(state: State, settings: Settings, command: Admit) -> Generator[Fact, None, int]:
     """Leaves in the order in which they began to wait. Only gangs hold each other up, and only in their leaf."""
     admitted = 0
-    for pool_id in list(state.waiting):
+    for pool_id in list(state.waiting) if command.pool_ids is None else command.pool_ids:
+        if pool_id not in state.waiting:
+            continue
         admitted += len((yield from admit_in(state, settings, state.pools[pool_id], LOOKS_PER_LEAF)))
     return admitted
 

@@ -21,12 +21,14 @@ from ..commands import Admit, CalculateEntitlements, Command, Preempt, Tick
 from ..core import Core
 from ..facts import Fact
 from ..limits import (
+    ADMISSION_S,
     ADMISSION_SHARE,
     ADMISSIONS_APART_MS,
     ANSWER_BYTES,
     LIMIT_PER_CALL,
     POOLS_PER_LOOK,
     PREEMPTION_S,
+    READY_GANGS,
     TIMERS_MS,
 )
 from ..wire import host_rpcs, pool_rpcs, pools_rpc, rpcs
@@ -64,6 +66,8 @@ class Deciding:
         self._calculate_ms = now_ms  # at once: the time since the last calculation is not known
         self._preempt_ms = now_ms + _ms(self._periods.preemption_s)
         self._to_preempt = deque[str]()  # pools of a cycle that has begun
+        self._to_admit = deque[str]()  # leaves of an admission pass that has begun
+        self._admit_again = False  # something has changed since it began
         self._admit_ms = now_ms
         self._tick_ms = now_ms
         self._rested_ms = now_ms  # when an admission pass may begin again
@@ -93,11 +97,14 @@ class Deciding:
                 break
         self.message_seq = 0
         if facts:
+            self._admit_again = True
             self._admit_ms = min(self._admit_ms, self._rested_ms)
         for at_ms, command in self._own():
             if at_ms <= now_ms:
                 if isinstance(command, Preempt):
                     self._preempt(now_ms)
+                elif isinstance(command, Admit):
+                    self._admit(now_ms)
                 else:
                     self._do(command, now_ms)
                 await time_slice.pause_when_over()
@@ -135,20 +142,32 @@ class Deciding:
         if facts:
             self._write(self._commit.decisions.add(command=Preempt.__name__), facts)
 
+    def _admit(self, now_ms: int) -> None:
+        """Begin an admission pass, or go on with it: for a part of the commit, the rest in the next one. No leaf has a
+        second turn before the others had theirs."""
+        state, began, facts = self._core.state, time.perf_counter(), list[Fact]()
+        if not self._to_admit:
+            self._to_admit, self._admit_again = deque(state.waiting), False
+        while self._to_admit and state.ready_count < READY_GANGS and len(facts) < bus_limits.FACTS_PER_COMMIT:
+            admit = Admit((self._to_admit.popleft(),))
+            facts += self._core.handle(admit, now_ms, bus_limits.FACTS_PER_COMMIT - len(facts))[0]
+            if time.perf_counter() >= began + ADMISSION_S:
+                break
+        took_ms = (time.perf_counter() - began) * 1_000
+        self._rested_ms = now_ms + ADMISSIONS_APART_MS + int(took_ms / ADMISSION_SHARE)
+        self._admit_again |= bool(facts)
+        goes_on = state.ready_count < READY_GANGS and (self._to_admit or self._admit_again)
+        self._admit_ms = self._rested_ms if goes_on else max(self._rested_ms, now_ms + _ms(self._periods.admission_s))
+        if facts:
+            self._write(self._commit.decisions.add(command=Admit.__name__), facts)
+
     def _do(self, command: Command, now_ms: int) -> None:
         """Decide a command of its own. Without facts, no decision is recorded."""
-        began = time.perf_counter()
-        facts, _ = self._core.handle(
-            command, now_ms, bus_limits.FACTS_PER_COMMIT if isinstance(command, Admit) else None
-        )
-        took_ms = (time.perf_counter() - began) * 1_000
+        facts, _ = self._core.handle(command, now_ms)
         if isinstance(command, CalculateEntitlements):
             self._calculate_ms = now_ms + _ms(self._periods.entitlement_s)
-        elif isinstance(command, Tick):
-            self._tick_ms = now_ms + TIMERS_MS
         else:
-            self._rested_ms = now_ms + ADMISSIONS_APART_MS + int(took_ms / ADMISSION_SHARE)
-            self._admit_ms = self._rested_ms if facts else max(self._rested_ms, now_ms + _ms(self._periods.admission_s))
+            self._tick_ms = now_ms + TIMERS_MS
         if facts:
             self._write(self._commit.decisions.add(command=type(command).__name__), facts)
 
