@@ -17,6 +17,7 @@ from remuda_web import limits, problems
 from remuda_web.api_v1 import pages, schemas
 from remuda_web.api_v1.answers import tagged
 from remuda_web.api_v1.methods import add_methods
+from remuda_web.api_v1.peloton import add_peloton
 from remuda_web.callers import caller_of, sender_of
 from remuda_web.problems import Problem
 from remuda_web.queue_history import QueueHistory
@@ -67,6 +68,7 @@ class Api:
             )  # fmt: skip
         if self._bus is not None:
             add_methods(router, self._bus, self._streams)
+            add_peloton(router, self._bus)
         app.include_router(router)
         app.add_exception_handler(Problem, _problem)
         app.add_exception_handler(RequestValidationError, _invalid)
