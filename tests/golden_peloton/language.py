@@ -287,6 +287,17 @@ class Notes:
         task = Task(run.partition(".")[0], run, _vector(line), priority, preemptible=True, hostname=host, type=1)
         yield from self._do(commands.RecoverRuns((commands.RecoveredRun(task, pool, state, self.now_ms),)))[0]
 
+    def reconcile(self, line: Line) -> Iterator[str]:
+        """`reconcile host=h1 as_of=-30s t1.1 t2.1`, `reconcile pool=a ...`: all runs that are there"""
+        host, pool = line.take("host"), line.take("pool")
+        age = line.take("as_of")
+        as_of_ms = self.now_ms - line.duration_ms(age.removeprefix("-")) if age else self.now_ms
+        reports = (commands.Report(host or pool, tuple(line.names)),)
+        command = commands.ReconcileHosts if host else commands.ReconcilePools
+        told, answer = self._do(command(as_of_ms, reports))
+        yield from told
+        yield from (f"Unknown {run_id}" for run_id in answer.unknown)
+
     def hosts(self, line: Line) -> Iterator[str]:
         draining, slack = line.flag("draining"), float(line.take("slack", "0"))
         names, capacity = line.one("names of hosts").split(","), _vector(line)
@@ -352,7 +363,8 @@ WORDS: Final[dict[str, Callable[[Notes, Line], Iterator[str]]]] = {
     "delete": Notes.delete,
     "enqueue": Notes.enqueue, "dequeue": Notes.dequeue, "place": Notes.place, "fail": Notes.fail,
     "launch": Notes.launch, "event": Notes.event, "update": Notes.update, "kill": Notes.kill,
-    "candidates": Notes.candidates, "recover": Notes.recover, "hosts": Notes.hosts, "rank": Notes.rank,
+    "candidates": Notes.candidates, "recover": Notes.recover, "reconcile": Notes.reconcile, "hosts": Notes.hosts,
+    "rank": Notes.rank,
     "admit": Notes.again, "calculate": Notes.again, "preempt": Notes.again, "tick": Notes.tick, "held": Notes.held,
     "on": Notes.on, "pending": Notes.pending,
 }  # fmt: skip

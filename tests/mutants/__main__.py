@@ -25,7 +25,9 @@ from .table import GOLDEN, LAWS, README, Fate, named, read, table
 
 # Where no scenario notices.
 LAW_TESTS = ("tests/property/test_predicate_classes.py", "tests/property/test_laws.py", "tests/property")
-LAW_TESTS_OF_PELOTON = ("services/resmgr/tests/test_laws.py", "services/resmgr/tests/test_whole_gangs.py")
+LAW_TESTS_OF_PELOTON = tuple(
+    f"services/resmgr/tests/{name}.py" for name in ("test_laws", "test_whole_gangs", "test_reconcile")
+)
 WITHIN_S = 300.0
 STAGES = (("--play", GOLDEN), ("--laws", LAWS))
 # Exit codes. Other errors end a process with other codes.

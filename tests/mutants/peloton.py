@@ -104,6 +104,16 @@ PELOTON: Final = (
         ("updates_move_anything", "job managers move only what is launched", "if run is not None and update.state in UPDATES.get(run.state, ()):", "if run is not None and update.state != run.state:"),
     ),
     *_of(
+        "decide.reconcile",
+        ("new_runs_are_lost", "a report ends nothing that is newer", "and run.since_ms < before_ms", ""),
+        ("new_runs_are_killed", "a report ends nothing that is newer", "and run.known_ms < before_ms", ""),
+        ("reports_have_no_age", "what is compared was there for some time", " - int(settings.reconciliation_age_s * 1_000)", ""),
+        ("launching_runs_are_lost", "a host may not have yet what is launching", "frozenset({LAUNCHED, STARTING", "frozenset({LAUNCHING, LAUNCHED, STARTING"),
+        ("hosts_keep_what_was_given_back", "a host should not have what is not launched there", "is None or run.state not in ON_HOST | {LAUNCHING}", "is None"),
+        ("reports_of_hosts_end_nothing", "a run that its host does not have is lost", 'yield from _end(lost, LOST', 'yield from _end([], LOST'),
+        ("unknown_runs_are_not_told", "a run that is not known is told", "if run_id not in state.task_of)", "if False)"),
+    ),
+    *_of(
         "decide.pools",
         ("slack_demand_is_idle", "a pool with pending tasks is busy", "return bool(pool.runs) or any(pool.queues.values()) or not all(fits(one, ZERO) for one in held)", "return False"),
         ("busy_leaf_gets_children", "a leaf with tasks gets no children", "    if parent.is_leaf and is_busy(parent):", "    if False:"),

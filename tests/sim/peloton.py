@@ -64,6 +64,7 @@ class Peloton(Unrest):
             snapshot_apart_s=0.5, snapshot_in_child=False, replay_horizon_s=0.0, entitlement_s=1.0, preemption_s=2.0,
             sustained_over_allocation_count=2, placing_timeout_s=6.0, placed_timeout_s=15.0, launching_timeout_s=20.0,
             preempting_timeout_s=10.0, reserving_timeout_s=10.0, retry_backoff_s=1.0,
+            reconciliation_age_s=1.0,
         )  # fmt: skip
         await resmgr_shell.main(bus, settings)
 

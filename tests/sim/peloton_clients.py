@@ -103,13 +103,14 @@ class JobManager:
         self._world, self._random, self._story = world, random, story
         self._clock = asyncio.get_running_loop().time
         self._pools: dict[str, str] = {}
+        self._as_of_ms = 0
 
     async def main(self, bus: Bus) -> None:
         self._call = caller(bus, self._random)
         async with asyncio.TaskGroup() as group:
             for work, every_s in (
                 (self._enqueue, 0.5), (self._launch, 0.2), (self._preempt, 1.0), (self._kill, 3.0),
-                (self._compare, 5.0),
+                (self._report, 3.0),
             ):  # fmt: skip
                 group.create_task(again_and_again(self._random, work, every_s))
 
@@ -185,19 +186,15 @@ class JobManager:
             self._world.end(task.run_id, "TASK_KILLED")
         await self._call("KillTasks", request)
 
-    async def _compare(self) -> None:
-        """End what the resource manager tracks and nobody wants: a request may come late. Start again what runs and is
-        known there in another state."""
-        answer = await self._call("GetActiveTasks", pb.GetActiveTasksRequest())
-        request = pb.UpdateTasksStateRequest()
-        for state, entries in answer.tasksByState.items():
-            for one in entries.taskEntry:
-                if self._world.wants(one.taskID) is None and one.taskID not in self._world.containers:
-                    _killed(request, one.taskID)
-                elif state in ("READY", "PENDING", "PLACING") and one.taskID in self._world.containers:
-                    self._world.end(one.taskID, "TASK_KILLED")  # it was given back meanwhile
-        if request.taskStates:
-            await self._call("UpdateTasksState", request)
+    async def _report(self) -> None:
+        """What the resource manager tracks and nobody wants ends: a request may come late, and a task be forgotten."""
+        request = hosts_pb2.ReconcilePoolsRequest(as_of_ms=self._as_of_ms)
+        for number, path in enumerate(LEAVES):
+            if self._pools.get(path):
+                tasks = [task for task in self._world.tasks.values() if task.pool == number]
+                run_ids = [task.run_id for task in tasks if task.state != ENDED]
+                request.pools.add(pool_id=self._pools[path], run_ids=run_ids)
+        self._as_of_ms = (await self._call("ReconcilePools", request)).now_ms
 
 
 def _killed(request: pb.UpdateTasksStateRequest, run_id: str) -> None:
@@ -209,6 +206,7 @@ class HostManager:
     def __init__(self, world: World, random: Random) -> None:
         self._world, self._random = world, random
         self._pools = {"root": "root"}  # IDs by name
+        self._as_of_ms = 0
 
     async def main(self, bus: Bus) -> None:
         self._call = caller(bus, self._random)
@@ -217,6 +215,7 @@ class HostManager:
                 (self._notify, 0.3),
                 (self._describe, 1.5),
                 (self._drain, 4.0),
+                (self._report, 3.0),
                 (self._create_pools, 3.0),
             ):
                 group.create_task(again_and_again(self._random, work, every_s))
@@ -241,6 +240,18 @@ class HostManager:
         draining = [name for name, host in self._world.hosts.items() if host.draining]
         if draining:
             await self._call("DrainHosts", hosts_pb2.DrainHostsRequest(hostnames=draining))
+
+    async def _report(self) -> None:
+        """All containers, by host. What was given back meanwhile is stopped."""
+        request = hosts_pb2.ReconcileHostsRequest(as_of_ms=self._as_of_ms)
+        for name in (*self._world.hosts, *self._world.dead):
+            run_ids = [run_id for run_id, one in self._world.containers.items() if one.host == name]
+            request.hosts.add(hostname=name, run_ids=run_ids)
+        answer = await self._call("ReconcileHosts", request)
+        self._as_of_ms = answer.now_ms
+        for run_id in answer.unknown_run_ids:
+            if run_id in self._world.containers:
+                self._world.end(run_id, "TASK_KILLED")
 
     async def _create_pools(self) -> None:
         """Until all pools are there."""

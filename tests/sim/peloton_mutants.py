@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from remuda_resmgr import evolve, facts
-from remuda_resmgr.decide import admission, placements
+from remuda_resmgr.decide import admission, placements, reconcile
 from remuda_resmgr.evolve import runs
 from remuda_resmgr.rules.task import traits
 from remuda_resmgr.shell.machine import ResmgrMachine
@@ -79,6 +79,11 @@ def placing_never_times_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(placements, "timeout_ms", lambda state, *_: 0)
 
 
+def reports_end_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What its host has lost without a word stays, with what it holds."""
+    patch.setattr(reconcile, "_before_ms", lambda *_: 0)
+
+
 PELOTON_MUTANTS: tuple[Mutant, ...] = (
     followers_forget_the_inbox,
     gangs_weigh_as_much_as_their_first_task,
@@ -87,4 +92,5 @@ PELOTON_MUTANTS: tuple[Mutant, ...] = (
     ports_are_lost_on_restart,
     orphans_keep_what_they_hold,
     placing_never_times_out,
+    reports_end_nothing,
 )

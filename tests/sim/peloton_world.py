@@ -82,6 +82,8 @@ class World:
                 self.new_job()
             if self.random.random() < 0.02:
                 self._befall_a_host()
+            if self.containers and self.random.random() < 0.02:
+                self._forget(self.random.choice(list(self.containers)))
 
     def new_job(self) -> None:
         if len(self.tasks) >= TASKS:
@@ -116,6 +118,17 @@ class World:
             host = self.hosts[name]
             host.draining = not host.draining
             self.story.tell(f"{name} drains: {host.draining}")
+
+    def _forget(self, run_id: str) -> None:
+        """The container ends, and no event ever says so. Its task is started again, or forgotten, too."""
+        one = self.containers.pop(run_id)
+        task = self.tasks[one.task_id]
+        self.story.tell(f"{run_id[-6:]} on {one.host} is forgotten")
+        if task.run_id == run_id and task.state != ENDED:
+            if self.random.random() < 0.5:
+                self.again(task)
+            else:
+                task.state = ENDED
 
     def restore(self) -> None:
         """All hosts are back, and one more that is large: what is admitted has room somewhere, too."""

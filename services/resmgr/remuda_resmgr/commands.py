@@ -213,5 +213,35 @@ class RecoverRuns(Command):
     runs: tuple[RecoveredRun, ...]
 
 
+class Report(msgspec.Struct, frozen=True):
+    """All runs that the sender knows of one host, by hostname, or of one pool, by ID."""
+
+    name: str
+    run_ids: tuple[str, ...]
+
+
+class Reconciled(msgspec.Struct, frozen=True):
+    """`now_ms`: the `as_of_ms` of the sender's next report. `ended`: runs that were known here alone."""
+
+    now_ms: int
+    unknown: tuple[str, ...]
+    ended: tuple[str, ...]
+
+
+class ReconcileHosts(Command):
+    """A host manager's report. `as_of_ms`: an earlier `now_ms`, which the sender had before it began to read what it
+    knows. Answered with Reconciled."""
+
+    as_of_ms: int
+    reports: tuple[Report, ...]
+
+
+class ReconcilePools(Command):
+    """A job manager's report. Else like ReconcileHosts."""
+
+    as_of_ms: int
+    reports: tuple[Report, ...]
+
+
 class Tick(Command):
     """Time has passed: handle due timers."""

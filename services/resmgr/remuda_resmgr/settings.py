@@ -23,6 +23,8 @@ class Settings(msgspec.Struct, frozen=True):
     enable_placement_backoff: bool = True
     enable_host_reservation: bool = False
 
+    reconciliation_age_s: float = 60.0
+
     preemption_enabled: bool = True
     sustained_over_allocation_count: int = 5
 

@@ -22,6 +22,7 @@ from .hosts import drain_hosts, put_hosts, rank_hosts, recover_runs, remove_host
 from .placements import dequeue_gangs, get_placements, set_placements
 from .pools import create_pool, delete_pool, update_pool
 from .preemption import get_preemptible_tasks, preempt
+from .reconcile import reconcile_hosts, reconcile_pools
 from .updates import kill_tasks, notify_task_updates, update_tasks_state
 
 Decision = Generator[Fact, None, Any]
@@ -48,6 +49,8 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Settings, Any], 
     commands.PutHosts: put_hosts,
     commands.RemoveHosts: remove_hosts,
     commands.RecoverRuns: recover_runs,
+    commands.ReconcileHosts: reconcile_hosts,
+    commands.ReconcilePools: reconcile_pools,
     commands.Tick: tick,
 }
 

@@ -16,16 +16,19 @@ JOBS, PLACEMENT, HOSTS, POOLS, READ = "jobs", "placement", "hosts", "pools", "re
 ROLES: Final[dict[str, frozenset[str]]] = {
     JOBS: frozenset({
         "EnqueueGangs", "GetPlacements", "GetPreemptibleTasks", "KillTasks", "UpdateTasksState", "NotifyTaskUpdates",
+        "ReconcilePools",
     }),
     PLACEMENT: frozenset({"DequeueGangs", "SetPlacements"}),
     HOSTS: frozenset({
         "NotifyTaskUpdates", "SetCapacity", "PutHosts", "RemoveHosts", "DrainHosts", "RankHosts", "RecoverRuns",
+        "ReconcileHosts",
     }),
     POOLS: frozenset({"CreateResourcePool", "UpdateResourcePool", "DeleteResourcePool"}),
     READ: frozenset(),
 }  # fmt: skip
 CHANGING: Final = frozenset[str]().union(*ROLES.values())
-# RPCs about one pool. The other ones of a role are not restricted to pools.
+# RPCs about pools. The other ones of a role are not restricted to pools.
+RECONCILE: Final = "ReconcilePools"
 ENQUEUE, CREATE, UPDATE, DELETE = "EnqueueGangs", "CreateResourcePool", "UpdateResourcePool", "DeleteResourcePool"
 
 
@@ -86,7 +89,7 @@ def check_pool_access(paths: Iterable[str], rpc: str, pool_id: str, pools: Calla
     known = pools()
     path = path_of(pool_id, known) if pool_id in known else ""
     for granted in paths:
-        is_it = path == granted and rpc in (ENQUEUE, CREATE)
+        is_it = path == granted and rpc in (ENQUEUE, CREATE, RECONCILE)
         if is_it or path.startswith(f"{granted}/"):
             return
     raise Forbidden(f"{rpc}: the client may use pools of {', '.join(paths)}, not {(path or pool_id)[:200]!r}")

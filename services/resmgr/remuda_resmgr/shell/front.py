@@ -14,7 +14,7 @@ from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2
 from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 
 from ..limits import JSON_BYTES
-from ..rules.access import CREATE, DELETE, ENQUEUE, UPDATE, Clients, Forbidden, check_pool_access
+from ..rules.access import CREATE, DELETE, ENQUEUE, RECONCILE, UPDATE, Clients, Forbidden, check_pool_access
 from ..rules.pools import find_by_path
 from ..state import State
 from ..wire import host_rpcs, pool_rpcs, rpcs
@@ -78,24 +78,26 @@ class Front:
         return json_format.MessageToJson(self._responses[name].FromString(response), indent=None).encode()
 
     def _check_pool(self, name: str, request: Any, paths: tuple[str, ...]) -> None:
-        pool_id = pool_of(self._desk.state, name, request) if "" not in paths else None
-        if pool_id is None:
+        if "" in paths:
             return
         try:
-            check_pool_access(paths, name, pool_id, self._desk.state.configs)
+            for pool_id in pools_of(self._desk.state, name, request):
+                check_pool_access(paths, name, pool_id, self._desk.state.configs)
         except Forbidden as error:
             raise RpcError("PERMISSION_DENIED", str(error)) from None
 
 
-def pool_of(state: State, name: str, request: Any) -> str | None:
-    """The ID of the pool that an RPC is about; None: it is about no pool."""
+def pools_of(state: State, name: str, request: Any) -> list[str]:
+    """The IDs of the pools that an RPC is about."""
     if name == ENQUEUE:
-        return str(request.resPool.value)
+        return [str(request.resPool.value)]
     if name == CREATE:
-        return str(request.config.parent.value)
+        return [str(request.config.parent.value)]
     if name == UPDATE:
-        return str(request.id.value)
-    return find_by_path(request.path.value, state.configs()) or "" if name == DELETE else None
+        return [str(request.id.value)]
+    if name == RECONCILE:
+        return [str(one.pool_id) for one in request.pools]
+    return [find_by_path(request.path.value, state.configs()) or ""] if name == DELETE else []
 
 
 async def _read_json(rpc: Rpc[Any, Any], payload: bytes) -> Message:

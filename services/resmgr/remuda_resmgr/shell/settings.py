@@ -117,6 +117,11 @@ class ResmgrSettings(Settings):
     enable_host_reservation: bool = setting(
         "resmgr.host_reservation", False, "reserve a host for a task that no attempt of all cycles has placed"
     )
+    reconciliation_age_s: Seconds = setting(
+        "resmgr.reconciliation.age", _RULES.reconciliation_age_s,
+        "a report of a host manager or a job manager ends what only the resource manager knows, and was there so long "
+        "before it", ge=0,
+    )  # fmt: skip
     scale_reservations: bool = setting(
         "resmgr.corrections.scale_reservations", False, "scale reservations down where their parent has less"
     )

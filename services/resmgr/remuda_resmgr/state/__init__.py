@@ -19,10 +19,10 @@ __all__ = ["Gang", "GangQueue", "Pool", "Run", "State"]
 
 class Run:
     """One run of a task. `gang`, `placement`: numbers; 0: none. `taken_in`: the number of the gang in which an engine
-    has it; 0: no engine has it. `due_ms`: when its state times out; 0: never."""
+    has it; 0: no engine has it. `known_ms`: since when it is tracked. `due_ms`: when its state times out; 0: never."""
 
     __slots__ = (
-        "attempts", "cycles", "due_ms", "gang", "hostname", "placement", "pool_id", "ports",
+        "attempts", "cycles", "due_ms", "gang", "hostname", "known_ms", "placement", "pool_id", "ports",
         "ready_for_host_reservation", "reason", "since_ms", "started_ms", "state", "taken_in", "task", "timeout_s",
     )  # fmt: skip
 
@@ -31,7 +31,7 @@ class Run:
         self.pool_id = pool_id
         self.state = state
         self.reason = reason
-        self.since_ms = now_ms
+        self.since_ms = self.known_ms = now_ms
         self.started_ms = 0
         self.due_ms = 0
         self.hostname = task.hostname

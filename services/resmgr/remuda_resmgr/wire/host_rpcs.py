@@ -77,6 +77,24 @@ def _recover(request: pb.RecoverRunsRequest) -> commands.Command:
     ))  # fmt: skip
 
 
+def _reconcile_hosts(request: pb.ReconcileHostsRequest) -> commands.Command:
+    reports = tuple(commands.Report(one.hostname, tuple(one.run_ids)) for one in request.hosts)
+    return commands.ReconcileHosts(request.as_of_ms, reports)
+
+
+def _reconcile_pools(request: pb.ReconcilePoolsRequest) -> commands.Command:
+    reports = tuple(commands.Report(one.pool_id, tuple(one.run_ids)) for one in request.pools)
+    return commands.ReconcilePools(request.as_of_ms, reports)
+
+
+def _hosts_reconciled(_: Any, answer: commands.Reconciled) -> pb.ReconcileHostsResponse:
+    return pb.ReconcileHostsResponse(now_ms=answer.now_ms, unknown_run_ids=answer.unknown, lost_run_ids=answer.ended)
+
+
+def _pools_reconciled(_: Any, answer: commands.Reconciled) -> pb.ReconcilePoolsResponse:
+    return pb.ReconcilePoolsResponse(now_ms=answer.now_ms, unknown_run_ids=answer.unknown, killed_run_ids=answer.ended)
+
+
 _write_host, _read_host = codec(Host)
 
 RPCS: Final[dict[str, Rpc[Any, Any]]] = {
@@ -100,5 +118,7 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
         lambda _, __: pb.RemoveHostsResponse(),
     ),
     "ListHosts": Rpc(pb.ListHostsRequest, question=_list_hosts),
+    "ReconcileHosts": Rpc(pb.ReconcileHostsRequest, _reconcile_hosts, _hosts_reconciled),
+    "ReconcilePools": Rpc(pb.ReconcilePoolsRequest, _reconcile_pools, _pools_reconciled),
     "RecoverRuns": Rpc(pb.RecoverRunsRequest, _recover, lambda _, __: pb.RecoverRunsResponse()),
 }

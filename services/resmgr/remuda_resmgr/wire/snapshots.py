@@ -29,7 +29,7 @@ from .messages import codec
 FORMAT: Final = 1
 RUN_FIELDS: Final = (
     "pool_id", "state", "reason", "since_ms", "started_ms", "due_ms", "hostname", "timeout_s", "attempts", "cycles",
-    "ready_for_host_reservation", "gang", "placement", "taken_in",
+    "ready_for_host_reservation", "gang", "placement", "taken_in", "known_ms",
 )  # fmt: skip
 POOL_SUMS: Final = ("demand", "slack_demand", "entitlement", "non_slack", "slack")
 # Fields of an Allocation, by the fields of a record.

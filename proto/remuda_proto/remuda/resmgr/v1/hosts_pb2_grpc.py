@@ -64,6 +64,16 @@ class HostsStub:
                 request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.SerializeToString,
                 response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.FromString,
                 _registered_method=True)
+        self.ReconcileHosts = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/ReconcileHosts',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcileHostsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcileHostsResponse.FromString,
+                _registered_method=True)
+        self.ReconcilePools = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/ReconcilePools',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsResponse.FromString,
+                _registered_method=True)
         self.ListHosts = channel.unary_unary(
                 '/remuda.resmgr.v1.Hosts/ListHosts',
                 request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ListHostsRequest.SerializeToString,
@@ -117,6 +127,22 @@ class HostsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReconcileHosts(self, request, context):
+        """Compares the runs on hosts, as their host manager knows them, with those known here. Runs that only the resource
+        manager knows are LOST.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReconcilePools(self, request, context):
+        """Compares the runs of pools, as their job managers know them, with those known here. Runs that only the resource
+        manager knows are KILLED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListHosts(self, request, context):
         """Hosts with what tasks hold there, for placement engines.
         """
@@ -156,6 +182,16 @@ def add_HostsServicer_to_server(servicer, server):
                     servicer.RemoveHosts,
                     request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.FromString,
                     response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.SerializeToString,
+            ),
+            'ReconcileHosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReconcileHosts,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcileHostsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcileHostsResponse.SerializeToString,
+            ),
+            'ReconcilePools': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReconcilePools,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsResponse.SerializeToString,
             ),
             'ListHosts': grpc.unary_unary_rpc_method_handler(
                     servicer.ListHosts,
@@ -325,6 +361,60 @@ class Hosts:
             '/remuda.resmgr.v1.Hosts/RemoveHosts',
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.SerializeToString,
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReconcileHosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/ReconcileHosts',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcileHostsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcileHostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReconcilePools(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/ReconcilePools',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcilePoolsResponse.FromString,
             options,
             channel_credentials,
             insecure,
