@@ -118,7 +118,7 @@ PELOTON: Final = (
         ("slack_demand_is_idle", "a pool with pending tasks is busy", "return bool(pool.runs) or any(pool.queues.values()) or not all(fits(one, ZERO) for one in held)", "return False"),
         ("busy_leaf_gets_children", "a leaf with tasks gets no children", "    if parent.is_leaf and is_busy(parent):", "    if False:"),
         ("no_pool_before_the_capacity", "root has no bounds before the capacity is known", "    if state.capacity is None:", "    if False:"),
-        ("dead_gangs_keep_a_pool", "gangs without members do not keep a pool", "        if not state.members(state.gangs[number]):", "        if False:"),
+        ("dead_gangs_keep_a_pool", "gangs without members do not keep a pool", "        if state.members(state.gangs[number]):", "        if True:"),
     ),
     *_of(
         "rules.pools",
