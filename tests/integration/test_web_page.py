@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvicorn
 
 from remuda.embedded import NatsServer
-from remuda_bus.memory import MemoryBus
 from remuda_sdk import node
 from remuda_web import limits
-from remuda_web.app import Application
-from remuda_web.bus_source import BusSource
 from remuda_web.source import Row
 from tests.examples.node_packages import installed_packages
 from tests.integration.browser import AXE, Tab, needs_chromium, tab
-from tests.integration.running import QUEUES, until
+from tests.integration.running import QUEUES
 from tests.integration.test_web import Web, rm_with_work, web_of
 
 pytestmark = [needs_chromium, pytest.mark.timeout(180)]
@@ -165,120 +158,3 @@ async def _rows(web: Web, kind: str) -> list[Row]:
 
 async def _row(web: Web, kind: str, field: str, value: str) -> Row:
     return next(row for row in await _rows(web, kind) if row[field] == value)
-
-
-APPLICATIONS, NODES = 20_000, 10_000
-FIRST_VIEW_WITHIN_S = 1.0
-
-
-class LargeSource(BusSource):
-    """An RM with so many applications and nodes, in pages as a core gives them."""
-
-    def __init__(self) -> None:
-        super().__init__(MemoryBus())
-        amounts = {"vcore": 4_000, "memory": 2**34}
-        self._rows: dict[str, list[Row]] = {
-            "nodes": [
-                {
-                    "partition": "default", "id": f"node-{n:05}", "attributes": {"zone": f"z{n % 5}"},
-                    "capacity": {"vcore": 64_000, "memory": 2**38}, "occupied": {}, "available": {},
-                    "allocated": {"vcore": n % 65 * 1_000, "memory": 2**33}, "status": "Schedulable", "drained": None,
-                    "reserved_for": None, "allocations": n % 65,
-                }
-                for n in range(NODES)
-            ],
-            "applications": [
-                {
-                    "partition": "default", "id": f"app-{n:05}", "queue": f"root.q{n % 50}", "user": f"user-{n % 99}",
-                    "groups": [], "tags": {}, "state": "Running", "since_ms": 1, "submitted_ms": n, "states": [],
-                    "allocated": amounts, "pending": {}, "asks": 0, "allocations": 1, "task_groups": [],
-                }
-                for n in range(APPLICATIONS)
-            ],
-        }  # fmt: skip
-
-    def rms(self) -> list[str]:
-        return ["rm-1"]
-
-    async def page(self, rm: str, kind: str, **arguments: Any) -> Row:
-        start = arguments.get("after", ["", 0])[1]
-        end = start + 600
-        following = {"next": ["default", end]} if end < len(self._rows[kind]) else {}
-        return {"rm": rm, "at_ms": 1, kind: self._rows[kind][start:end], **following}
-
-
-@asynccontextmanager
-async def large() -> AsyncIterator[str]:
-    app = Application(LargeSource(), "1", 0, "info")
-    server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="error", lifespan="off"))
-    serving = asyncio.create_task(server.serve())
-    await until(lambda: _started(server))
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    await serving
-
-
-async def _started(server: uvicorn.Server) -> bool:
-    return server.started
-
-
-async def test_ten_thousand_nodes_and_twenty_thousand_applications() -> None:
-    async with large() as url, tab(url) as found:
-        for view, first, last, count in (
-            ("applications", "app-00000", f"app-{APPLICATIONS - 1:05}", APPLICATIONS),
-            ("nodes", "node-00000", f"node-{NODES - 1:05}", NODES),
-        ):
-            took = await _until_shown(found, view, first)
-            assert took < 3 * FIRST_VIEW_WITHIN_S, f"{view}: {took:.2f} s"  # other tests run at the same time
-            await found.shows(f"{count:,}")
-            box = found.page.get_by_role("region", name=view.capitalize())
-            slowest = await box.evaluate(SCROLL)
-            await box.evaluate("box => { box.scrollTop = box.scrollHeight; }")
-            await found.shows(last)
-            assert await box.locator("tbody tr").count() < 100, "rows out of sight are in the document"
-            print(f"{view}: first view {took:.2f} s, slowest frame while scrolling {slowest:.0f} ms")
-
-
-# What `alike` and `reasonTracks` make of three asks, at 100 ms.
-WAITS = """async () => {
-  const { alike, reasonTracks } = await import("/page/wait_bands.js");
-  const place = { where: "root.a", resource: "vcore" }, of = { application: "app", resource: { vcore: 1 } };
-  const by = (constraint, since_ms, more) => ({ ...place, constraint, since_ms, reason: constraint, ...more });
-  const ask = (key, constraints, history) => ({ ...of, key, constraints, history });
-  const asks = [
-    ask("a", [by("queue", 40)], [by("node", 10, { ended_ms: 40 }), by("queue", 40, { ended_ms: 0 })]),
-    ask("b", [by("queue", 0)], []), ask("c", [by("node", 0)], []),
-  ];
-  return [alike(asks).map((group) => group.map((one) => one.key)), asks.map((one) => reasonTracks(one, 100))];
-}"""
-
-
-async def test_asks_that_wait_alike_are_one_and_reasons_are_bands() -> None:
-    async with large() as url, tab(url) as found:
-        await found.open("nodes/rm-1")
-        groups, (first, *others) = await found.page.evaluate(WAITS)
-    assert groups == [["a", "b"], ["c"]]
-    assert [(one["name"], [list(band.values()) for band in one["bands"]]) for one in first] == [
-        ("node root.a vcore", [[10, 40, False]]), ("queue root.a vcore", [[40, 100, True]]),
-    ]  # fmt: skip
-    assert others == [[], []], "without a time since when, there is no band"
-
-
-# Scrolls through all rows in 60 steps; the longest time between two frames, in ms.
-SCROLL = """async box => {
-  let slowest = 0, before = await new Promise(requestAnimationFrame);
-  for (let step = 0; step <= 60; step++) {
-    box.scrollTop = (box.scrollHeight - box.clientHeight) * step / 60;
-    const now = await new Promise(requestAnimationFrame);
-    slowest = Math.max(slowest, now - before);
-    before = now;
-  }
-  return slowest;
-}"""
-
-
-async def _until_shown(found: Tab, view: str, row: str) -> float:
-    started = time.monotonic()
-    await found.open(f"{view}/rm-1")
-    await found.page.get_by_role("link", name=row).wait_for(timeout=20_000)
-    return time.monotonic() - started

@@ -16,8 +16,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from remuda_web import limits
-from remuda_web.api_v1 import pages
+from remuda_web import entity_tags, limits
 from remuda_web.callers import caller_of
 from remuda_web.kept import Kept
 from remuda_web.kept_source import KeptSource
@@ -45,7 +44,7 @@ class Answer:
     async def send(self, headers: Headers, send: Send) -> None:
         """`headers`: of the request."""
         tag = next((value.decode("latin-1") for name, value in self.headers if name == b"etag"), None)
-        if tag is not None and pages.matches(headers.get("if-none-match", ""), tag):
+        if tag is not None and entity_tags.matches(headers.get("if-none-match", ""), tag):
             same = [one for one in self.headers if one[0] in (b"etag", b"cache-control", b"vary")]
             await _send(send, 304, same, b"")
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from remuda_web.api_v1.pages import after_of, entity_tag, matches, page, token_of
+from remuda_web.api_v1.pages import after_of, page, token_of
+from remuda_web.entity_tags import entity_tag, matches
 from remuda_web.problems import Problem
 
 

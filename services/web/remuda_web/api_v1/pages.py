@@ -1,10 +1,9 @@
-"""Pages of queries: tokens for the next page, entity tags. Pure."""
+"""Pages of queries: tokens for the next page. Pure."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import json
 from typing import Any
 
@@ -32,12 +31,3 @@ def page(kind: str, answer: dict[str, Any]) -> dict[str, Any]:
     following = answer.pop("next", None)
     rows = answer.pop(LISTS[kind])
     return {**answer, "rows": rows, "next": None if following is None else token_of(following)}
-
-
-def entity_tag(body: bytes) -> str:
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-
-
-def matches(header: str, tag: str) -> bool:
-    """Whether `If-None-Match` names the tag."""
-    return header.strip() == "*" or tag in (one.strip().removeprefix("W/") for one in header.split(","))

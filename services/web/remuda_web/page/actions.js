@@ -1,6 +1,6 @@
 // Actions of operators: buttons, a dialog that asks for confirmation and a reason, and what was decided.
-import { html, useEffect, useRef, useState } from "/page/html.js";
-import { paths, post } from "/page/api.js";
+import { html, useEffect, useRef, useState } from "./html.js";
+import { paths, post } from "./api.js";
 
 // An action: {text, path, fields, partition, ask, input}. `ask`: what the dialog says. `input`: {label, field, number,
 // first} of a value that the operator types: whether it is a number, and what it is at first.

@@ -1,6 +1,7 @@
 // Requests to the web service. Knows paths and the token, and nothing of views.
 
 const V1 = "/api/v1";
+const UNCHANGED = 304;
 
 export const token = {
   get: () => sessionStorage.getItem("token"),
@@ -58,15 +59,17 @@ async function request(path, options = {}) {
   const answer = await fetch(path, { ...options, headers: headers(options.headers) }).catch((error) => {
     throw error.name === "AbortError" ? error : new Problem("the web service does not answer", 0);
   });
-  if (answer.ok) return answer;
+  if (answer.ok || answer.status === UNCHANGED) return answer;
   const said = await answer.json().catch(() => ({}));
   throw new Problem(said.detail || said.message || answer.statusText || `status ${answer.status}`, answer.status, said);
 }
 
 // The JSON at a path, with its entity tag.
-export async function get(path) {
-  const answer = await request(path);
-  return { data: await answer.json(), tag: answer.headers.get("etag") };
+// The JSON at a path, with its entity tag: {data, tag}. `known`: what it was before; returned as it is if nothing changed.
+// The browser keeps none of it: what is shown is in memory, and the answers of a large cluster would fill its cache.
+export async function get(path, known) {
+  const answer = await request(path, { cache: "no-store", headers: known && known.tag ? { "If-None-Match": known.tag } : {} });
+  return answer.status === UNCHANGED ? known : { data: await answer.json(), tag: answer.headers.get("etag") };
 }
 
 export async function post(path, body) {

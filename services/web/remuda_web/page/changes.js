@@ -1,5 +1,5 @@
 // What differs between two texts of the configuration: setting by setting, and line by line.
-import { html } from "/page/html.js";
+import { html } from "./html.js";
 
 export function Changes({ found }) {
   const kind = (line) => (/^(\+\+\+|---|@@)/.test(line) ? "dim" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "");

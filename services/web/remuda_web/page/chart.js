@@ -1,16 +1,24 @@
 // A chart of values over time, drawn by uPlot in the colours of the page.
-import { html, useEffect, useRef, useState } from "/page/html.js";
-import uPlot from "/page/vendor/uplot.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 
 const HEIGHT = 220;
 const LEFT = 64;
+
+// The library comes when the first chart is shown: it is larger than the rest of the page.
+function useLibrary() {
+  const [library, set] = useState(null);
+  useEffect(() => { import("./vendor/uplot.js").then((module) => set({ uPlot: module.default })); }, []);
+  return library && library.uPlot;
+}
 
 // `series`: {name, color (a CSS variable), fill, dash, values}; `times`: in seconds; `text(value)`.
 export function Chart({ label, times, series, text }) {
   const box = useRef(null), chart = useRef(null);
   const data = [times, ...series.map((one) => one.values)];
   const dark = useDark();
+  const uPlot = useLibrary();
   useEffect(() => {
+    if (!uPlot) return undefined;
     const of = (name) => colourOf(box.current, name);
     const axis = { stroke: of("--dim"), grid: { stroke: of("--line"), width: 1 }, ticks: { show: false } };
     chart.current = new uPlot({
@@ -28,8 +36,8 @@ export function Chart({ label, times, series, text }) {
     const seen = new ResizeObserver(() => chart.current.setSize({ width: element.clientWidth, height: HEIGHT }));
     seen.observe(element);
     return () => { seen.disconnect(); chart.current.destroy(); };
-  }, [series.map((one) => one.name).join(), dark, label]);
-  useEffect(() => { chart.current.setData(data); });
+  }, [series.map((one) => one.name).join(), dark, label, uPlot]);
+  useEffect(() => { if (uPlot) chart.current.setData(data); });
   const last = series.map((one) => `${one.name} ${one.values.length ? text(one.values.at(-1) ?? 0) : "-"}`).join(", ");
   return html`<div class="chart" ref=${box} role="img" aria-label=${`${label}: now ${last}`}></div>`;
 }

@@ -1,10 +1,12 @@
 // Data of views: hooks that ask again and again while they are shown and the page is visible.
-import { useEffect, useState } from "/page/html.js";
-import { get, stream } from "/page/api.js";
+import { useEffect, useLayoutEffect, useState } from "./html.js";
+import { get, stream } from "./api.js";
 
 const EVERY_MS = 2000;
 // Many pages of rows are asked for less often: no more than a fifth of the time goes into asking.
 const REST = 4;
+// While many rows are read for the first time.
+const SHOWN_EVERY_MS = 500;
 const EVENTS_SHOWN = 2000;
 const RECONNECT_MS = 2000;
 
@@ -13,9 +15,9 @@ const visible = () => new Promise((resolve) => {
   else document.addEventListener("visibilitychange", resolve, { once: true });
 });
 
-// Runs `ask(isOver)` again and again until the view goes.
+// Runs `ask(isOver)` again and again until the view goes; at first before the view is painted, so that data is on its way.
 function useRepeated(key, everyMs, ask) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     let over = false, timer;
     const turn = async () => {
       await visible();
@@ -32,20 +34,19 @@ function useRepeated(key, everyMs, ask) {
 // {data, error} of a path; null: nothing to ask. Unchanged data is the same object.
 export function useData(path) {
   const [state, set] = useState({});
-  const shown = state.path === path ? state : {};
-  let tag = null;
+  let known = null;
   useRepeated(path, EVERY_MS, async (isOver) => {
     try {
-      const found = await get(path);
-      if (isOver() || (found.tag && found.tag === tag)) return;
-      tag = found.tag;
+      const found = await get(path, known);
+      if (isOver() || found === known) return;
+      known = found;
       set({ path, data: found.data });
     } catch (error) {
-      tag = null;
+      known = null;
       if (!isOver()) set((before) => ({ ...(before.path === path ? before : { path }), error }));
     }
   });
-  return shown;
+  return state.path === path ? state : {};
 }
 
 // Where the rows of a page are, and the place of the next one. `few`: of the first page, so that it comes at once; the
@@ -56,36 +57,63 @@ const LINES = { rows: "lines", next: "next_page_token", after: "page_token", eve
 
 const and = (path, more) => (more ? `${path}${path.includes("?") ? "&" : "?"}${more}` : path);
 
+// First pages that were asked for before their view was there, by path.
+const ahead = new Map();
+
+// Asks for the first page of a query for which `useRows` will ask.
+export function askAhead(path) {
+  const at = and(path, ROWS.few), asked = get(at);
+  asked.catch(() => {}); // the view meets the error
+  ahead.set(at, asked);
+}
+
+function askedAhead(at) {
+  const asked = ahead.get(at);
+  ahead.delete(at);
+  return asked;
+}
+
+// Resolved when the browser has painted what was set before.
+const painted = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+
 export const useStory = (path, most) => useRows(path, most, LINES);
 
-// {rows, first, more, error} of all pages of a query, at most `most` rows. The first page is shown before the others
-// come. `first`: the first page; `more`: there are more rows than these.
+// {rows, first, more, error} of all pages of a query, at most `most` rows. The first page is shown before the others are
+// asked for, and these from time to time. `first`: the first page; `more`: there are more rows than these. Rows of a page
+// that has not changed are the same objects.
 export function useRows(path, most = 100000, names = ROWS) {
   const [state, set] = useState({});
-  const shown = state.path === path ? state : {};
-  let tags = "";
+  let known = new Map(); // the pages of the turn before, by path
   useRepeated(path, names.everyMs, async (isOver) => {
-    const rows = [], seen = [];
-    let after = null, first = null;
+    const rows = [], pages = new Map();
+    let at = known.size ? path : and(path, names.few), shownMs = -Infinity, changed = !known.size;
     try {
-      do {
-        const { data, tag } = await get(and(path, after ? `${names.after}=${encodeURIComponent(after)}` : tags ? "" : names.few));
+      for (;;) {
+        const page = await (askedAhead(at) || get(at, known.get(at)));
         if (isOver()) return;
-        first = first || data;
-        rows.push(...data[names.rows]);
-        seen.push(tag);
-        after = data[names.next];
-        if (after && !tags) set({ path, rows: [...rows], first, more: true });
-      } while (after && rows.length < most);
-      if (tags === seen.join()) return;
-      tags = seen.join();
-      set({ path, rows, first, more: Boolean(after) });
+        changed = changed || page !== known.get(at);
+        pages.set(at, page);
+        rows.push(...page.data[names.rows]);
+        const after = page.data[names.next], more = Boolean(after) && rows.length < most;
+        if (!more) {
+          const { data: first } = pages.values().next().value;
+          if (changed || pages.size !== known.size) set({ path, rows, first, more: Boolean(after) });
+          break;
+        }
+        if (!known.size && performance.now() - shownMs > SHOWN_EVERY_MS) {
+          set({ path, rows: [...rows], first: pages.values().next().value.data, more });
+          await painted();
+          shownMs = performance.now();
+        }
+        at = and(path, `${names.after}=${encodeURIComponent(after)}`);
+      }
+      known = pages;
     } catch (error) {
-      tags = "";
+      known = new Map();
       if (!isOver()) set((before) => ({ ...(before.path === path ? before : { path }), error }));
     }
   });
-  return shown;
+  return state.path === path ? state : {};
 }
 
 // {events, error}: the newest records first, as they come. `order`: their number, from 1.

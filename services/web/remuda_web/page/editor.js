@@ -1,8 +1,8 @@
 // The editor of a queues.yaml: checked while one types, compared, previewed on a copy of the state, and applied.
-import { html, useEffect, useRef, useState } from "/page/html.js";
-import { paths, post } from "/page/api.js";
-import { Changes } from "/page/changes.js";
-import { number } from "/page/format.js";
+import { html, useEffect, useRef, useState } from "./html.js";
+import { paths, post } from "./api.js";
+import { Changes } from "./changes.js";
+import { number } from "./format.js";
 
 const CHECK_AFTER_MS = 400;
 

@@ -1,6 +1,6 @@
 // Who uses the page: the way in, by a token or at the OpenID provider, the name, and the way out.
-import { html, useEffect, useState } from "/page/html.js";
-import { get, paths, token } from "/page/api.js";
+import { html, useEffect, useState } from "./html.js";
+import { get, paths, token } from "./api.js";
 
 const AT_PROVIDER = "logged in at the provider";
 

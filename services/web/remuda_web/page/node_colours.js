@@ -1,6 +1,6 @@
 // How nodes are coloured: by use, by kind (status, size, each attribute), by queue. Pure.
-import { amounts } from "/page/format.js";
-import { fullest } from "/page/shares.js";
+import { amounts } from "./format.js";
+import { fullest } from "./shares.js";
 
 const MOST_VALUES = 12;
 // Told apart by people who see few colours (Okabe and Ito), and from each other in light and dark.

@@ -1,8 +1,8 @@
 // A map of nodes: a square each, on a canvas, for any number of nodes. The arrow keys move, Enter opens a node.
-import { html, useEffect, useRef, useState } from "/page/html.js";
-import { useDark } from "/page/chart.js";
-import { number, percent, plural } from "/page/format.js";
-import { groupsOf } from "/page/node_colours.js";
+import { html, useEffect, useMemo, useRef, useState } from "./html.js";
+import { useDark } from "./chart.js";
+import { number, percent, plural } from "./format.js";
+import { groupsOf } from "./node_colours.js";
 
 const LARGEST = 30, SMALLEST = 5, HEIGHT = 320; // pixels
 
@@ -11,7 +11,7 @@ export function NodeMap({ nodes, colouring, onOpen }) {
   const [width, setWidth] = useState(0);
   const [at, point] = useState(-1);
   const dark = useDark();
-  const groups = colouring.isShare ? null : groupsOf(nodes, colouring);
+  const groups = useMemo(() => (colouring.isShare ? null : groupsOf(nodes, colouring)), [nodes, colouring]);
   const size = Math.max(SMALLEST, Math.min(LARGEST, Math.floor(Math.sqrt((Math.max(width, 1) * HEIGHT) / Math.max(1, nodes.length)))));
   const perRow = Math.max(1, Math.floor(width / size)), rows = Math.ceil(nodes.length / perRow);
 
@@ -34,12 +34,7 @@ export function NodeMap({ nodes, colouring, onOpen }) {
       pen.fillStyle = groups ? groups.get(value).colour : shade(value, dark);
       pen.fillRect((index % perRow) * size, Math.floor(index / perRow) * size, size - gap, size - gap);
     });
-    if (at >= 0 && at < nodes.length) {
-      pen.strokeStyle = dark ? "#fff" : "#000";
-      pen.lineWidth = 2;
-      pen.strokeRect((at % perRow) * size + 1, Math.floor(at / perRow) * size + 1, size - gap - 2, size - gap - 2);
-    }
-  });
+  }, [nodes, colouring, width, dark]);
 
   const under = (event) => {
     const column = Math.floor(event.offsetX / size), index = Math.floor(event.offsetY / size) * perRow + column;
@@ -57,6 +52,7 @@ export function NodeMap({ nodes, colouring, onOpen }) {
   return html`<div class="map"><canvas ref=${canvas} tabindex="0" role="img" aria-label=${`Map of ${number(nodes.length)} nodes by ${colouring.name}. Arrow keys move, Enter opens a node.`}
       style=${`width:${width}px;height:${rows * size}px`} onMouseMove=${(event) => point(under(event))} onMouseLeave=${() => point(-1)}
       onClick=${(event) => { const index = under(event); if (index >= 0) onOpen(nodes[index]); }} onKeyDown=${pressed}></canvas>
+    ${shown && html`<span class="at" style=${`width:${size}px;height:${size}px;transform:translate(${(at % perRow) * size}px,${Math.floor(at / perRow) * size}px)`}></span>`}
     <p class="legend">${groups ? [...groups].slice(0, 12).map(([name, { count, colour }]) => html`<span><span class="key" style=${`background:${colour}`}></span>${name} <span class="dim">${number(count)}</span></span>`)
       : html`<span class="ramp" style=${`background:linear-gradient(to right, ${[0, 0.25, 0.5, 0.75, 1].map((share) => shade(share, dark)).join(", ")})`}></span> 0 to 100 % used`}</p>
     <p class="pointed" role="status">${text}</p></div>`;

@@ -1,6 +1,6 @@
 // Small parts that several views use.
-import { html, useState } from "/page/html.js";
-import { amount, ordered } from "/page/format.js";
+import { html, useState } from "./html.js";
+import { amount, ordered } from "./format.js";
 
 // What is shown in place of data: a problem, that it is being asked for, or that there is none.
 export function State({ ready, error, empty }) {

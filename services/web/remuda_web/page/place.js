@@ -1,5 +1,5 @@
 // The place in the page is the fragment of its address: #VIEW/RM/ITEM.
-import { useEffect, useState } from "/page/html.js";
+import { useEffect, useState } from "./html.js";
 
 export function here() {
   const [view, rm, ...rest] = location.hash.slice(1).split("/").map(decodeURIComponent);

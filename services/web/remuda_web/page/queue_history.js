@@ -1,7 +1,7 @@
 // The history of a queue: what the web service keeps, and behind it what came while the page was open.
-import { useEffect, useState } from "/page/html.js";
-import { paths } from "/page/api.js";
-import { useData } from "/page/data.js";
+import { useEffect, useState } from "./html.js";
+import { paths } from "./api.js";
+import { useData } from "./data.js";
 
 const NEW_SAMPLES = 1800; // an hour, if the queue changes all the time
 const FIELDS = { allocated: "allocated", pending: "pending", guaranteed: "guaranteed", max: "max_in_force" };

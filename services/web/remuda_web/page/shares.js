@@ -1,5 +1,5 @@
 // What queues and nodes use of what they may. Pure.
-import { ordered } from "/page/format.js";
+import { ordered } from "./format.js";
 
 // The largest of used / whole over all resources, with its resource.
 export function fullest(used, whole) {

@@ -1,7 +1,7 @@
 // Reasons to wait as bands of time, changes that would end the wait as bars, and asks that wait alike. Pure but for the
 // markup.
-import { html } from "/page/html.js";
-import { amount, amounts, clock, duration, withUnits } from "/page/format.js";
+import { html } from "./html.js";
+import { amount, amounts, clock, duration, withUnits } from "./format.js";
 
 // Asks of one application that want the same and wait for the same, in their order: [[ask, ...], ...].
 export function alike(asks) {

@@ -1,14 +1,15 @@
 // Applications with search, and one application: states, why it waits, its time line, allocations.
-import { html, useState } from "/page/html.js";
-import { Actions, killApplication, moveApplication, releaseAllocation } from "/page/actions.js";
-import { paths } from "/page/api.js";
-import { useData, useRows } from "/page/data.js";
-import { amounts, number, time } from "/page/format.js";
-import { List } from "/page/list.js";
-import { Facts, Search, State, StateBadge, Tabs, matching } from "/page/parts.js";
-import { link } from "/page/place.js";
-import { TimeLine } from "/page/views/time_line.js";
-import { Waiting } from "/page/views/waiting.js";
+import { html, useMemo, useState } from "../html.js";
+import { Actions, killApplication, moveApplication } from "../actions.js";
+import { paths } from "../api.js";
+import { useData, useRows } from "../data.js";
+import { amounts, number, time } from "../format.js";
+import { List } from "../list.js";
+import { Facts, Search, State, StateBadge, Tabs, matching } from "../parts.js";
+import { link } from "../place.js";
+import { AllocationList, ApplicationList, NONE, applicationLink } from "./application_lists.js";
+import { TimeLine } from "./time_line.js";
+import { Waiting } from "./waiting.js";
 
 export function Applications({ rm, item }) {
   if (item) return html`<${Application} rm=${rm} id=${item} />`;
@@ -19,32 +20,11 @@ export function Applications({ rm, item }) {
   ]} />`;
 }
 
-const applicationLink = (rm, id) => html`<a href=${link("applications", rm, id)}>${id}</a>`;
-
-export function ApplicationList({ rm, queue, partition, tall = true }) {
-  const { rows = [], first, more, error } = useRows(paths.rm(rm, "applications", { queue }));
-  const [text, search] = useState("");
-  const of = partition ? rows.filter((one) => one.partition === partition) : rows;
-  const found = matching(of, text, (one) => `${one.id} ${one.queue} ${one.user} ${one.state}`);
-  const columns = [
-    { name: "application", cell: (one) => applicationLink(rm, one.id), by: (one) => one.id, width: "min(15rem, 38vw)" },
-    { name: "state", cell: (one) => html`<${StateBadge} state=${one.state} />`, by: (one) => one.state, width: "7rem" },
-    { name: "queue", cell: (one) => one.queue, by: (one) => one.queue },
-    { name: "user", cell: (one) => one.user, by: (one) => one.user, width: "7rem", extra: true },
-    { name: "used", cell: (one) => amounts(one.allocated), by: (one) => one.allocated.vcore || 0, extra: true },
-    { name: "pending", cell: (one) => (one.asks ? amounts(one.pending) : "-"), by: (one) => one.pending.vcore || 0, extra: true },
-    { name: "submitted", cell: (one) => time(one.submitted_ms), by: (one) => one.submitted_ms, width: "6.5rem", extra: true },
-  ];
-  return html`<${Search} label="Search applications" text=${text} onText=${search} found=${found.length} of=${of.length} />
-    <${State} ready=${first} error=${error} empty=${first && !found.length && (more ? "None yet, further ones are being read." : "None.")} />
-    ${found.length > 0 && html`<${List} label="Applications" columns=${queue ? columns.filter((one) => one.name !== "queue") : columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.id}`} tall=${tall} />`}`;
-}
-
 function AskList({ rm }) {
-  const { rows = [], first, error } = useRows(paths.rm(rm, "asks"));
+  const { rows = NONE, first, error } = useRows(paths.rm(rm, "asks"));
   const [text, search] = useState("");
-  const found = matching(rows, text, (one) => `${one.application} ${one.key} ${one.queue}`);
-  const columns = [
+  const found = useMemo(() => matching(rows, text, (one) => `${one.application} ${one.key} ${one.queue}`), [rows, text]);
+  const columns = useMemo(() => [
     { name: "application", cell: (one) => applicationLink(rm, one.application), by: (one) => one.application },
     { name: "key", cell: (one) => one.key, by: (one) => one.key },
     { name: "pending", cell: (one) => number(one.pending), by: (one) => one.pending, width: "6rem" },
@@ -52,7 +32,7 @@ function AskList({ rm }) {
     { name: "priority", cell: (one) => one.priority, by: (one) => one.priority, width: "6rem", extra: true },
     { name: "queue", cell: (one) => one.queue, by: (one) => one.queue, extra: true },
     { name: "since", cell: (one) => time(one.since_ms), by: (one) => one.since_ms, width: "8rem", extra: true },
-  ];
+  ], [rm]);
   return html`<${Search} label="Search asks" text=${text} onText=${search} found=${found.length} of=${rows.length} />
     <${State} ready=${first} error=${error} empty=${first && !found.length && "None."} />
     ${found.length > 0 && html`<${List} label="Asks" columns=${columns} rows=${found} keyOf=${(one) => `${one.partition} ${one.application} ${one.key}`} />`}`;
@@ -85,19 +65,4 @@ function Application({ rm, id }) {
     <h3>Time line</h3><${TimeLine} rm=${rm} id=${id} states=${one ? one.states : []} />
     ${one && html`<h3>Why it waits</h3><${Waiting} rm=${rm} application=${id} />
       <h3>Allocations</h3><${AllocationList} rm=${rm} filter=${{ application: id }} />`}`;
-}
-
-export function AllocationList({ rm, filter }) {
-  const { rows = [], first, error } = useRows(paths.rm(rm, "allocations", filter));
-  const columns = [
-    filter.application
-      ? { name: "key", cell: (one) => `${one.key}${one.placeholder ? " (placeholder)" : ""}`, by: (one) => one.key }
-      : { name: "application", cell: (one) => applicationLink(rm, one.application), by: (one) => one.application },
-    { name: "node", cell: (one) => html`<a href=${link("nodes", rm, one.node)}>${one.node}</a>`, by: (one) => one.node },
-    { name: "resource", cell: (one) => amounts(one.resource), by: (one) => one.resource.vcore || 0, extra: true },
-    { name: "since", cell: (one) => time(one.since_ms), by: (one) => one.since_ms, width: "8rem", extra: true },
-    { name: "", cell: (one) => html`<${Actions} rm=${rm} actions=${[releaseAllocation(one)]} />`, width: "6rem" },
-  ];
-  return html`<${State} ready=${first} error=${error} empty=${first && !rows.length && "None."} />
-    ${rows.length > 0 && html`<${List} label="Allocations" columns=${columns} rows=${rows} keyOf=${(one) => one.uuid} rowHeight=${38} tall=${false} />`}`;
 }

@@ -1,12 +1,12 @@
 // The configuration: versions with their texts and differences, and an editor that checks, previews and applies.
-import { html, useEffect, useState } from "/page/html.js";
-import { paths, post } from "/page/api.js";
-import { Changes } from "/page/changes.js";
-import { Editor } from "/page/editor.js";
-import { useData } from "/page/data.js";
-import { number, time } from "/page/format.js";
-import { Badge, State, Tabs } from "/page/parts.js";
-import { go, link } from "/page/place.js";
+import { html, useEffect, useState } from "../html.js";
+import { paths, post } from "../api.js";
+import { Changes } from "../changes.js";
+import { Editor } from "../editor.js";
+import { useData } from "../data.js";
+import { number, time } from "../format.js";
+import { Badge, State, Tabs } from "../parts.js";
+import { go, link } from "../place.js";
 
 // `item`: "file:NUMBER" or "rm:NUMBER", a version; "edit" or "edit:NUMBER", the editor with the text of a version.
 export function Configuration({ rm, item }) {

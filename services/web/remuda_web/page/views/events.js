@@ -1,10 +1,10 @@
 // Events of all resource managers, as they come.
-import { html, useState } from "/page/html.js";
-import { paths } from "/page/api.js";
-import { useEvents } from "/page/data.js";
-import { clock } from "/page/format.js";
-import { List } from "/page/list.js";
-import { Choice, Search, State, matching } from "/page/parts.js";
+import { html, useState } from "../html.js";
+import { paths } from "../api.js";
+import { useEvents } from "../data.js";
+import { clock } from "../format.js";
+import { List } from "../list.js";
+import { Choice, Search, State, matching } from "../parts.js";
 
 const KINDS = ["", "request", "application", "node", "queue", "user and group"];
 const CHANGES = ["", "set", "added", "removed"];

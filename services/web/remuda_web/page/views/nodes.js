@@ -1,16 +1,16 @@
 // The map of nodes with a list, and one node with its allocations.
-import { html, useMemo, useState } from "/page/html.js";
-import { Actions, drainNode } from "/page/actions.js";
-import { paths } from "/page/api.js";
-import { useRows } from "/page/data.js";
-import { amounts, number, plural } from "/page/format.js";
-import { List } from "/page/list.js";
-import { NodeMap } from "/page/node_map.js";
-import { colourings, queuesOfNodes } from "/page/node_colours.js";
-import { Bar, Bars, Choice, Facts, Search, State, StateBadge, matching } from "/page/parts.js";
-import { go, link } from "/page/place.js";
-import { fullest } from "/page/shares.js";
-import { AllocationList } from "/page/views/applications.js";
+import { html, useMemo, useState } from "../html.js";
+import { Actions, drainNode } from "../actions.js";
+import { paths } from "../api.js";
+import { useRows } from "../data.js";
+import { amounts, number, plural } from "../format.js";
+import { List } from "../list.js";
+import { NodeMap } from "../node_map.js";
+import { colourings, queuesOfNodes } from "../node_colours.js";
+import { Bar, Bars, Choice, Facts, Search, State, StateBadge, matching } from "../parts.js";
+import { go, link } from "../place.js";
+import { fullest } from "../shares.js";
+import { AllocationList } from "./application_lists.js";
 
 // Allocations that are read to colour nodes by queue.
 const ALLOCATIONS = 50000;
@@ -25,17 +25,17 @@ export function Nodes({ rm, item }) {
 function Overview({ rm, rows }) {
   const [by, choose] = useState("use");
   const [text, search] = useState("");
-  const found = matching(rows, text, (one) => `${one.id} ${one.status} ${Object.entries(one.attributes).flat().join(" ")}`);
+  const found = useMemo(() => matching(rows, text, (one) => `${one.id} ${one.status} ${Object.entries(one.attributes).flat().join(" ")}`), [rows, text]);
   const known = useMemo(() => colourings(rows), [rows]);
   const colouring = known.find((one) => one.key === by) || known[0];
   const open = (node) => go("nodes", rm, node.id);
-  const columns = [
+  const columns = useMemo(() => [
     { name: "node", cell: (one) => html`<a href=${link("nodes", rm, one.id)}>${one.id}</a>`, by: (one) => one.id, width: "min(20rem, 34vw)" },
     { name: "state", cell: (one) => html`<${StateBadge} state=${one.status} />`, by: (one) => one.status, width: "8.2rem" },
     { name: "used", cell: (one) => { const { name } = fullest(used(one), one.capacity); return html`<${Bar} name=${name} used=${used(one)[name]} whole=${one.capacity[name]} />`; }, by: (one) => fullest(used(one), one.capacity).share },
     { name: "allocations", cell: (one) => number(one.allocations), by: (one) => one.allocations, width: "7rem", extra: true },
     { name: "reserved for", cell: (one) => (one.reserved_for ? `${one.reserved_for.application}/${one.reserved_for.key}` : ""), extra: true },
-  ];
+  ], [rm]);
   return html`<div class="controls"><${Choice} label="Colour by" value=${colouring.key} options=${known.map((one) => [one.key, one.name])} onChoice=${choose} />
       <${Search} label="Search nodes" text=${text} onText=${search} found=${found.length} of=${rows.length} /></div>
     ${colouring.key === "queue" ? html`<${MapByQueue} rm=${rm} nodes=${found} onOpen=${open} />` : html`<${NodeMap} nodes=${found} colouring=${colouring} onOpen=${open} />`}

@@ -1,17 +1,17 @@
 // The tree of queues, and one queue with its history.
-import { html, useState } from "/page/html.js";
-import { Actions, holdQueue } from "/page/actions.js";
-import { paths } from "/page/api.js";
-import { Chart } from "/page/chart.js";
-import { useRows } from "/page/data.js";
-import { amount, amounts, number, ordered, percent } from "/page/format.js";
-import { List } from "/page/list.js";
-import { Badge, Bar, Bars, Choice, Facts, Search, State, matching } from "/page/parts.js";
-import { link } from "/page/place.js";
-import { useQueueHistory } from "/page/queue_history.js";
-import { fullest, tree } from "/page/shares.js";
-import { ApplicationList } from "/page/views/applications.js";
-import { Waiting } from "/page/views/waiting.js";
+import { html, useMemo, useState } from "../html.js";
+import { Actions, holdQueue } from "../actions.js";
+import { paths } from "../api.js";
+import { Chart } from "../chart.js";
+import { useRows } from "../data.js";
+import { amount, amounts, number, ordered, percent } from "../format.js";
+import { List } from "../list.js";
+import { Badge, Bar, Bars, Choice, Facts, Search, State, matching } from "../parts.js";
+import { link } from "../place.js";
+import { useQueueHistory } from "../queue_history.js";
+import { fullest, tree } from "../shares.js";
+import { ApplicationList } from "./application_lists.js";
+import { Waiting } from "./waiting.js";
 
 export function Queues({ rm, item }) {
   const { rows = [], first, error } = useRows(paths.rm(rm, "queues"));
@@ -29,7 +29,7 @@ function Tree({ rm, rows, partitions, error }) {
   const resources = ordered(new Set(partitions.flatMap((one) => Object.keys(one.total))));
   const isClosed = (key) => !text && closed.has(key);
   const turn = (key) => setClosed((before) => { const next = new Set(before); if (!next.delete(key)) next.add(key); return next; });
-  const shown = matching(tree(rows, partitions, isClosed), text, ({ row }) => `${row.partition} ${row.path} ${row.status}`);
+  const shown = useMemo(() => matching(tree(rows, partitions, isClosed), text, ({ row }) => `${row.partition} ${row.path} ${row.status}`), [rows, closed, text]);
   const nameOf = ({ row, depth }) => {
     const key = `${row.partition} ${row.path}`, open = !isClosed(key), name = row.path.split(".").pop();
     return html`<span class="node" style=${`padding-left:${depth * 0.9}rem`}>
@@ -37,14 +37,14 @@ function Tree({ rm, rows, partitions, error }) {
       <a href=${link("queues", rm, key)}>${name}</a><${Marks} row=${row} /></span>`;
   };
   const amountsOf = (all) => (chosen ? (chosen in all ? amount(chosen, all[chosen]) : "-") : amounts(all));
-  const columns = [
+  const columns = useMemo(() => [
     { name: "queue", cell: nameOf, width: "min(17rem, 38vw)" },
     { name: "used of maximum", cell: ({ row, whole }) => { const name = chosen || fullest(row.allocated, whole).name; return html`<${Bar} name=${name} used=${row.allocated[name]} whole=${whole[name]} guaranteed=${row.guaranteed[name]} limited=${true} />`; } },
     { name: "fair share", cell: ({ share }) => percent(share), width: "6.5rem", extra: true },
     { name: "guaranteed", cell: ({ row }) => amountsOf(row.guaranteed), width: "15rem", extra: "wide" },
     { name: "pending", cell: ({ row }) => amountsOf(row.pending), width: "15rem", extra: true },
     { name: "running", cell: ({ row }) => number(row.running_applications), width: "5.5rem" },
-  ];
+  ], [rm, closed, text, chosen]);
   return html`<h2>Queues</h2><${State} ready=${true} error=${error} />
     <div class="cards">${partitions.map((one) => html`<section class="card" key=${one.name} aria-label=${`Partition ${one.name}`}><h3>partition ${one.name}</h3>
       <${Bars} used=${one.allocated} whole=${one.total} /><p class="dim">${number(one.nodes)} nodes, ${number(one.allocations)} allocations</p></section>`)}</div>

@@ -1,11 +1,11 @@
 // What runs: resource managers, cores, front ends, halts and faults.
-import { html } from "/page/html.js";
-import { paths } from "/page/api.js";
-import { useData } from "/page/data.js";
-import { duration, number, time } from "/page/format.js";
-import { List } from "/page/list.js";
-import { Badge, Facts, State } from "/page/parts.js";
-import { link } from "/page/place.js";
+import { html } from "../html.js";
+import { paths } from "../api.js";
+import { useData } from "../data.js";
+import { duration, number, time } from "../format.js";
+import { List } from "../list.js";
+import { Badge, Facts, State } from "../parts.js";
+import { link } from "../place.js";
 
 export function System({ rm }) {
   const managers = useData(paths.resourceManagers), cores = useData(paths.cores), fronts = useData(paths.frontEnds), faults = useData(paths.faults);

@@ -1,11 +1,11 @@
 // The time line of an application, from its story: a band for each state, and for each ask how long it waited, why, and
 // how long its allocations ran. Below it, all facts.
-import { html, useState } from "/page/html.js";
-import { paths } from "/page/api.js";
-import { useStory } from "/page/data.js";
-import { clock, duration, number, plural, withUnits } from "/page/format.js";
-import { State } from "/page/parts.js";
-import { bandsOf } from "/page/story.js";
+import { html, useState } from "../html.js";
+import { paths } from "../api.js";
+import { useStory } from "../data.js";
+import { clock, duration, number, plural, withUnits } from "../format.js";
+import { State } from "../parts.js";
+import { bandsOf } from "../story.js";
 
 const TRACKS = 60;
 const FACTS = 200;

@@ -1,12 +1,12 @@
 // Why asks wait: what blocks them, since when, who goes first, what blocked them before, and what would let them run.
-import { html, useState } from "/page/html.js";
-import { Actions, changePriority } from "/page/actions.js";
-import { get, paths } from "/page/api.js";
-import { useData } from "/page/data.js";
-import { amount, amounts, duration, number, plural, withUnits } from "/page/format.js";
-import { Badge, State } from "/page/parts.js";
-import { link } from "/page/place.js";
-import { ReasonBands, Step, alike } from "/page/wait_bands.js";
+import { html, useState } from "../html.js";
+import { Actions, changePriority } from "../actions.js";
+import { get, paths } from "../api.js";
+import { useData } from "../data.js";
+import { amount, amounts, duration, number, plural, withUnits } from "../format.js";
+import { Badge, State } from "../parts.js";
+import { link } from "../place.js";
+import { ReasonBands, Step, alike } from "../wait_bands.js";
 
 const SHOWN = 50;
 
