@@ -108,6 +108,8 @@ TIMERS_MS: Final = 100
 
 # Gauges of the state are set at this interval: a million tasks are counted in 60 ms.
 METRICS_S: Final = 15.0
+# Pools with metrics of their own, those near root first: each has 20 time series. Pools with children have the sums.
+METRIC_POOLS: Final = 200
 # Ports of hosts are below this.
 PORTS_END: Final = 65_536
 

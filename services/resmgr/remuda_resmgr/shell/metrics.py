@@ -10,7 +10,10 @@ from remuda_bus.metrics import counter, gauge
 from remuda_bus.replication.metrics import ReplicationMetrics
 
 from ..core import Core
-from ..limits import METRICS_S
+from ..decide.entitle import usage
+from ..limits import METRIC_POOLS, METRICS_S
+from ..rules.pools import path_of
+from ..rules.resources import KINDS
 from ..state import State
 
 REPLICATION: Final = ReplicationMetrics("resmgr", " of Peloton")
@@ -20,6 +23,14 @@ READY_GANGS: Final = gauge("remuda_resmgr_ready_gangs", "Gangs that wait for a p
 PLACEMENTS: Final = gauge("remuda_resmgr_placements", "Placements that wait for a job manager.")
 TASKS: Final = gauge("remuda_resmgr_tasks", "Tasks, by state.", ("state",))
 ORPHANS: Final = gauge("remuda_resmgr_orphans", "Runs that were replaced and have not ended.")
+POOLS: Final = gauge("remuda_resmgr_pools", "Resource pools, without root.")
+BY_POOL: Final = ("pool", "kind")
+RESERVATION: Final = gauge("remuda_resmgr_pool_reservation", "Reservation of a pool.", BY_POOL)
+LIMIT: Final = gauge("remuda_resmgr_pool_limit", "Limit of a pool.", BY_POOL)
+ENTITLEMENT: Final = gauge("remuda_resmgr_pool_entitlement", "What a pool may hold.", BY_POOL)
+ALLOCATED: Final = gauge("remuda_resmgr_pool_allocated", "What tasks of a pool and those below it hold.", BY_POOL)
+DEMAND: Final = gauge("remuda_resmgr_pool_demand", "What waits for admission in a pool and those below it.", BY_POOL)
+OF_POOLS: Final = (RESERVATION, LIMIT, ENTITLEMENT, ALLOCATED, DEMAND)
 
 
 async def measure_always(core: Core) -> None:
@@ -35,3 +46,23 @@ def measure(state: State) -> None:
     TASKS.clear()
     for name, count in Counter(run.state for run in state.runs.values()).items():
         TASKS.labels(name).set(count)
+    measure_pools(state)
+
+
+def measure_pools(state: State) -> None:
+    """Of the first METRIC_POOLS, breadth first."""
+    POOLS.set(len(state.pools) - 1)
+    tree = state.pool_tree()
+    pools, configs = [state.pools[pool_id] for pool_id in tree.ids], state.configs()
+    summed = usage(tree, pools)
+    allocated, demand = (summed.held + summed.slack_held).tolist(), (summed.demand + summed.slack_demand).tolist()
+    for one in OF_POOLS:
+        one.clear()
+    for number, pool in enumerate(pools[: METRIC_POOLS + 1]):
+        path, config = path_of(pool.config.id, configs), pool.config
+        amounts = (
+            config.amounts("reservation"), config.amounts("limit"), pool.entitlement, allocated[number], demand[number]
+        )  # fmt: skip
+        for metric, of_kinds in zip(OF_POOLS, amounts, strict=True):
+            for kind, amount in zip(KINDS, of_kinds, strict=True):
+                metric.labels(path, kind).set(amount)
