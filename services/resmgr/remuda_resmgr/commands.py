@@ -173,9 +173,17 @@ class Admit(Command):
 
 
 class Preempt(Command):
-    """A preemption cycle, over all pools, or the part of one: over these. Pools that are gone are passed over."""
+    """A preemption cycle, over all pools, or the part of one: over these. Pools that are gone are passed over.
+    `most_victims`: preempt so many tasks. Answered with the others that were chosen, for `Evict`."""
 
     pool_ids: tuple[str, ...] | None = None
+    most_victims: int | None = None
+
+
+class Evict(Command):
+    """Preempt tasks that `Preempt` has chosen: each with its ID and that of its run."""
+
+    victims: tuple[tuple[str, str], ...]
 
 
 class DrainHosts(Command):

@@ -41,6 +41,8 @@ ENTITLEMENTS_PER_FACT: Final = 500
 # choosing among 100,000 tasks of one pool as long again.
 PREEMPTION_S: Final = 0.010
 POOLS_PER_LOOK: Final = 50
+# Tasks that are preempted in one step of it, which takes some ms. All 100,000 of a pool take seconds.
+VICTIMS_PER_STEP: Final = 50
 
 # Depth of the pool tree; each level is a step of the calculation, and paths stay readable.
 POOL_DEPTH: Final = 32

@@ -48,12 +48,14 @@ async def admitted(deciding: Deciding, core: Core) -> Counter[str]:
     return Counter(core.state.gangs[one.number].pool_id for one in found if isinstance(one, facts.GangAdmitted))
 
 
-def core_with_gangs(pools: int, gangs: int) -> tuple[Core, list[str]]:
+def core_with_gangs(pools: int, gangs: int, cpu: float = 0.01) -> tuple[Core, list[str]]:
     """With gangs of one task in each pool, which all fit. And the IDs of the pools."""
     core, ids = core_with(pools), [f"{number:036}" for number in range(pools)]
     core.handle(commands.SetCapacity((1e4, 1e4, 1e4, 1e4)), 1)
     for pool_id in ids:
-        tasks = [Task(f"{pool_id}-{n}", f"{pool_id}-{n}-1", (0.01, 0.0, 0.0, 0.0)) for n in range(gangs)]
+        tasks = [
+            Task(f"{pool_id}-{n}", f"{pool_id}-{n}-1", (cpu, 0.0, 0.0, 0.0), preemptible=True) for n in range(gangs)
+        ]
         core.handle(commands.EnqueueGangs(pool_id, tuple((task,) for task in tasks)), 1)
     core.handle(commands.CalculateEntitlements(), 1)
     return core, ids
@@ -115,3 +117,28 @@ async def test_a_preemption_cycle_goes_on_in_the_next_commit(monkeypatch: pytest
     # Root is among the pools of the first part, and is no leaf.
     assert sorted(counted) == sorted([POOLS_PER_LOOK - 1, POOLS_PER_LOOK, 11, 0])
     assert {pool.over_count for pool in core.state.pools.values() if pool.is_leaf} == {1}
+
+
+async def test_victims_of_one_pool_are_preempted_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has ended in between is passed over."""
+    monkeypatch.setattr("remuda_resmgr.shell.deciding.PREEMPTION_S", 0.0)
+    monkeypatch.setattr("remuda_resmgr.shell.deciding.VICTIMS_PER_STEP", 10)
+    core, (pool_id,) = core_with_gangs(1, 35, 0.1)
+    core.handle(commands.Admit(), 1)
+    pool = core.state.pools[pool_id]
+    pool.over_count = core.settings.sustained_over_allocation_count - 1
+    core.handle(commands.SetCapacity((0.05, 0.0, 0.0, 0.0)), 1)
+    now_ms = 1
+    deciding = ResmgrMachine("peloton.test", core, Periods(entitlement_s=3_600.0, admission_s=3_600.0)).deciding(
+        lambda: now_ms
+    )
+    now_ms += 60_000
+    moved = []
+    for number in range(4):
+        if number == 2:
+            core.handle(commands.KillTasks((f"{pool_id}-22",)), now_ms)
+        commit, _ = await deciding.commit(deque(), 1)
+        found = [read_fact(fact) for one in commit.decisions if one.command == "Preempt" for fact in one.facts]
+        moved.append(sum(isinstance(one, facts.TaskRequeued) for one in found))
+    assert moved == [10, 10, 4, 0]
+    assert pool.over_count == 0 and pool.allocation.total[0] == pytest.approx(1.0)

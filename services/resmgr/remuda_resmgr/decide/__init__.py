@@ -21,7 +21,7 @@ from .expire import tick
 from .hosts import drain_hosts, put_hosts, rank_hosts, recover_runs, remove_hosts
 from .placements import dequeue_gangs, get_placements, set_placements
 from .pools import create_pool, delete_pool, update_pool
-from .preemption import get_preemptible_tasks, preempt
+from .preemption import evict_chosen, get_preemptible_tasks, preempt
 from .reconcile import reconcile_hosts, reconcile_pools
 from .updates import kill_tasks, notify_task_updates, update_tasks_state
 
@@ -44,6 +44,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Settings, Any], 
     commands.CalculateEntitlements: calculate_entitlements,
     commands.Admit: admit,
     commands.Preempt: preempt,
+    commands.Evict: evict_chosen,
     commands.DrainHosts: drain_hosts,
     commands.RankHosts: rank_hosts,
     commands.PutHosts: put_hosts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from ..commands import HOST_MAINTENANCE, REVOKE_RESOURCES, Candidate, GetPreemptibleTasks, Preempt
+from ..commands import HOST_MAINTENANCE, REVOKE_RESOURCES, Candidate, Evict, GetPreemptibleTasks, Preempt
 from ..facts import CandidateQueued, CandidatesTaken, Fact, OverAllocationCounted, TaskMoved
 from ..limits import LIMIT_PER_CALL, PREEMPTION_CANDIDATES
 from ..rules.lifecycle import PENDING, PLACING, PREEMPTING, READY, RUNNING, timeout_ms
@@ -15,7 +15,9 @@ from ..state import Pool, Run, State
 from .requeue import requeued
 
 
-def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fact, None, None]:
+def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fact, None, tuple[tuple[str, str], ...]]:
+    later: list[tuple[str, str]] = []
+    room = command.most_victims
     for pool_id in list(state.pools) if command.pool_ids is None else command.pool_ids:
         pool = state.pools.get(pool_id)
         if pool is None or not pool.is_leaf:
@@ -27,7 +29,17 @@ def preempt(state: State, settings: Settings, command: Preempt) -> Generator[Fac
             yield OverAllocationCounted(pool.config.id, 0 if due else count)
         if due:
             chosen = victims(pool.runs.values(), non_slack, slack, settings.fewest_victims)
-            yield from evict(state, settings, chosen, REVOKE_RESOURCES)
+            now = chosen if room is None else chosen[:room]
+            room = None if room is None else room - len(now)
+            later += [(run.task.id, run.task.mesos_id) for run in chosen[len(now) :]]
+            yield from evict(state, settings, now, REVOKE_RESOURCES)
+    return tuple(later)
+
+
+def evict_chosen(state: State, settings: Settings, command: Evict) -> Generator[Fact, None, None]:
+    """Runs that have ended or were replaced since are passed over."""
+    runs = [state.run_of(*victim) for victim in command.victims]
+    yield from evict(state, settings, (run for run in runs if run is not None), REVOKE_RESOURCES)
 
 
 def over_allocation(pool: Pool) -> tuple[Vector, Vector]:

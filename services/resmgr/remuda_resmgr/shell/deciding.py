@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from google.protobuf.message import DecodeError, Message
@@ -17,7 +17,7 @@ from remuda_bus.bus import Message as InboxMessage
 from remuda_bus.replication.time_slice import TimeSlice
 from remuda_proto.remuda.resmgr.v1 import inbox_pb2, log_pb2
 
-from ..commands import Admit, CalculateEntitlements, Command, Preempt, Tick
+from ..commands import Admit, CalculateEntitlements, Command, Evict, Preempt, Tick
 from ..core import Core
 from ..facts import Fact
 from ..limits import (
@@ -30,6 +30,7 @@ from ..limits import (
     PREEMPTION_S,
     READY_GANGS,
     TIMERS_MS,
+    VICTIMS_PER_STEP,
 )
 from ..wire import host_rpcs, pool_rpcs, pools_rpc, rpcs
 from ..wire.facts import write_fact
@@ -43,6 +44,7 @@ COMMANDS: Final = {
     for name, rpc in table.items()
     if rpc.command is not None
 }
+T = TypeVar("T")
 UNREADABLE: Final = "Unreadable"
 
 
@@ -66,6 +68,7 @@ class Deciding:
         self._calculate_ms = now_ms  # at once: the time since the last calculation is not known
         self._preempt_ms = now_ms + _ms(self._periods.preemption_s)
         self._to_preempt = deque[str]()  # pools of a cycle that has begun
+        self._victims = deque[tuple[str, str]]()  # tasks and runs that it has chosen
         self._to_admit = deque[str]()  # leaves of an admission pass that has begun
         self._admit_again = False  # something has changed since it began
         self._admit_ms = now_ms
@@ -129,15 +132,20 @@ class Deciding:
 
     def _preempt(self, now_ms: int) -> None:
         """Begin a preemption cycle, or go on with it: for a part of the commit's time, the rest in the next one."""
-        if not self._to_preempt:
+        if not (self._to_preempt or self._victims):
             self._to_preempt = deque(self._core.state.pools)
         deadline, facts = time.perf_counter() + PREEMPTION_S, list[Fact]()
-        while self._to_preempt:
-            pool_ids = tuple(self._to_preempt.popleft() for _ in range(min(len(self._to_preempt), POOLS_PER_LOOK)))
-            facts += self._core.handle(Preempt(pool_ids), now_ms)[0]
+        while self._to_preempt or self._victims:
+            if self._victims:
+                more, _ = self._core.handle(Evict(_first(self._victims, VICTIMS_PER_STEP)), now_ms)
+            else:
+                preempt = Preempt(_first(self._to_preempt, POOLS_PER_LOOK), VICTIMS_PER_STEP)
+                more, later = self._core.handle(preempt, now_ms)
+                self._victims.extend(later)
+            facts += more
             if time.perf_counter() >= deadline:
                 break
-        if not self._to_preempt:
+        if not (self._to_preempt or self._victims):
             self._preempt_ms = now_ms + _ms(self._periods.preemption_s)
         if facts:
             self._write(self._commit.decisions.add(command=Preempt.__name__), facts)
@@ -227,6 +235,11 @@ def _command(rpc: rpcs.Rpc[Any, Any], request: Any) -> Command:
     if rpc.check is not None:
         rpc.check(request)
     return rpc.command(request)
+
+
+def _first(waiting: deque[T], most: int) -> tuple[T, ...]:
+    """Takes them out."""
+    return tuple(waiting.popleft() for _ in range(min(len(waiting), most)))
 
 
 def _ms(seconds: float) -> int:
