@@ -87,6 +87,21 @@ def test_refused_pod_is_asked_for_again_in_another_class_when_there_is_room() ->
     assert accepted(it, "q", again, "n1") == ["n1"]
 
 
+def test_second_ask_is_withdrawn_when_the_first_was_allocated_meanwhile() -> None:
+    """The scheduler takes an ask that comes after the allocation for another one."""
+    it = shim("n1", "n2")
+    of = asked(it, "p", affinity=ALONE, labels=WEB)
+    assert accepted(it, "p", of, "n1") == ["n1"]
+    for _ in range(20):
+        it.questions.sweep()
+    assert len(classes(it)) == 1
+    allocated(it, "p", "n1")
+    effects = it.take()
+    (withdrawn,) = [effect.release for effect in effects if isinstance(effect, Release)]
+    assert isinstance(withdrawn, si.AllocationAskRelease) and withdrawn.allocationKey == "uid-p"
+    assert [effect.node for effect in effects if isinstance(effect, Bind)] == ["n1"]
+
+
 def test_agreement_without_an_allocation_expires() -> None:
     it = shim("n1")
     before = [asked(it, name, affinity=ALONE, labels=WEB) for name in "pq"]

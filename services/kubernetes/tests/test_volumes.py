@@ -163,8 +163,8 @@ def test_late_claim_that_is_not_bound_in_time_is_given_up() -> None:
     for _ in range(limits.VOLUME_SWEEPS + 2):
         it.sweep()
     assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
-    (call,) = allocated(it, "n2")
-    assert isinstance(call, BindVolumes)
+    withdrawn, call = allocated(it, "n2")  # either ask may be the one that was allocated
+    assert isinstance(withdrawn, Release) and isinstance(call, BindVolumes)
     it.volumes_failed("uid-p", "the volume has changed")
     assert [type(effect) for effect in kept(it, Release, Ask)] == [Release, Ask]
 

@@ -46,7 +46,8 @@ class ShimPolicy:
 class PodEntry:
     """A pod that has not ended. `application`: empty for pods of other schedulers. `node`: where it is, or where the
     scheduler has put it. `uuid`: of its allocation; empty: none. `is_bound`: the API server has said so. `release`: the
-    scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it.
+    scheduler has requested it; it is confirmed when the pod is gone. `attempts`: to find a node that suits it. `asks`:
+    how often it was asked for.
     `volumes_since`: its claims are being bound, in sweeps.
     `unfit`: nodes that another scheduler has refused for it: until when, in sweeps, and why."""
 
@@ -56,6 +57,7 @@ class PodEntry:
     node: str = ""
     uuid: str = ""
     is_asked: bool = False
+    asks: int = 0
     is_bound: bool = False
     release: si.AllocationRelease | None = None
     resubmissions: int = 0

@@ -26,6 +26,7 @@ class Questions:
 
     def ask(self, entry: PodEntry) -> Ask:
         """The ask of a pod, with its predicate class."""
+        entry.asks += 1
         name = class_of(entry.pod, entry.attempts, alone=bool(entry.unfit))
         if not entry.unfit and not depends_on_pods(entry.pod):
             self._samples.pop(name, None)

@@ -81,8 +81,9 @@ class Resumption:
         self._take_applications(state.applications)
         self._take_nodes(state.nodes)
         decided = [response for row in state.allocations if (response := self._take_allocation(row)) is not None]
+        allocated = {row.key for row in state.allocations}
         for row in state.asks:
-            self._take_ask(row)
+            self._take_ask(row, row.key in allocated)
         return decided
 
     def _take_applications(self, rows: list[ApplicationRow]) -> None:
@@ -134,14 +135,15 @@ class Resumption:
         )
         return si.AllocationResponse(released=[release])
 
-    def _take_ask(self, row: AskRow) -> None:
+    def _take_ask(self, row: AskRow, is_allocated: bool) -> None:
+        """A pod that is allocated may have been asked for a second time meanwhile."""
         entry = self._books.pods.get(row.key)
-        if entry is None or entry.application != row.application or entry.is_bound:
+        if entry is None or entry.application != row.application or entry.is_bound or is_allocated:
             withdrawn = si.AllocationAskRelease(
                 applicationID=row.application,
                 allocationKey=row.key,
                 terminationType=si.STOPPED_BY_RM,
-                message="the pod has ended, or is bound",
+                message="the pod has ended, or is allocated",
             )
             self._books.emit(Release(withdrawn))
         elif entry.is_waiting:

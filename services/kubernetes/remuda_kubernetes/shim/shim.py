@@ -247,6 +247,8 @@ class Shim:
         if entry is None or entry.is_bound or entry.uuid:
             self.books.emit(Release(messages.release_of(new, "the pod has ended, or is bound already")))
             return
+        if entry.asks > 1:  # this may answer an earlier ask; the scheduler has taken the later one for a new ask
+            self.books.emit(Release(messages.release(entry, "an earlier ask was allocated")))
         entry.uuid = new.UUID
         self.books.put_on(entry, new.nodeID)
         refusal = self.questions.stale(entry, new.nodeID)
