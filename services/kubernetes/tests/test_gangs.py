@@ -6,7 +6,7 @@ import json
 
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.shim.books import ShimPolicy
-from remuda_kubernetes.shim.effects import CreatePlaceholder, Submit
+from remuda_kubernetes.shim.effects import Ask, CreatePlaceholder, Submit
 from remuda_kubernetes.shim.resume import ApplicationRow, KeptState
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
@@ -38,6 +38,26 @@ def test_gang_without_an_ask_goes_on_after_a_restart() -> None:
     it.pod_changed(MEMBER)
     it.resume(KeptState(applications=[ApplicationRow("default.app", "New")]))
     assert created(it) == 2
+
+
+def test_gang_whose_placeholder_went_before_it_was_bound_ends_with_the_time_of_the_others() -> None:
+    """All placeholders were allocated, so that the scheduler has started the application and says no more."""
+    it = shim("n1")
+    it.pod_changed(MEMBER)
+    it.application(ACCEPTED)
+    first, _ = [effect.manifest["metadata"]["name"] for effect in it.take() if isinstance(effect, CreatePlaceholder)]
+    annotations = {names.PLACEHOLDER: "true", names.TASK_GROUP: "workers"}
+    it.pod_changed(pod(first, app="app", cpu="1", annotations=annotations))
+    new = si.Allocation(allocationKey=f"uid-{first}", UUID="u", nodeID="n1", applicationID="default.app")
+    it.allocation(si.AllocationResponse(new=[new]))
+    started = si.UpdatedApplication(applicationID="default.app", state="Starting")
+    it.application(si.ApplicationResponse(updated=[started]))
+    assert not [effect for effect in it.take() if isinstance(effect, Ask) and effect.ask.allocationKey == "uid-member"]
+    over = si.AllocationRelease(
+        applicationID="default.app", UUID="u", allocationKey=f"uid-{first}", terminationType=si.TIMEOUT
+    )
+    it.allocation(si.AllocationResponse(released=[over]))
+    assert [effect.ask.allocationKey for effect in it.take() if isinstance(effect, Ask)] == ["uid-member"]
 
 
 def test_gang_that_begins_again_has_placeholders_again() -> None:

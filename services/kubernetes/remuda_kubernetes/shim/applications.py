@@ -13,6 +13,7 @@ from remuda_kubernetes.shim.volumes import Volumes
 from remuda_proto.si.v1 import si_pb2 as si
 
 ENDED = frozenset({"Failing", "Failed", "Rejected", "Killed", "Completed", "Expired"})
+STARTED = frozenset({"Starting", "Running"})
 
 
 class Applications:
@@ -95,7 +96,7 @@ class Applications:
     def submit(self, application: ApplicationEntry) -> None:
         if not application.is_submitted:
             application.is_submitted = True
-            application.is_accepted = False
+            application.is_accepted = application.is_started = False
             application.created.clear()  # placeholders that are gone are created again
             if application.problem:
                 self._record(application, "TaskGroupsError", application.problem, warn=True)
@@ -183,6 +184,15 @@ class Applications:
                 self._books.emit(DeletePod(entry.name))
         self.advance(application)
 
+    def placeholders_timed_out(self, application_id: str) -> None:
+        """Of an application that has started the scheduler says no more than this: all its placeholders were allocated.
+        If one of them was never bound, its gang does not become complete. The application goes on without."""
+        application = self._books.applications.get(application_id)
+        if application is not None and application.is_reserving and application.is_started:
+            self._record(application, "GangSchedulingFailed", "the gang did not come together in time")
+            application.is_reserving = False
+            self.advance(application)
+
     # Answers of the scheduler
 
     def answered(self, response: si.ApplicationResponse) -> None:
@@ -210,6 +220,8 @@ class Applications:
             self._forget_asks(application)
             self.advance(application)  # a pod may have come meanwhile
             self._forget_if_over(application)
+        elif state in STARTED:
+            application.is_started = True
         elif state in ENDED and application.is_submitted:
             timed_out = application.is_reserving
             reason = "ResourceReservationTimeout" if timed_out else "ApplicationFailed"

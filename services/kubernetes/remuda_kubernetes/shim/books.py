@@ -82,9 +82,9 @@ class PodEntry:
 @dataclass(slots=True)
 class ApplicationEntry:
     """An application that has pods, or that the scheduler has not completed yet. `name`: as its pods give it.
-    `is_submitted`: the scheduler has it. `is_reserving`: its placeholders are not all bound yet, and its real pods
-    wait. `created`: names of the placeholders whose creation was requested. `problem`: of the definition of its
-    gang."""
+    `is_submitted`: the scheduler has it. `is_started`: the scheduler has allocated all its placeholders.
+    `is_reserving`: its placeholders are not all bound yet, and its real pods wait. `created`: names of the placeholders
+    whose creation was requested. `problem`: of the definition of its gang."""
 
     id: str
     name: str
@@ -96,6 +96,7 @@ class ApplicationEntry:
     pods: dict[str, None] = field(default_factory=dict)  # UIDs, an ordered set
     is_submitted: bool = False
     is_accepted: bool = False
+    is_started: bool = False
     is_reserving: bool = False
     is_forced: bool = False
     problem: str = ""

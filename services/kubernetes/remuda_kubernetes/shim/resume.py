@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from remuda_kubernetes.shim import messages, names
-from remuda_kubernetes.shim.applications import ENDED, Applications
+from remuda_kubernetes.shim.applications import ENDED, STARTED, Applications
 from remuda_kubernetes.shim.books import ApplicationEntry, Books, NodeEntry, PodEntry
 from remuda_kubernetes.shim.effects import Release, ReportAllocation, ReportNode, Withdraw
 from remuda_kubernetes.shim.quantities import Amounts
@@ -98,6 +98,7 @@ class Resumption:
                 namespace, _, name = row.id.partition(".")
                 entry = self._books.applications[row.id] = ApplicationEntry(row.id, name, "", namespace, "")
             entry.is_submitted = entry.is_accepted = True
+            entry.is_started = row.state in STARTED
             if row.state in ("Running", "Resuming", "Completing"):
                 entry.is_reserving = False
 

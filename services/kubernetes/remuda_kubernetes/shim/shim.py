@@ -273,6 +273,8 @@ class Shim:
             self.books.emit(DeletePod(entry.name))
             kind = si.TerminationType.Name(release.terminationType)
             self.books.record(entry, _REASONS.get(release.terminationType, kind), release.message or kind, warn=True)
+        if release.terminationType == si.TIMEOUT:
+            self.applications.placeholders_timed_out(release.applicationID)
 
     def _lost(self, entry: PodEntry) -> None:
         """The scheduler has dropped an allocation of its own accord, with its node. A pod that was not bound yet is
