@@ -102,6 +102,11 @@ class Faults:
         return earlier_ms, False
 
 
+def told_key(rm_id: str) -> str:
+    """Key in EVENT_BOOKMARKS: the last violation that is told in the event history, JSON {"error", "at_ms"}."""
+    return f"{subjects.key_of(rm_id)}.{AUDIT}"
+
+
 def recent_fault_times(entry: Entry | None, now_ms: int) -> tuple[int, ...]:
     """The times of the stored fault and of those before it, as far as they are within an hour of `now_ms`."""
     if entry is None or entry.value is None:

@@ -90,6 +90,7 @@ def kept_in_buckets(rm_id: str) -> list[tuple[str, str]]:
     stands, no service starts to work for the RM."""
     return [
         (subjects.EVENT_BOOKMARKS.name, subjects.key_of(rm_id)),
+        (subjects.EVENT_BOOKMARKS.name, faults.told_key(rm_id)),
         (subjects.CONFIGURATIONS.name, subjects.configuration_key(rm_id)),
         *(
             (subjects.CONFIGURATION_VERSIONS.name, subjects.version_key(number, rm_id))

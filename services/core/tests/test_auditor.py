@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from remuda_bus import subjects
+from remuda_bus.bus import Refused
 from remuda_bus.health import Health
 from remuda_bus.log import Position
 from remuda_bus.memory import MemoryBus
 from remuda_bus.process.health_pages import _status
+from remuda_bus.replication.leader import Leader
 from remuda_bus.rms.faults import AUDIT, Fault
 from remuda_core import commands
 from remuda_core.core import Core
@@ -19,9 +22,14 @@ from remuda_core.facts import Ask
 from remuda_core.settings import built_in
 from remuda_core.shell import metrics
 from remuda_core.shell.auditor import Auditor
+from remuda_core.shell.replica import Replica
 from remuda_core.shell.rm_standby import RmStandby
 
 PARTITION = "[rm-1]default"
+
+
+def never(_: str) -> bool:
+    return False
 
 
 def core() -> Core:
@@ -38,7 +46,8 @@ def core() -> Core:
 
 
 def standby(of: Core, rm_id: str = "rm-1", **other: Any) -> RmStandby:
-    fields = {"rm_id": rm_id, "core": of, "position": Position(7), "hot": True, "leads": False}
+    replica = Replica(of, lambda: Position(7), lambda: 5_000)
+    fields = {"rm_id": rm_id, "core": of, "replica": replica, "hot": True, "leads": False}
     return cast(RmStandby, SimpleNamespace(**{**fields, **other}))
 
 
@@ -51,7 +60,7 @@ async def test_a_violation_is_on_record_until_it_is_mended(in_child: bool) -> No
     bus, health, audited = MemoryBus(), Health(), core()
     await bus.declare()
     health.set_status("following")
-    auditor = Auditor(bus, "core-1", {}, 60.0, lambda: 5_000, in_child, health)
+    auditor = Auditor(bus, "core-1", {}, 60.0, lambda: 5_000, never, in_child, health)
     before = value()
     await auditor.audit(standby(audited))
     assert not health.violations and value() == before
@@ -76,6 +85,35 @@ async def test_followed_rms_take_turns() -> None:
         "c": standby(one, "c"), "a": standby(one, "a"), "b": standby(one, "b", leads=True),
         "d": standby(one, "d", hot=False),
     }  # fmt: skip
-    auditor = Auditor(MemoryBus(), "core-1", standbys, 60.0, lambda: 0, health=Health())
-    assert [cast(RmStandby, auditor._next()).rm_id for _ in range(4)] == ["a", "c", "a", "c"]
-    assert Auditor(MemoryBus(), "core-1", {}, 60.0, lambda: 0, health=Health())._next() is None
+    for answers, turns in ((never, "acac"), (lambda rm_id: rm_id == "b", "abcabc")):
+        auditor = Auditor(MemoryBus(), "core-1", standbys, 60.0, lambda: 0, answers, health=Health())
+        assert "".join(cast(RmStandby, auditor._next()).rm_id for _ in turns) == turns
+    assert Auditor(MemoryBus(), "core-1", {}, 60.0, lambda: 0, never, health=Health())._next() is None
+
+
+class Leading:
+    """A leader whose next durable commit is 9, or which does not lead any more."""
+
+    def __init__(self, core: Core, ended: bool = False) -> None:
+        self.core = core
+        self.ended = ended
+
+    async def ask(self, question: Callable[[], Any]) -> tuple[Position, Any]:
+        if self.ended:
+            raise Refused("this core does not lead any more, try again")
+        return Position(9), question()
+
+
+async def test_a_leader_without_a_standby_is_audited_at_a_durable_commit() -> None:
+    bus, health, audited = MemoryBus(), Health(), core()
+    await bus.declare()
+    audited.state.partitions[PARTITION].nodes["n1"].allocated["vcore"] += 1
+    leader = standby(audited, leads=True, hot=False)
+    leader.replica.leader = cast(Leader, Leading(audited))
+    auditor = Auditor(bus, "core-1", {"rm-1": leader}, 60.0, lambda: 5_000, lambda _: True, health=health)
+    await auditor.audit(cast(RmStandby, auditor._next()))
+    assert health.violations["rm-1"].startswith("commit 9: ")
+    leader.replica.leader = cast(Leader, Leading(audited, ended=True))
+    given_up = metrics.AUDITS_GIVEN_UP.labels("rm-1")._value.get()
+    await auditor.audit(leader)
+    assert metrics.AUDITS_GIVEN_UP.labels("rm-1")._value.get() == given_up + 1

@@ -25,8 +25,10 @@ BATCH_TIMEOUT_S: Final = 30.0
 FULL_RETRY: Final = RetryPolicy(5.0)
 # Histories that are opened at the same time after a start: a few requests each.
 OPENINGS_AT_ONCE: Final = 32
-# After an outage or a fault: the history of the RM, or of a halt, is retried without end.
+# After an outage or a fault: the history of the RM, a halt or a violation is retried without end.
 HISTORY_RETRY: Final = RetryPolicy(1.0)
+# An audit a minute finds the same violation again and again. It is told in the history this often.
+VIOLATION_TOLD_EVERY_MS: Final = 3_600_000
 
 # Lines of a page of a story: some 300 kB.
 STORY_LINES: Final = 1_000

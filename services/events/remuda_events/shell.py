@@ -25,6 +25,7 @@ from remuda_bus.retry import pause
 from remuda_bus.rms.faults import EVENTS_OF_LOG, Faults
 from remuda_bus.rms.halts import Halts
 from remuda_events import limits
+from remuda_events.history.audit_records import publish_violations
 from remuda_events.history.event_history import EventHistory
 from remuda_events.history.halt_records import publish_halts
 from remuda_events.story_queries import StoryQueries
@@ -64,6 +65,7 @@ async def publish(bus: Bus, instance: str = "events") -> None:
     async with asyncio.TaskGroup() as followers:
         followers.create_task(halts.watch())
         followers.create_task(publish_halts(bus))
+        followers.create_task(publish_violations(bus))
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)
             # The log of an RM that has deregistered may contain commits without records, so it is still followed.

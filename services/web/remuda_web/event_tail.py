@@ -114,8 +114,10 @@ class EventTail:
             while True:
                 new = await _together(reader)
                 told = _Told([message.seq for message in new], Group([event_of(message) for message in new]))
-                for follower in self._followers:
+                for number, follower in enumerate([*self._followers], 1):
                     follower.tell(told)
+                    if number % limits.FOLLOWERS_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # requests are answered between them
         except (BusError, HistoryChanged) as error:
             for follower in self._followers:
                 follower.fail(Unreadable(str(error)))

@@ -30,6 +30,8 @@ EVENTS_TOGETHER: Final = 2_000
 # Answers without end, under all paths: half of the requests at once, the rest is for others. A follower of events holds
 # a reader of the bus.
 STREAMS_AT_ONCE: Final = 100
+# Followers that are sent a group before other requests have their turn: 1 ms.
+FOLLOWERS_AT_ONCE: Final = 5
 # Events that a follower has not read yet: it is cut off then, and comes again. At 10,000 a second, some seconds. They
 # are the same for all followers, some 1 kB each with their JSON.
 EVENTS_BEHIND: Final = 50_000

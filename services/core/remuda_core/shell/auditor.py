@@ -1,7 +1,8 @@
 """Checks all invariants of the states that this process follows, one RM after the other, in a forked child.
 
-A violation is on record with the commit of the state (`remuda status`), a metric with an alert, and part of the health
-of this process. It halts nothing: what the leader has decided may be right, and only this process's copy wrong.
+A violation is on record with the commit of the state (`remuda status`), a record in the event history, a metric with an
+alert, and part of the health of this process. It halts nothing: what the leader has decided may be right, and only this
+process's copy wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import structlog
 
 from remuda_bus import limits as bus_limits
 from remuda_bus import subjects
-from remuda_bus.bus import Bus, BusError
+from remuda_bus.bus import Bus, BusError, Refused
 from remuda_bus.health import PROCESS_HEALTH, Health
 from remuda_bus.log import Position
 from remuda_bus.metrics import rm_label
@@ -33,17 +34,19 @@ log = structlog.get_logger()
 
 
 class Auditor:
-    """`interval_s`: between the ends and the beginnings of audits; 0: there are none. `name`: of this process."""
+    """`interval_s`: between the ends and the beginnings of audits; 0: there are none. `name`: of this process.
+    `answers`: whether this process answers queries about the RM: its leader does where there is no standby."""
 
     def __init__(
         self, bus: Bus, name: str, standbys: Mapping[str, RmStandby], interval_s: float, clock_ms: Callable[[], int],
-        in_child: bool = True, health: Health = PROCESS_HEALTH,
+        answers: Callable[[str], bool], in_child: bool = True, health: Health = PROCESS_HEALTH,
     ) -> None:  # fmt: skip
         self._bus = bus
         self._name = name
         self._standbys = standbys
         self._interval_s = interval_s
         self._clock_ms = clock_ms
+        self._answers = answers
         self._in_child = in_child
         self._health = health
         self._last = ""
@@ -55,22 +58,25 @@ class Auditor:
                 await self.audit(standby)
 
     def _next(self) -> RmStandby | None:
-        """The RMs that this process follows take turns. Those that it leads are audited elsewhere, or not at all."""
-        followed = sorted(rm_id for rm_id, one in self._standbys.items() if one.hot and not one.leads)
-        if not followed:
+        """The RMs that this process follows take turns, and those that it leads and nobody else follows."""
+        audited = sorted(
+            rm_id for rm_id, one in self._standbys.items() if (self._answers(rm_id) if one.leads else one.hot)
+        )
+        if not audited:
             return None
-        self._last = next((rm_id for rm_id in followed if rm_id > self._last), followed[0])
+        self._last = next((rm_id for rm_id in audited if rm_id > self._last), audited[0])
         return self._standbys[self._last]
 
     async def audit(self, standby: RmStandby) -> None:
-        rm_id, position = standby.rm_id, standby.position
+        """A leader forks between two commits, and pauses for that."""
+        rm_id = standby.rm_id
         source: Child | InProcess | None = None
         work = partial(_in_child if self._in_child else problem_of, standby.core)
         try:
-            source = (Child if self._in_child else InProcess)(work)
+            position, source = await standby.replica.forked(partial(Child if self._in_child else InProcess, work))
             found = b"".join([part async for part in source.output()]).decode()
-        except (ChildFailed, OSError) as error:
-            log.warning("the audit was given up", rm=rm_id, log_seq=position.seq, error=str(error))
+        except (ChildFailed, OSError, Refused) as error:  # Refused: it does not lead any more
+            log.warning("the audit was given up", rm=rm_id, error=str(error))
             metrics.AUDITS_GIVEN_UP.labels(rm_label(rm_id)).inc()
             return
         finally:

@@ -40,6 +40,9 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
     halts = Halts(bus, members.name, clock_ms)
     work = Work(bus, members, halts, clock_ms, lambda rm_id: RmStandby(bus, rm_id, members, clock_ms, settings))
 
+    def answers(rm_id: str) -> bool:
+        return members.answerer(rm_id, of_leader=False) == members.name
+
     async def answer(message: Message) -> bytes:
         return msgspec.json.encode(work.what_it_does())
 
@@ -47,11 +50,11 @@ async def _work(bus: Bus, members: Members, clock_ms: Callable[[], int], setting
         tasks.create_task(halts.watch())
         members.start(tasks)
         await bus.serve(subjects.core_process(members.name), answer, "process")
-        auditor = Auditor(bus, members.name, work.standbys, settings.audit_s, clock_ms, settings.snapshot_in_child)
-        tasks.create_task(auditor.run(), name="auditor")
-        tasks.create_task(
-            measure_always(work.standbys, lambda rm_id: members.answerer(rm_id, of_leader=False) == members.name)
+        auditor = Auditor(
+            bus, members.name, work.standbys, settings.audit_s, clock_ms, answers, settings.snapshot_in_child
         )
+        tasks.create_task(auditor.run(), name="auditor")
+        tasks.create_task(measure_always(work.standbys, answers))
         await Answering(bus, members, halts, working, work.standbys).serve()
         async for entry in bus.watch(subjects.RMS.name):
             rm_id = subjects.rm_of_key(entry.key)

@@ -53,13 +53,14 @@ class Replica:
 
     async def preview(self, request: Request, previews: Previews) -> bytes:
         """The effects of a proposed configuration, as JSON. Raises Refused."""
-        return await previews.answer(self._forked, self._core, request, self._clock_ms(), self._in_child)
+        return await previews.answer(self.forked, self._core, request, self._clock_ms(), self._in_child)
 
     async def what_if(self, request: Request, previews: Previews) -> bytes:
         """The smallest changes that would let an ask run, as JSON. Raises Refused."""
-        return await what_if.answer(previews, self._forked, self._core, request, self._clock_ms(), self._in_child)
+        return await what_if.answer(previews, self.forked, self._core, request, self._clock_ms(), self._in_child)
 
-    async def _forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
+    async def forked(self, fork: Callable[[], Source]) -> tuple[Position, Source]:
+        """What `fork` makes of the state at a durable commit, and this commit. Raises Refused."""
         return await self.leader.ask(fork) if self.leader is not None else (self._position(), fork())
 
     async def answer(self, kind: str, request: Request, pace: AnswerPace) -> bytes:
