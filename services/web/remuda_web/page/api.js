@@ -36,6 +36,7 @@ export const paths = {
   faults: `${V1}/faults`,
   events: (count) => `${V1}/events${query({ count })}`,
   rm: (rm, rest, fields = {}) => `${below(rm)}/${rest}${query(fields)}`,
+  pelotonPools: (cluster) => `${V1}/peloton/${encodeURIComponent(cluster)}/pools`,
   queueHistory: (rm, partition, queue) => `${below(rm)}/queue-history${query({ partition, queue })}`,
   whatIf: (rm, application, key, partition) => `${below(rm)}/what-if${query({ application, key, partition })}`,
   story: (rm, id) => `${below(rm)}/story${query({ id })}`,

@@ -8,7 +8,9 @@ import { Choice, State } from "./parts.js";
 import { go, here, link, usePlace } from "./place.js";
 
 const VIEWS = ["queues", "applications", "nodes", "events", "configuration", "system"];
-// Their lists are queries of the same name.
+// A view of no resource manager of remuda: of the pools of Peloton's.
+const POOLS = "pools";
+// The lists of the first three are queries of the same name.
 const LISTS = VIEWS.slice(0, 3);
 // The other views are loaded behind the first one.
 const OTHERS_AFTER_MS = 1500;
@@ -19,7 +21,7 @@ async function load(view) {
   loaded.set(view, module[view[0].toUpperCase() + view.slice(1)]);
 }
 
-const viewOf = (place) => (VIEWS.includes(place.view) ? place.view : "queues");
+const viewOf = (place) => (place.view === POOLS || VIEWS.includes(place.view) ? place.view : "queues");
 
 // The component of a view, once it is here.
 function useView(view) {
@@ -44,8 +46,8 @@ function Page() {
     <header><h1>remuda</h1><${Choice} label="RM" value=${rm} options=${rms} onChoice=${(one) => go(view, one)} />
       <nav aria-label="Views">${VIEWS.map((one) => html`<a href=${link(one, rm)} aria-current=${one === view ? "page" : null}>${one}</a>`)}</nav>
       <${WhoIsIt} /></header>
-    <main id="main" tabindex="-1"><${State} ready=${data} error=${error || notLoaded} empty=${data && !rms.length && "No resource manager is registered."} />
-      ${rm && View && html`<${View} key=${`${view} ${rm} ${place.item}`} rm=${rm} item=${place.item} />`}</main>`;
+    <main id="main" tabindex="-1"><${State} ready=${data} error=${error || notLoaded} empty=${data && !rms.length && view !== POOLS && "No resource manager is registered."} />
+      ${(rm || view === POOLS) && View && html`<${View} key=${`${view} ${rm} ${place.item}`} rm=${rm} item=${place.item} />`}</main>`;
 }
 
 const start = here(), quietly = () => {}; // a view that is shown says what failed

@@ -20,6 +20,7 @@ export function System({ rm }) {
       { name: "policy group", cell: (one) => one.policy_group, extra: true },
     ]} />`}
     <h3>${rm}</h3><${Totals} rm=${rm} />
+    <p><a href=${link("pools", rm)}>Pools of Peloton's resource manager</a></p>
     <h3>Cores</h3><${State} ready=${cores.data} error=${cores.error} />
     ${cores.data && html`<${List} label="Cores" tall=${false} keyOf=${(one) => one.instance + one.rm} columns=${[
       { name: "core", cell: (one) => one.instance, by: (one) => one.instance }, { name: "RM", cell: (one) => one.rm, by: (one) => one.rm },
