@@ -75,6 +75,7 @@ TABLE: Final[dict[type[Fact], tuple[str, Callable[[Any], str]]]] = {
         ALWAYS,
         lambda f: f"Requeued {_run_ids(f.tasks)} {f.state} as gang {f.number}: {f.reason}{_afterwards(f)}",
     ),
+    facts.HostReserved: (ALWAYS, lambda f: f"Reserved {f.hostname} for {f.run_id}"),
     facts.PlacementQueued: (
         ALWAYS,
         lambda f: f"Placed {_run_ids(f.placement.tasks)} on {f.placement.hostname}",
@@ -298,6 +299,14 @@ class Notes:
         yield from told
         yield from (f"Unknown {run_id}" for run_id in answer.unknown)
 
+    def reserve(self, line: Line) -> Iterator[str]:
+        """`reserve t1.1 on=h1`"""
+        host = line.take("on")
+        command = commands.ReserveHosts(tuple(commands.Reservation(host, *pair) for pair in _pairs(line.names)))
+        told, refused = self._do(command)
+        yield from told
+        yield from (f"Refused reservation of {one.run_id}: {why}" for one, why in refused)
+
     def hosts(self, line: Line) -> Iterator[str]:
         draining, slack = line.flag("draining"), float(line.take("slack", "0"))
         names, capacity = line.one("names of hosts").split(","), _vector(line)
@@ -364,7 +373,7 @@ WORDS: Final[dict[str, Callable[[Notes, Line], Iterator[str]]]] = {
     "enqueue": Notes.enqueue, "dequeue": Notes.dequeue, "place": Notes.place, "fail": Notes.fail,
     "launch": Notes.launch, "event": Notes.event, "update": Notes.update, "kill": Notes.kill,
     "candidates": Notes.candidates, "recover": Notes.recover, "reconcile": Notes.reconcile, "hosts": Notes.hosts,
-    "rank": Notes.rank,
+    "rank": Notes.rank, "reserve": Notes.reserve,
     "admit": Notes.again, "calculate": Notes.again, "preempt": Notes.again, "tick": Notes.tick, "held": Notes.held,
     "on": Notes.on, "pending": Notes.pending,
 }  # fmt: skip

@@ -77,7 +77,9 @@ PELOTON: Final = (
         ("gangs_fall_apart", "whole_gangs", "if settings.whole_gangs else (run,)", "if False else (run,)"),
         ("gangs_go_back_together", "without whole_gangs, tasks go back one by one", "if settings.whole_gangs else (run,)", "if True else (run,)"),
         ("cycles_do_not_end", "after a cycle a task is PENDING", "PENDING if cycle_complete(run.attempts, settings) else READY", "READY"),
-        ("no_host_reservation", "after all cycles a task asks for a host", "    if settings.enable_host_reservation and", "    if False and"),
+        ("no_host_reservation", "after all cycles a task asks for a host", "return settings.enable_host_reservation and", "return False and"),
+        ("no_host_after_failures", "reserve_after_failures", "    if settings.reserve_after_failures and", "    if False and"),
+        ("host_after_failures", "without reserve_after_failures a reported failure reserves no host", "    if settings.reserve_after_failures and", "    if"),
     ),
     *_of(
         "decide.expire",
@@ -102,6 +104,18 @@ PELOTON: Final = (
         ("unreachable_runs_stay", "an unreachable run is LOST", '    "TASK_UNREACHABLE": LOST,\n', ""),
         ("purge_offset_never_goes_back", "the purge offset follows the events", "max((event.offset for event in command.events), default=state.acknowledged)", "max((event.offset for event in command.events), default=0) or state.acknowledged\n    acknowledged = max(acknowledged, state.acknowledged)"),
         ("updates_move_anything", "job managers move only what is launched", "if run is not None and update.state in UPDATES.get(run.state, ()):", "if run is not None and update.state != run.state:"),
+    ),
+    *_of(
+        "decide.reserve",
+        ("all_hosts_are_reserved", "one host in ten is reserved", "len(state.reserved) >= most", "False"),
+        ("others_hosts_are_reserved", "a host is reserved for one task", "if state.reserved.get(one.hostname, run) is not run:", "if False:"),
+        ("any_task_reserves", "only a RESERVED task reserves a host", "if run is None or run.state != RESERVED:", "if run is None:"),
+        ("draining_hosts_are_reserved", "a host that drains is not reserved", "    if host.draining:", "    if False:"),
+        ("small_hosts_are_reserved", "a host that is too small is not reserved", "    if not covers(", "    if False and not covers("),
+    ),
+    *_of(
+        "decide.hosts",
+        ("reserved_hosts_take_others", "a reserved host takes no other task", "    if reserved is not None and any(", "    if False and any("),
     ),
     *_of(
         "decide.reconcile",
@@ -129,6 +143,10 @@ PELOTON: Final = (
     *_of(
         "evolve.queues",
         ("gangs_are_admitted_in_part", "a gang is READY as a whole", "    for run in members:\n        enter(state, run, READY, 0, \"admitted\")", "    for run in members[:1]:\n        enter(state, run, READY, 0, \"admitted\")"),
+    ),
+    *_of(
+        "evolve.runs",
+        ("reservations_outlive_their_task", "a reservation ends with the state of its task", "        del state.reserved[run.reserved_host]\n        state.host_changed(run.reserved_host)\n        run.reserved_host = \"\"\n", "        return\n"),
     ),
     *_of(
         "rules.host_scores",

@@ -64,7 +64,8 @@ class Peloton(Unrest):
             snapshot_apart_s=0.5, snapshot_in_child=False, replay_horizon_s=0.0, entitlement_s=1.0, preemption_s=2.0,
             sustained_over_allocation_count=2, placing_timeout_s=6.0, placed_timeout_s=15.0, launching_timeout_s=20.0,
             preempting_timeout_s=10.0, reserving_timeout_s=10.0, retry_backoff_s=1.0,
-            reconciliation_age_s=1.0,
+            reconciliation_age_s=1.0, enable_host_reservation=True, reserve_after_failures=True, retry_cycles=1,
+            attempts_per_cycle=1,
         )  # fmt: skip
         await resmgr_shell.main(bus, settings)
 

@@ -10,7 +10,7 @@ from remuda_bus.memory import MemoryBus
 from remuda_proto.remuda.resmgr.v1 import log_pb2
 from remuda_resmgr.check import check
 from remuda_resmgr.evolve import evolve
-from remuda_resmgr.facts import Fact, GangAdmitted
+from remuda_resmgr.facts import Fact, GangAdmitted, PlacementQueued
 from remuda_resmgr.rules.hosts import ROOM_KINDS, room_left
 from remuda_resmgr.rules.lifecycle import PENDING, READY, RUNNING, may_follow
 from remuda_resmgr.rules.resources import fits
@@ -67,12 +67,19 @@ class PelotonAuditor:
         state = self.state
         before = {run_id: run.state for run_id, run in self._runs()}
         gang = state.gangs[fact.number] if isinstance(fact, GangAdmitted) else None
+        if isinstance(fact, PlacementQueued):
+            self._reserved_for_it(fact)
         evolve(state, fact)
         for run_id, run in self._runs():
             if run_id in before and not may_follow(before[run_id], run.state):
                 raise Violation(f"{run_id} was {before[run_id]} and is {run.state} by {fact}")
         if gang is not None:
             self._admitted(gang)
+
+    def _reserved_for_it(self, fact: PlacementQueued) -> None:
+        reserved = self.state.reserved.get(fact.placement.hostname)
+        if reserved is not None and fact.placement.tasks != ((reserved.task.id, reserved.task.mesos_id),):
+            raise Violation(f"{fact.placement.hostname} is reserved for {reserved.task.mesos_id}, and takes {fact}")
 
     def _admitted(self, gang: Any) -> None:
         """The whole gang, and within the bounds of its pool."""
@@ -134,6 +141,8 @@ class PelotonAuditor:
         wanted = {task.run_id for task in world.tasks.values() if task.state != ENDED}
         if tracked != wanted:
             return f"tasks {sorted(wanted - tracked)} are lost, {sorted(tracked - wanted)} are not wanted"
+        if self.state.reserved:
+            return f"hosts are reserved: {sorted(self.state.reserved)}"
         if self.state.orphans:
             return f"orphans are left: {sorted(self.state.orphans)}"
         if self.state.known_hosts.keys() != world.hosts.keys():

@@ -278,7 +278,7 @@ class HostManager:
 async def engine(random: Random, bus: Bus) -> None:
     process = CURRENT.get()
     assert process is not None
-    engine = Engine(process.name, refresh_s=0.2, hold_s=2.0, clock_s=asyncio.get_running_loop().time)
+    engine = Engine(process.name, refresh_s=0.2, hold_s=0.5, clock_s=asyncio.get_running_loop().time)
     while True:
         try:
             await engine.run(caller(bus, random))

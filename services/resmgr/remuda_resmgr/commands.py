@@ -221,6 +221,18 @@ class RecoverRuns(Command):
     runs: tuple[RecoveredRun, ...]
 
 
+class Reservation(msgspec.Struct, frozen=True):
+    hostname: str
+    task_id: str
+    run_id: str
+
+
+class ReserveHosts(Command):
+    """Answered with the reservations that were refused, each with a reason."""
+
+    reservations: tuple[Reservation, ...]
+
+
 class Report(msgspec.Struct, frozen=True):
     """All runs that the sender knows of one host, by hostname, or of one pool, by ID."""
 

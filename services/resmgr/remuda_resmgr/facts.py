@@ -123,6 +123,14 @@ class GangRequeued(Fact):
     reset: bool = False
 
 
+class HostReserved(Fact):
+    """The host takes no other run, as long as this one is RESERVED. A former reservation of the run ends."""
+
+    hostname: str
+    task_id: str
+    run_id: str
+
+
 class PlacementQueued(Fact):
     """The tasks are PLACED, and the placement waits for a job manager."""
 

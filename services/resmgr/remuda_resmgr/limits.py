@@ -125,6 +125,11 @@ DEQUEUE_WITHIN_S: Final = 0.5
 # Placements of one request of an engine, 150 kB, unless a gang alone has more: a request that is larger than a quarter
 # of the server's payload limit is divided, and a gang with it.
 PLACEMENTS_PER_REQUEST: Final = 1_000
+# Hosts that may be reserved at the same time, of all; at least one. They are idle in part, while others wait.
+RESERVED_PERCENT: Final = 10
+# An engine looks for hosts to reserve so often, each time for so many tasks: it looks at all hosts for each.
+RESERVE_S: Final = 1.0
+RESERVATIONS_PER_TURN: Final = 10
 # Tasks for which an engine found no room, and that it tries again. Beyond it, they are reported at once.
 HELD_TASKS: Final = 10_000
 # An engine reads all hosts after this time, not only those that have changed.

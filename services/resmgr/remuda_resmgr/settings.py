@@ -34,6 +34,7 @@ class Settings(msgspec.Struct, frozen=True):
     survivors_keep_their_place: bool = False
     count_admitted_only: bool = False
     whole_gangs: bool = False
+    reserve_after_failures: bool = False
 
 
 DEFAULT: Final = Settings()

@@ -29,6 +29,7 @@ OF_RUNS: Final[dict[type[facts.Fact], Words]] = {
     facts.TaskRequeued: lambda f: f"{f.run_id} is {_again(f)}",
     facts.TaskMoved: lambda f: f"{f.run_id} is {f.state}: {f.reason}",
     facts.RunEnded: lambda f: f"{f.run_id} has ended, {f.state}: {f.reason}",
+    facts.HostReserved: lambda f: f"{f.hostname} is reserved for {f.run_id}",
     facts.CandidateQueued: lambda f: f"{f.run_id} is to be preempted: {f.reason}",
 }
 OF_POOLS: Final[dict[type[facts.Fact], Words]] = {

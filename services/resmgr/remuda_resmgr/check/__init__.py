@@ -23,6 +23,9 @@ def check(state: State) -> None:
     assert on_hosts == held, (on_hosts, held)
     taken = {run.task.id: run.taken_in for run in state.runs.values() if run.taken_in}
     assert taken == {task_id: number for number, runs in state.taken.items() for task_id in runs}
+    reserved = {run.reserved_host: run for run in state.runs.values() if run.reserved_host}
+    assert reserved == state.reserved and reserved.keys() <= state.known_hosts.keys()
+    assert all(run.state == RESERVED for run in reserved.values())
     assert state.known_hosts.keys() == state.host_changes.keys()
     assert list(state.host_changes.values()) == sorted(state.host_changes.values())
 

@@ -23,6 +23,7 @@ from .placements import dequeue_gangs, get_placements, set_placements
 from .pools import create_pool, delete_pool, update_pool
 from .preemption import evict_chosen, get_preemptible_tasks, preempt
 from .reconcile import reconcile_hosts, reconcile_pools
+from .reserve import reserve_hosts
 from .updates import kill_tasks, notify_task_updates, update_tasks_state
 
 Decision = Generator[Fact, None, Any]
@@ -50,6 +51,7 @@ BY_COMMAND: Final[dict[type[commands.Command], Callable[[State, Settings, Any], 
     commands.PutHosts: put_hosts,
     commands.RemoveHosts: remove_hosts,
     commands.RecoverRuns: recover_runs,
+    commands.ReserveHosts: reserve_hosts,
     commands.ReconcileHosts: reconcile_hosts,
     commands.ReconcilePools: reconcile_pools,
     commands.Tick: tick,

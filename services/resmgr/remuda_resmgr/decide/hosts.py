@@ -60,6 +60,9 @@ def why_no_room(state: State, hostname: str, tasks: Sequence[Task], ports: Seque
         return f"there is no host {hostname[:100]!r}"
     if host.draining:
         return f"{hostname} drains"
+    reserved = state.reserved.get(hostname)
+    if reserved is not None and any(task is not reserved.task for task in tasks):
+        return f"{hostname} is reserved for another task"
     runs = state.hosts.get(hostname, {}).values()
     room = room_left(host, (run.task for run in runs))
     used = {port for run in runs for port in run.ports}

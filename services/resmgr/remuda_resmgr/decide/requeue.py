@@ -28,15 +28,22 @@ def requeued(
 
 def after_failed_placement(state: State, settings: Settings, run: Run, reason: str) -> Requeued:
     """Back to READY; when the attempts of the cycle are used up, to PENDING."""
+    if settings.reserve_after_failures and _needs_a_host(settings, run):
+        return requeued(state, settings, run, READY, reason, ready_for_host_reservation=True)
     return requeued(state, settings, run, PENDING if cycle_complete(run.attempts, settings) else READY, reason)
 
 
 def after_placing_timeout(state: State, settings: Settings, run: Run) -> Requeued:
     """Like a failed placement; but when all cycles are used up, the task asks for the reservation of a host."""
     reason = "placing timed out"
-    if settings.enable_host_reservation and all_cycles_complete(run.attempts, run.cycles, settings):
+    if _needs_a_host(settings, run):
         return requeued(state, settings, run, READY, reason, ready_for_host_reservation=True)
     return after_failed_placement(state, settings, run, reason)
+
+
+def _needs_a_host(settings: Settings, run: Run) -> bool:
+    """All attempts of all cycles were in vain."""
+    return settings.enable_host_reservation and all_cycles_complete(run.attempts, run.cycles, settings)
 
 
 def _together(state: State, run: Run) -> tuple[Run, ...]:

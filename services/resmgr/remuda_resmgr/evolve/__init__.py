@@ -39,6 +39,7 @@ BY_FACT: Final[dict[type[facts.Fact], Callable[[State, Any], None]]] = {
     facts.RunRecovered: runs.run_recovered,
     facts.HostsPut: hosts.hosts_put,
     facts.HostsRemoved: hosts.hosts_removed,
+    facts.HostReserved: hosts.host_reserved,
     facts.HostsRanked: runs.hosts_ranked,
     facts.EventsAcknowledged: runs.events_acknowledged,
     facts.TimePassed: runs.time_passed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import facts
 from ..state import State
+from .runs import end_reservation
 
 
 def hosts_put(state: State, fact: facts.HostsPut) -> None:
@@ -14,4 +15,15 @@ def hosts_put(state: State, fact: facts.HostsPut) -> None:
 
 def hosts_removed(state: State, fact: facts.HostsRemoved) -> None:
     for hostname in fact.hostnames:
+        if (run := state.reserved.get(hostname)) is not None:
+            end_reservation(state, run)
         del state.known_hosts[hostname], state.host_changes[hostname]
+
+
+def host_reserved(state: State, fact: facts.HostReserved) -> None:
+    run = state.runs[fact.task_id]
+    end_reservation(state, run)
+    run.reserved_host = fact.hostname
+    state.reserved[fact.hostname] = run
+    state.host_changed(fact.hostname)
+    run.reason = f"{fact.hostname} is reserved for it"

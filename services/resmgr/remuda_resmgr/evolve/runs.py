@@ -33,6 +33,7 @@ def enter(state: State, run: Run, to: str, due_ms: int, reason: str) -> None:
     run.state, run.since_ms, run.due_ms = to, state.now_ms, due_ms
     run.reason = reason
     leave_engine(state, run)
+    end_reservation(state, run)
     if holds and not held:
         _allocate(state, run)
     elif held and not holds:
@@ -51,6 +52,13 @@ def leave_engine(state: State, run: Run) -> None:
         if not together:
             del state.taken[run.taken_in]
         run.taken_in = 0
+
+
+def end_reservation(state: State, run: Run) -> None:
+    if run.reserved_host:
+        del state.reserved[run.reserved_host]
+        state.host_changed(run.reserved_host)
+        run.reserved_host = ""
 
 
 def put_on_host(state: State, run: Run, hostname: str) -> None:
@@ -76,6 +84,7 @@ def run_ended(state: State, fact: facts.RunEnded) -> None:
     del state.task_of[fact.run_id]
     _off_host(state, run)
     leave_engine(state, run)
+    end_reservation(state, run)
     run.gang = run.placement = run.due_ms = 0
 
 

@@ -15,12 +15,13 @@ from .room_tree import NONE, RoomTree
 
 
 class HostView:
-    """One host. `jobs`, `labels`: how many tasks there have this job, this label."""
+    """One host. `jobs`, `labels`: how many tasks there have this job, this label. `reserved_for`: the run that alone is
+    placed there."""
 
-    __slots__ = ("group", "host", "jobs", "labels", "place", "room", "used_ports")
+    __slots__ = ("group", "host", "jobs", "labels", "place", "reserved_for", "room", "used_ports")
 
-    def __init__(self, host: Host, room: Room, used_ports: Iterable[int] = ()) -> None:
-        self.host, self.room, self.used_ports = host, room, set(used_ports)
+    def __init__(self, host: Host, room: Room, used_ports: Iterable[int] = (), reserved_for: str = "") -> None:
+        self.host, self.room, self.used_ports, self.reserved_for = host, room, set(used_ports), reserved_for
         self.jobs: Counter[str] = Counter()
         self.labels: Counter[Label] = Counter()
         self.group: Group | None = None
@@ -30,6 +31,11 @@ class HostView:
         self.jobs[job_id] += sign
         for label in labels:
             self.labels[label] += sign
+
+    @property
+    def shown(self) -> Room:
+        """The room that searches find."""
+        return NONE if self.host.draining or self.reserved_for else self.room
 
     def free_ports(self, count: int) -> tuple[int, ...] | None:
         """The lowest free ports, or None if there are not so many."""
@@ -49,7 +55,7 @@ class Group:
 
     def __init__(self, labels: frozenset[Label], hosts: list[HostView], start: float) -> None:
         self.labels, self.hosts = labels, hosts
-        self.tree = RoomTree([NONE if view.host.draining else view.room for view in hosts])
+        self.tree = RoomTree([view.shown for view in hosts])
         self.begin_at(start)
         for place, view in enumerate(hosts):
             view.group, view.place = self, place
@@ -67,6 +73,7 @@ class Hosts:
     def __init__(self, start: float = 0.0) -> None:
         self._start = start
         self.by_name: dict[str, HostView] = {}
+        self._reserved: dict[str, str] = {}  # run: host
         self._groups: list[Group] | None = []
 
     @property
@@ -84,9 +91,19 @@ class Hosts:
         before = self.by_name.get(view.host.hostname)
         self.by_name[view.host.hostname] = view
         self._replace(before, view)
-        return before is None or (before.host, before.room, before.used_ports) != (
-            view.host, view.room, view.used_ports,
+        if view.reserved_for:
+            self._reserved[view.reserved_for] = view.host.hostname
+        return before is None or (before.host, before.room, before.used_ports, before.reserved_for) != (
+            view.host, view.room, view.used_ports, view.reserved_for,
         )  # fmt: skip
+
+    def reserved(self, run_id: str) -> HostView | None:
+        """The host that is reserved for the run, if it takes it."""
+        view = self.by_name.get(self._reserved.get(run_id, ""))
+        if view is None or view.reserved_for != run_id:
+            self._reserved.pop(run_id, None)
+            return None
+        return None if view.host.draining else view
 
     def _replace(self, before: HostView | None, view: HostView) -> None:
         if self._groups is None or before is None or before.group is None or before.host != view.host:
@@ -121,7 +138,7 @@ class Hosts:
 
     def _show(self, view: HostView) -> None:
         if self._groups is not None and view.group is not None:
-            view.group.tree.put(view.place, NONE if view.host.draining else view.room)
+            view.group.tree.put(view.place, view.shown)
 
 
 def label_count(view: HostView, label: Label) -> int:

@@ -6,6 +6,7 @@ as few tasks of the job as any. A desired host goes before both, if the task fit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -52,6 +53,26 @@ def place_gang(hosts: Hosts, gang: Sequence[Wanted]) -> tuple[list[Placed], str]
     return placed, ""
 
 
+def host_to_reserve(hosts: Hosts, wanted: Wanted) -> HostView | None:
+    """The host where least has to end until the task fits; None: it never fits on one that is not reserved. Looks at
+    all hosts."""
+    needed, best, least = need(wanted.task), None, math.inf
+    for group in hosts.groups:
+        if not _may_be(group, wanted.constraint):
+            continue
+        for view in group.hosts:
+            if view.host.draining or view.reserved_for or not _could_take(view, needed, wanted):
+                continue
+            short = sum(
+                max(0.0, want - have) / whole
+                for want, have, whole in zip(needed, view.room, view.host.room, strict=True)
+                if whole
+            )
+            if short < least:
+                best, least = view, short
+    return best
+
+
 def give_back(hosts: Hosts, placed: Placed) -> None:
     """The placement is not made."""
     view = hosts.by_name.get(placed.hostname)
@@ -69,6 +90,9 @@ def _take(hosts: Hosts, view: HostView, wanted: Wanted) -> Placed:
 
 def _find(hosts: Hosts, wanted: Wanted) -> HostView | None:
     task, needed = wanted.task, need(wanted.task)
+    reserved = hosts.reserved(task.mesos_id)
+    if reserved is not None and covers(reserved.room, needed) and _accepts(reserved, wanted):
+        return reserved
     groups = [group for group in hosts.groups if _may_be(group, wanted.constraint)]
     desired = hosts.by_name.get(task.desired_host) if task.desired_host else None
     if desired is not None and desired.group in groups and _takes(desired, needed, wanted):
@@ -111,7 +135,7 @@ def _acceptor(group: Group, wanted: Wanted) -> Callable[[int], bool]:
 
 
 def _takes(view: HostView, needed: Room, wanted: Wanted) -> bool:
-    return not view.host.draining and covers(view.room, needed) and _accepts(view, wanted)
+    return covers(view.shown, needed) and _accepts(view, wanted)
 
 
 def _accepts(view: HostView, wanted: Wanted) -> bool:
@@ -119,6 +143,21 @@ def _accepts(view: HostView, wanted: Wanted) -> bool:
         return False
     return wanted.constraint is None or satisfied(
         wanted.constraint, lambda label: label_count(view, label), lambda label: view.labels[label]
+    )
+
+
+def _could_take(view: HostView, needed: Room, wanted: Wanted) -> bool:
+    """Whether the task fits there when enough has ended."""
+    host, ports = view.host, wanted.task.num_ports
+    has_ports = not ports or (host.first_port and host.last_port - host.first_port + 1 >= ports)
+    constraint = wanted.constraint
+    return (
+        bool(has_ports)
+        and covers(host.room, needed)
+        and (
+            constraint is None
+            or satisfied(constraint, lambda label: label_count(view, label), lambda label: view.labels[label])
+        )
     )
 
 

@@ -18,7 +18,7 @@ ROLES: Final[dict[str, frozenset[str]]] = {
         "EnqueueGangs", "GetPlacements", "GetPreemptibleTasks", "KillTasks", "UpdateTasksState", "NotifyTaskUpdates",
         "ReconcilePools",
     }),
-    PLACEMENT: frozenset({"DequeueGangs", "SetPlacements"}),
+    PLACEMENT: frozenset({"DequeueGangs", "SetPlacements", "ReserveHosts"}),
     HOSTS: frozenset({
         "NotifyTaskUpdates", "SetCapacity", "PutHosts", "RemoveHosts", "DrainHosts", "RankHosts", "RecoverRuns",
         "ReconcileHosts",

@@ -22,7 +22,7 @@ from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 
 from .. import limits
 from ..placing.hosts import Hosts, HostView
-from ..placing.place import Placed, Wanted, give_back, place_gang
+from ..placing.place import Placed, Wanted, give_back, host_to_reserve, place_gang
 from ..wire.host_rpcs import host_of
 from ..wire.wanted import labels_of, wanted_of
 
@@ -58,7 +58,7 @@ class Engine:
         self._since_ms = 0
         self._changed = False  # hosts, since all held gangs were tried
         self._refused = False  # a placement of the last turn: another one is tried without waiting
-        self._read_s = self._read_all_s = float("-inf")
+        self._read_s = self._read_all_s = self._reserved_s = float("-inf")
 
     async def run(self, call: Caller) -> None:
         """Until an RPC fails, with its error. What the engine holds then, it tries again when it runs again."""
@@ -89,6 +89,34 @@ class Engine:
         if self._changed or any(one.until_s <= now_s for one in self._held[:tried]):
             tried, self._changed = 0, False
         await self._place(tried)
+        if now_s - self._reserved_s >= limits.RESERVE_S:
+            self._reserved_s = now_s
+            await self._reserve()
+
+    async def _reserve(self) -> None:
+        """Reserve hosts for tasks that are RESERVED, and have no room yet. Reservations are in the resource manager's
+        log: they end with the state of the task, also when this engine is killed."""
+        request = hosts_pb2.ReserveHostsRequest()
+        for wanted in (wanted for held in self._held for wanted in held.gang if wanted.task.ready_for_host_reservation):
+            if self._hosts.reserved(wanted.task.mesos_id) is not None:
+                continue
+            view = host_to_reserve(self._hosts, wanted)
+            if view is not None:
+                view.reserved_for = wanted.task.mesos_id  # another task reserves another host
+                self._hosts.put(view)
+                request.reservations.add(
+                    hostname=view.host.hostname, task_id=wanted.task.id, run_id=wanted.task.mesos_id
+                )
+            if len(request.reservations) >= limits.RESERVATIONS_PER_TURN:
+                break
+        if not request.reservations:
+            return
+        answer = await self._call("ReserveHosts", request)
+        for one in answer.refused:
+            log.info(
+                "host not reserved", task=one.reservation.task_id, host=one.reservation.hostname, reason=one.message
+            )
+            self._since_ms = 0  # the next turn reads what is so
 
     def _time_for(self, gang: pb.Gang) -> float:
         """How long to try: not longer than the resource manager waits. A task for which a host is to be reserved has
@@ -186,7 +214,8 @@ async def _not_connected(name: str, request: Any) -> Any:
 
 def _view(use: hosts_pb2.HostUse) -> HostView:
     cpu, gpu, memory, disk = use.room
-    view = HostView(host_of(use.host), (cpu, gpu, memory, disk, use.slack_cpu_room), use.used_ports)
+    room = (cpu, gpu, memory, disk, use.slack_cpu_room)
+    view = HostView(host_of(use.host), room, use.used_ports, use.reserved_for)
     for task in use.tasks:
         view.count(task.job_id, labels_of(task.labels))
     return view

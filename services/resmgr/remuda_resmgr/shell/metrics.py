@@ -21,6 +21,7 @@ RPCS: Final = counter("remuda_resmgr_rpcs", "RPCs that this process has answered
 RESULTS: Final = ("answered", "refused", "unavailable")
 READY_GANGS: Final = gauge("remuda_resmgr_ready_gangs", "Gangs that wait for a placement engine.")
 PLACEMENTS: Final = gauge("remuda_resmgr_placements", "Placements that wait for a job manager.")
+RESERVED_HOSTS: Final = gauge("remuda_resmgr_reserved_hosts", "Hosts that are reserved for a task each.")
 TASKS: Final = gauge("remuda_resmgr_tasks", "Tasks, by state.", ("state",))
 ORPHANS: Final = gauge("remuda_resmgr_orphans", "Runs that were replaced and have not ended.")
 POOLS: Final = gauge("remuda_resmgr_pools", "Resource pools, without root.")
@@ -43,6 +44,7 @@ def measure(state: State) -> None:
     READY_GANGS.set(state.ready_count)
     PLACEMENTS.set(len(state.placements))
     ORPHANS.set(len(state.orphans))
+    RESERVED_HOSTS.set(len(state.reserved))
     TASKS.clear()
     for name, count in Counter(run.state for run in state.runs.values()).items():
         TASKS.labels(name).set(count)

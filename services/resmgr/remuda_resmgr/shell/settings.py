@@ -140,6 +140,10 @@ class ResmgrSettings(Settings):
     whole_gangs: bool = setting(
         "resmgr.corrections.whole_gangs", False, "a gang that waits for its hosts is placed, and goes back, as a whole"
     )
+    reserve_after_failures: bool = setting(
+        "resmgr.corrections.reserve_after_failures", False,
+        "with `resmgr.host_reservation`, a host is reserved also when engines report the failures of all cycles",
+    )  # fmt: skip
 
     snapshot_facts: int = setting(
         "resmgr.snapshots.facts", SNAPSHOT_FACTS, "facts after which a snapshot is written", ge=1

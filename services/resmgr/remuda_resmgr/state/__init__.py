@@ -19,11 +19,13 @@ __all__ = ["Gang", "GangQueue", "Pool", "Run", "State"]
 
 class Run:
     """One run of a task. `gang`, `placement`: numbers; 0: none. `taken_in`: the number of the gang in which an engine
-    has it; 0: no engine has it. `known_ms`: since when it is tracked. `due_ms`: when its state times out; 0: never."""
+    has it; 0: no engine has it. `known_ms`: since when it is tracked. `reserved_host`:
+    takes only this run. `due_ms`: when its state times out; 0: never."""
 
     __slots__ = (
         "attempts", "cycles", "due_ms", "gang", "hostname", "known_ms", "placement", "pool_id", "ports",
-        "ready_for_host_reservation", "reason", "since_ms", "started_ms", "state", "taken_in", "task", "timeout_s",
+        "ready_for_host_reservation", "reason", "reserved_host", "since_ms", "started_ms", "state", "taken_in", "task",
+        "timeout_s",
     )  # fmt: skip
 
     def __init__(self, task: Task, pool_id: str, state: str, now_ms: int, reason: str = "") -> None:
@@ -43,6 +45,7 @@ class Run:
         self.ports: tuple[int, ...] = ()
         self.placement = 0
         self.taken_in = 0
+        self.reserved_host = ""
 
 
 class Pool:
@@ -77,9 +80,9 @@ class Pool:
 class State:
     """`waiting`: leaves with gangs in a queue. `hosts`: runs by host and run. `known_hosts`: those that a
     host manager has described; `host_changes`: when each of them, or what runs there, has changed last, oldest first:
-    derived, and of a restored state that of its restoring. `task_of`: tasks of tracked runs and of
-    orphans. `taken`: the runs of gangs that engines have, by number
-    and task: derived. `tree`: that of `pool_tree`; None: pools have changed since."""
+    derived, and of a restored state that of its restoring. `task_of`: tasks of tracked runs and of orphans. `taken`:
+    the runs of gangs that engines have, by number and task; `reserved`: the runs for which hosts are reserved: both
+    derived. `tree`: that of `pool_tree`; None: pools have changed since."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -101,6 +104,7 @@ class State:
         self.timers: list[tuple[int, str, str]] = []  # a heap: (due_ms, task, run)
         self.known_hosts: dict[str, Host] = {}
         self.host_changes: OrderedDict[str, int] = OrderedDict()
+        self.reserved: dict[str, Run] = {}
         self.ranked_hosts: tuple[str, ...] = ()
         self.acknowledged = 0
         self.last_number = 0

@@ -64,6 +64,8 @@ def _list_hosts(state: State, request: pb.ListHostsRequest) -> pb.ListHostsRespo
     response = pb.ListHostsResponse(now_ms=state.now_ms, count=len(state.known_hosts))
     for host, room, runs in queries.hosts_changed(state, request.since_ms):
         use = response.hosts.add(host=_write_host(host), room=room[:4], slack_cpu_room=room[4])
+        if (reserved := state.reserved.get(host.hostname)) is not None:
+            use.reserved_for = reserved.task.mesos_id
         for run in runs:
             use.used_ports.extend(run.ports)
             if request.with_tasks:
@@ -75,6 +77,20 @@ def _recover(request: pb.RecoverRunsRequest) -> commands.Command:
     return commands.RecoverRuns(tuple(
         commands.RecoveredRun(task_of(one.task), one.pool_id, one.state, one.started_ms) for one in request.runs
     ))  # fmt: skip
+
+
+def _reserve(request: pb.ReserveHostsRequest) -> commands.Command:
+    return commands.ReserveHosts(tuple(
+        commands.Reservation(one.hostname, one.task_id, one.run_id) for one in request.reservations
+    ))  # fmt: skip
+
+
+def _reserved(_: Any, answer: tuple[tuple[commands.Reservation, str], ...]) -> pb.ReserveHostsResponse:
+    response = pb.ReserveHostsResponse()
+    for one, message in answer:
+        refused = response.refused.add(message=message).reservation
+        refused.hostname, refused.task_id, refused.run_id = one.hostname, one.task_id, one.run_id
+    return response
 
 
 def _reconcile_hosts(request: pb.ReconcileHostsRequest) -> commands.Command:
@@ -118,6 +134,7 @@ RPCS: Final[dict[str, Rpc[Any, Any]]] = {
         lambda _, __: pb.RemoveHostsResponse(),
     ),
     "ListHosts": Rpc(pb.ListHostsRequest, question=_list_hosts),
+    "ReserveHosts": Rpc(pb.ReserveHostsRequest, _reserve, _reserved),
     "ReconcileHosts": Rpc(pb.ReconcileHostsRequest, _reconcile_hosts, _hosts_reconciled),
     "ReconcilePools": Rpc(pb.ReconcilePoolsRequest, _reconcile_pools, _pools_reconciled),
     "RecoverRuns": Rpc(pb.RecoverRunsRequest, _recover, lambda _, __: pb.RecoverRunsResponse()),

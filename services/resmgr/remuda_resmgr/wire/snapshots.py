@@ -30,6 +30,7 @@ FORMAT: Final = 1
 RUN_FIELDS: Final = (
     "pool_id", "state", "reason", "since_ms", "started_ms", "due_ms", "hostname", "timeout_s", "attempts", "cycles",
     "ready_for_host_reservation", "gang", "placement", "taken_in", "known_ms",
+    "reserved_host",
 )  # fmt: skip
 POOL_SUMS: Final = ("demand", "slack_demand", "entitlement", "non_slack", "slack")
 # Fields of an Allocation, by the fields of a record.
@@ -173,6 +174,8 @@ def _restore_run(state: State, record: pb.RunRecord) -> None:
     state.task_of[run_id] = task_id
     if run.taken_in:
         state.taken.setdefault(run.taken_in, {})[task_id] = run
+    if run.reserved_host:
+        state.reserved[run.reserved_host] = run
     if run.hostname:
         state.hosts.setdefault(run.hostname, {})[run_id] = run
 

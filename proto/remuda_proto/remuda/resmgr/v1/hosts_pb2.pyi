@@ -212,6 +212,94 @@ class RecoverRunsResponse(_message.Message):
 Global___RecoverRunsResponse: _TypeAlias = RecoverRunsResponse  # noqa: Y015
 
 @_typing.final
+class ReserveHostsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESERVATIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostReservation]: ...
+    def __init__(
+        self,
+        *,
+        reservations: _abc.Iterable[Global___HostReservation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reservations", b"reservations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReserveHostsRequest: _TypeAlias = ReserveHostsRequest  # noqa: Y015
+
+@_typing.final
+class HostReservation(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTNAME_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    hostname: _builtins.str
+    task_id: _builtins.str
+    run_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        hostname: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hostname", b"hostname", "run_id", b"run_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostReservation: _TypeAlias = HostReservation  # noqa: Y015
+
+@_typing.final
+class ReserveHostsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REFUSED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedReservation]: ...
+    def __init__(
+        self,
+        *,
+        refused: _abc.Iterable[Global___RefusedReservation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReserveHostsResponse: _TypeAlias = ReserveHostsResponse  # noqa: Y015
+
+@_typing.final
+class RefusedReservation(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESERVATION_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    message: _builtins.str
+    @_builtins.property
+    def reservation(self) -> Global___HostReservation: ...
+    def __init__(
+        self,
+        *,
+        reservation: Global___HostReservation | None = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["reservation", b"reservation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reservation", b"reservation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedReservation: _TypeAlias = RefusedReservation  # noqa: Y015
+
+@_typing.final
 class ReconcileHostsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -503,7 +591,10 @@ class HostUse(_message.Message):
     SLACK_CPU_ROOM_FIELD_NUMBER: _builtins.int
     USED_PORTS_FIELD_NUMBER: _builtins.int
     TASKS_FIELD_NUMBER: _builtins.int
+    RESERVED_FOR_FIELD_NUMBER: _builtins.int
     slack_cpu_room: _builtins.float
+    reserved_for: _builtins.str
+    """The run that alone is placed there."""
     @_builtins.property
     def host(self) -> _log_pb2.Host: ...
     @_builtins.property
@@ -522,10 +613,11 @@ class HostUse(_message.Message):
         slack_cpu_room: _builtins.float = ...,
         used_ports: _abc.Iterable[_builtins.int] | None = ...,
         tasks: _abc.Iterable[Global___HeldTask] | None = ...,
+        reserved_for: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["host", b"host"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "room", b"room", "slack_cpu_room", b"slack_cpu_room", "tasks", b"tasks", "used_ports", b"used_ports"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "reserved_for", b"reserved_for", "room", b"room", "slack_cpu_room", b"slack_cpu_room", "tasks", b"tasks", "used_ports", b"used_ports"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

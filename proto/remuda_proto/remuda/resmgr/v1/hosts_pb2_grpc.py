@@ -64,6 +64,11 @@ class HostsStub:
                 request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.SerializeToString,
                 response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.FromString,
                 _registered_method=True)
+        self.ReserveHosts = channel.unary_unary(
+                '/remuda.resmgr.v1.Hosts/ReserveHosts',
+                request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReserveHostsRequest.SerializeToString,
+                response_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReserveHostsResponse.FromString,
+                _registered_method=True)
         self.ReconcileHosts = channel.unary_unary(
                 '/remuda.resmgr.v1.Hosts/ReconcileHosts',
                 request_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReconcileHostsRequest.SerializeToString,
@@ -127,6 +132,13 @@ class HostsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReserveHosts(self, request, context):
+        """For placement engines: a host takes no other task until this RESERVED one is placed, anywhere, or its time is over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReconcileHosts(self, request, context):
         """Compares the runs on hosts, as their host manager knows them, with those known here. Runs that only the resource
         manager knows are LOST.
@@ -182,6 +194,11 @@ def add_HostsServicer_to_server(servicer, server):
                     servicer.RemoveHosts,
                     request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.FromString,
                     response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.SerializeToString,
+            ),
+            'ReserveHosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReserveHosts,
+                    request_deserializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReserveHostsRequest.FromString,
+                    response_serializer=remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReserveHostsResponse.SerializeToString,
             ),
             'ReconcileHosts': grpc.unary_unary_rpc_method_handler(
                     servicer.ReconcileHosts,
@@ -361,6 +378,33 @@ class Hosts:
             '/remuda.resmgr.v1.Hosts/RemoveHosts',
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsRequest.SerializeToString,
             remuda_dot_resmgr_dot_v1_dot_hosts__pb2.RemoveHostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReserveHosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/remuda.resmgr.v1.Hosts/ReserveHosts',
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReserveHostsRequest.SerializeToString,
+            remuda_dot_resmgr_dot_v1_dot_hosts__pb2.ReserveHostsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -138,6 +138,7 @@ class Fact(_message.Message):
     HOSTS_PUT_FIELD_NUMBER: _builtins.int
     HOSTS_REMOVED_FIELD_NUMBER: _builtins.int
     GANG_REQUEUED_FIELD_NUMBER: _builtins.int
+    HOST_RESERVED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def pool_created(self) -> Global___PoolCreated: ...
     @_builtins.property
@@ -188,6 +189,8 @@ class Fact(_message.Message):
     def hosts_removed(self) -> Global___HostsRemoved: ...
     @_builtins.property
     def gang_requeued(self) -> Global___GangRequeued: ...
+    @_builtins.property
+    def host_reserved(self) -> Global___HostReserved: ...
     def __init__(
         self,
         *,
@@ -216,12 +219,13 @@ class Fact(_message.Message):
         hosts_put: Global___HostsPut | None = ...,
         hosts_removed: Global___HostsRemoved | None = ...,
         gang_requeued: Global___GangRequeued | None = ...,
+        host_reserved: Global___HostReserved | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "host_reserved", b"host_reserved", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_queued", b"candidate_queued", "candidates_taken", b"candidates_taken", "capacity_changed", b"capacity_changed", "entitlements_changed", b"entitlements_changed", "events_acknowledged", b"events_acknowledged", "fact", b"fact", "gang_admitted", b"gang_admitted", "gang_dequeued", b"gang_dequeued", "gang_enqueued", b"gang_enqueued", "gang_moved", b"gang_moved", "gang_reduced", b"gang_reduced", "gang_requeued", b"gang_requeued", "host_reserved", b"host_reserved", "hosts_put", b"hosts_put", "hosts_ranked", b"hosts_ranked", "hosts_removed", b"hosts_removed", "over_allocation_counted", b"over_allocation_counted", "placement_queued", b"placement_queued", "placement_taken", b"placement_taken", "pool_created", b"pool_created", "pool_deleted", b"pool_deleted", "pool_updated", b"pool_updated", "run_ended", b"run_ended", "run_recovered", b"run_recovered", "task_moved", b"task_moved", "task_requeued", b"task_requeued", "time_passed", b"time_passed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed", "hosts_put", "hosts_removed", "gang_requeued"]  # noqa: Y015
+    _WhichOneofReturnType_fact: _TypeAlias = _typing.Literal["pool_created", "pool_updated", "pool_deleted", "capacity_changed", "entitlements_changed", "gang_enqueued", "gang_reduced", "gang_moved", "gang_admitted", "gang_dequeued", "task_requeued", "placement_queued", "placement_taken", "task_moved", "run_ended", "run_recovered", "candidate_queued", "candidates_taken", "over_allocation_counted", "hosts_ranked", "events_acknowledged", "time_passed", "hosts_put", "hosts_removed", "gang_requeued", "host_reserved"]  # noqa: Y015
     _WhichOneofArgType_fact: _TypeAlias = _typing.Literal["fact", b"fact"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fact) -> _WhichOneofReturnType_fact | None: ...
 
@@ -833,6 +837,33 @@ class GangRequeued(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GangRequeued: _TypeAlias = GangRequeued  # noqa: Y015
+
+@_typing.final
+class HostReserved(_message.Message):
+    """The host takes no other run, as long as this one is RESERVED. A former reservation of the run ends."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTNAME_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    hostname: _builtins.str
+    task_id: _builtins.str
+    run_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        hostname: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hostname", b"hostname", "run_id", b"run_id", "task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostReserved: _TypeAlias = HostReserved  # noqa: Y015
 
 @_typing.final
 class Placement(_message.Message):

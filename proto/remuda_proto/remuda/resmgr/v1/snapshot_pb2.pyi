@@ -231,6 +231,7 @@ class RunRecord(_message.Message):
     PORTS_FIELD_NUMBER: _builtins.int
     TAKEN_IN_FIELD_NUMBER: _builtins.int
     KNOWN_MS_FIELD_NUMBER: _builtins.int
+    RESERVED_HOST_FIELD_NUMBER: _builtins.int
     pool_id: _builtins.str
     state: _builtins.str
     reason: _builtins.str
@@ -248,6 +249,7 @@ class RunRecord(_message.Message):
     taken_in: _builtins.int
     """The gang in which an engine has it."""
     known_ms: _builtins.int
+    reserved_host: _builtins.str
     @_builtins.property
     def task(self) -> _log_pb2.Task: ...
     @_builtins.property
@@ -273,10 +275,11 @@ class RunRecord(_message.Message):
         ports: _abc.Iterable[_builtins.int] | None = ...,
         taken_in: _builtins.int = ...,
         known_ms: _builtins.int = ...,
+        reserved_host: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cycles", b"cycles", "due_ms", b"due_ms", "gang", b"gang", "hostname", b"hostname", "known_ms", b"known_ms", "orphan", b"orphan", "placement", b"placement", "pool_id", b"pool_id", "ports", b"ports", "ready_for_host_reservation", b"ready_for_host_reservation", "reason", b"reason", "since_ms", b"since_ms", "started_ms", b"started_ms", "state", b"state", "taken_in", b"taken_in", "task", b"task", "timeout_s", b"timeout_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "cycles", b"cycles", "due_ms", b"due_ms", "gang", b"gang", "hostname", b"hostname", "known_ms", b"known_ms", "orphan", b"orphan", "placement", b"placement", "pool_id", b"pool_id", "ports", b"ports", "ready_for_host_reservation", b"ready_for_host_reservation", "reason", b"reason", "reserved_host", b"reserved_host", "since_ms", b"since_ms", "started_ms", b"started_ms", "state", b"state", "taken_in", b"taken_in", "task", b"task", "timeout_s", b"timeout_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
