@@ -77,6 +77,16 @@ def test_kustomize_adds_the_provider_to_the_stack(tmp_path: Path) -> None:
     manifests = list(YAML(typ="safe").load_all(done.stdout))
     (web,) = [one for one in manifests if one["kind"] == "Deployment" and one["metadata"]["name"] == "web"]
     kubernetes_validate.validate(web, KUBERNETES, strict=True)
+    provider = next(one for one in manifests if one["metadata"]["name"] == "web-to-provider")
+    kubernetes_validate.validate(provider, KUBERNETES, strict=True)
+    assert provider["metadata"]["namespace"] == "remuda" and provider["spec"]["policyTypes"] == ["Egress"]
+    labels = web["spec"]["template"]["metadata"]["labels"]
+    assert provider["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    outside, inside = provider["spec"]["egress"]
+    assert {one["ipBlock"]["cidr"] for one in outside["to"]} == {"0.0.0.0/0", "::/0"} and outside["ports"] == [
+        {"port": 443}
+    ]
+    assert "ports" not in inside and inside["to"][0]["namespaceSelector"]["matchLabels"] == {"remuda": "openid"}
     (maps,) = [one for one in manifests if one["kind"] == "ConfigMap" and one["metadata"]["name"].startswith("openid")]
     spec: dict[str, Any] = web["spec"]["template"]["spec"]
     (container,) = spec["containers"]

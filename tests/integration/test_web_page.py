@@ -128,6 +128,57 @@ async def test_an_operator_acts_and_changes_the_configuration(web: Web) -> None:
     await rm.__aexit__(None, None, None)
 
 
+async def test_events_are_chosen_by_rm_and_lead_to_what_they_name(web: Web) -> None:
+    rms = [await rm_with_work(web, name) for name in ("rm-1", "rm-2")]
+    async with tab(page_of(web)) as found:
+        page = found.page
+        events = page.get_by_role("region", name="Events")
+
+        async def leads(kind: str, object_: str, heading: str) -> None:
+            await found.open("events/rm-1")
+            await page.get_by_label("from").select_option("rm-2")
+            await page.get_by_label("kind").select_option(kind)
+            await events.get_by_role("link", name=object_, exact=True).first.click()
+            await page.get_by_role("heading", name=heading).wait_for()
+            assert "/rm-2/" in page.url, page.url
+
+        await found.open("events/rm-1")
+        await events.get_by_role("link", name="rm-1", exact=True).first.wait_for()
+        await page.get_by_label("from").select_option("rm-2")
+        await events.get_by_role("link", name="rm-1", exact=True).first.wait_for(state="hidden")
+        assert await events.get_by_role("link", name="rm-2", exact=True).count()
+        await leads("application", "app", "app")
+        await leads("node", "n1", "n1")
+        await leads("queue", "root.a", "root.a")
+        await leads("request", "app", "app")  # the reference of an ask
+        places = await page.evaluate(OBJECTS)
+        assert places == [
+            ["applications", "a"],
+            ["queues", "root.a"],
+            None,
+            ["system", ""],
+            None,
+            ["applications", "a"],
+            None,
+        ]
+    for rm in rms:
+        await rm.__aexit__(None, None, None)
+
+
+# What event records name: an ask, a queue, a dead letter, a halt, a user.
+# And what they refer to: of a queue, of a node.
+OBJECTS = """async () => {
+  const { objectOf, referenceOf } = await import(new URL("event_objects.js", document.querySelector("script").src));
+  return [
+    objectOf({ type: 1, objectID: "k", referenceID: "a", rmID: "r" }),
+    objectOf({ type: 4, objectID: "root.a", rmID: "r" }),
+    objectOf({ type: 1, objectID: "7", referenceID: "7", rmID: "r" }), objectOf({ objectID: "r", rmID: "r" }),
+    objectOf({ type: 5, objectID: "alice", rmID: "r" }), referenceOf({ type: 4, objectID: "root.a", referenceID: "a" }),
+    referenceOf({ type: 3, objectID: "n1", referenceID: "k" }),
+  ];
+}"""
+
+
 async def test_the_keyboard_alone_leads_to_a_node(web: Web) -> None:
     """Tab to the map of nodes, arrows on it, Enter; then back and through the views."""
     rm = await rm_with_work(web, "rm-1")

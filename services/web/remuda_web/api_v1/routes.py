@@ -169,7 +169,7 @@ class Api:
 
 
 def _told(one: Event) -> bytes:
-    return event("event", record(one.record))
+    return event("event", {**record(one.record), "rmID": one.rm})
 
 
 async def _problem(_: Request, error: Exception) -> Response:

@@ -1,34 +1,42 @@
 // Events of all resource managers, as they come.
-import { html, useState } from "../html.js";
+import { html, useMemo, useState } from "../html.js";
 import { paths } from "../api.js";
-import { useEvents } from "../data.js";
+import { useData, useEvents } from "../data.js";
+import { KINDS, objectOf, referenceOf } from "../event_objects.js";
 import { clock } from "../format.js";
 import { List } from "../list.js";
 import { Choice, Search, State, matching } from "../parts.js";
+import { link } from "../place.js";
 
-const KINDS = ["", "request", "application", "node", "queue", "user and group"];
 const CHANGES = ["", "set", "added", "removed"];
 const FIRST = 500;
 
+const linked = (rm, place, text) => (place && text ? html`<a href=${link(place[0], rm, place[1])}>${text}</a>` : text || "");
+
+const COLUMNS = [
+  { name: "time", cell: (one) => clock(one.timestampNano / 1e6), width: "6.2rem" },
+  { name: "RM", cell: (one) => linked(one.rmID, ["system", ""], one.rmID), width: "9rem", extra: true },
+  { name: "of", cell: (one) => KINDS[one.type] || one.type, width: "7.5rem", extra: true },
+  { name: "object", cell: (one) => linked(one.rmID, objectOf(one), one.objectID) },
+  { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "6rem" },
+  { name: "reference", cell: (one) => linked(one.rmID, referenceOf(one), one.referenceID), width: "20rem", extra: "wide" },
+  { name: "message", cell: (one) => one.message || "", extra: true },
+];
+
 export function Events() {
   const { events, error } = useEvents(paths.events(FIRST));
+  const { data } = useData(paths.rms);
+  const [rm, chooseRm] = useState("");
   const [text, search] = useState("");
   const [kind, choose] = useState("");
   const [held, hold] = useState(null);
   const all = held || events;
-  const found = matching(kind ? all.filter((one) => KINDS[one.type] === kind) : all, text, (one) => `${one.objectID} ${one.referenceID || ""} ${one.message || ""}`);
-  const columns = [
-    { name: "time", cell: (one) => clock(one.timestampNano / 1e6), width: "6.2rem" },
-    { name: "of", cell: (one) => KINDS[one.type] || one.type, width: "7.5rem", extra: true },
-    { name: "object", cell: (one) => one.objectID },
-    { name: "change", cell: (one) => CHANGES[one.eventChangeType] || "", width: "6rem" },
-    { name: "reference", cell: (one) => one.referenceID || "", width: "24rem", extra: true },
-    { name: "message", cell: (one) => one.message || "", extra: true },
-  ];
+  const found = useMemo(() => matching(all.filter((one) => (!kind || KINDS[one.type] === kind) && (!rm || one.rmID === rm)), text, (one) => `${one.objectID} ${one.referenceID || ""} ${one.message || ""}`), [all, kind, rm, text]);
   return html`<h2>Events <span class="dim small">of all resource managers</span></h2>
     <div class="controls"><${Search} label="Search events" text=${text} onText=${search} found=${found.length} of=${all.length} />
-      <${Choice} label="of" value=${kind} options=${[["", "all"], ...KINDS.filter(Boolean).map((one) => [one, one])]} onChoice=${choose} />
+      <${Choice} label="from" value=${rm} options=${[["", "all RMs"], ...(data ? data.rms : [])]} onChoice=${chooseRm} />
+      <${Choice} label="kind" value=${kind} options=${[["", "all"], ...KINDS.filter(Boolean).map((one) => [one, one])]} onChoice=${choose} />
       <button aria-pressed=${held !== null} onClick=${() => hold(held ? null : events)}>${held ? "Go on" : "Pause"}</button></div>
     <${State} ready=${true} error=${error} empty=${!all.length && "None yet."} />
-    <${List} label="Events" columns=${columns} rows=${found} keyOf=${(one) => one.order} />`;
+    <${List} label="Events" columns=${COLUMNS} rows=${found} keyOf=${(one) => one.order} />`;
 }

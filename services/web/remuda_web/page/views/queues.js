@@ -18,8 +18,12 @@ export function Queues({ rm, item }) {
   if (!first) return html`<h2>Queues</h2><${State} ready=${first} error=${error} />`;
   const [partition, ...path] = item.split(" ");
   if (!item) return html`<${Tree} rm=${rm} rows=${rows} partitions=${first.partitions} error=${error} />`;
-  const found = tree(rows, first.partitions).find(({ row }) => row.partition === partition && row.path === path.join(" "));
-  return found ? html`<${Queue} rm=${rm} atMs=${first.at_ms} ...${found} />` : html`<h2>${item}</h2><p class="dim">There is no such queue now.</p>`;
+  const known = tree(rows, first.partitions);
+  // Without a partition, as in an event record: the only queue of that path, or a choice.
+  const found = known.filter(({ row }) => (path.length ? row.partition === partition && row.path === path.join(" ") : row.path === item));
+  if (found.length === 1) return html`<${Queue} rm=${rm} atMs=${first.at_ms} ...${found[0]} />`;
+  return html`<h2>${item}</h2>${found.length ? html`<ul>${found.map(({ row }) => html`<li><a href=${link("queues", rm, `${row.partition} ${row.path}`)}>partition ${row.partition}</a></li>`)}</ul>`
+    : html`<p class="dim">There is no such queue now.</p>`}`;
 }
 
 function Tree({ rm, rows, partitions, error }) {
