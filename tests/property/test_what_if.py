@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from remuda_core import commands, facts
 from remuda_core.check import digest
 from remuda_core.core import Core
+from remuda_core.limits import WHAT_IF_TOGETHER
 from remuda_core.settings import Configuration, Limit, PartitionSettings, PlacementRule, QueueSettings
 from remuda_core.shell.previews import copy_of
 from remuda_core.what_if.search import search
+from remuda_core.what_if.steps import APPLICATION
 from remuda_core.what_if.trial import Ask
 
 from .storm import Storm
@@ -69,6 +71,35 @@ def test_changes_are_sufficient_and_smallest(core: Core, chosen: int) -> None:
     if pending:
         ask = pending[chosen % len(pending)]
         check_search(core, Ask(PARTITION, ask.application.id, ask.ask.allocation_key), NOW_MS + 1_000, brute_force=True)
+
+
+@given(st.lists(few, min_size=2, max_size=5), st.integers(2, 12), st.integers(1, 2))
+@settings(max_examples=25)
+def test_applications_that_end_together(sizes: list[int], need: int, nodes: int) -> None:
+    """Full nodes: whether some applications suffice is a matter of sums on one node."""
+    core = Core("rm-1")
+    root = QueueSettings("root", parent=True, submit_acl="*", queues=(QueueSettings("a"),))
+    partition = PartitionSettings("default", root, placement_rules=(PlacementRule("provided"),))
+    core.handle(commands.Register("rm-1", Configuration("x", (partition,))), NOW_MS)
+    on = [sizes[number::nodes] for number in range(nodes)]
+    for number, held in enumerate(on):  # each node is full before the next one comes
+        core.handle(commands.UpdateNode(PARTITION, f"n{number}", "CREATE", {}, {"vcore": sum(held)}), NOW_MS)
+        for place, size in enumerate(held):
+            submit(core, f"app-{number}-{place}", size)
+    submit(core, "waits", need)
+    found = search(core, Ask(PARTITION, "waits", "k"), lambda work: work(copy_of(core)), NOW_MS + 1_000)
+    ending = [change for change in found.changes if all(step.step == APPLICATION for step in change.steps)]
+    suffice = any(sum(sorted(held)[-WHAT_IF_TOGETHER:]) >= need for held in on)
+    assert bool(ending) == suffice or nodes > 1
+    for change in ending:
+        check_sufficient(core, Ask(PARTITION, "waits", "k"), change.steps, NOW_MS + 1_000)
+        check_smallest(core, Ask(PARTITION, "waits", "k"), change.steps, NOW_MS + 1_000)
+
+
+def submit(core: Core, name: str, vcore: int) -> None:
+    core.handle(commands.SubmitApplication(PARTITION, name, "root.a", "ann"), NOW_MS)
+    core.handle(commands.SubmitAsk(facts.Ask(PARTITION, name, "k", {"vcore": vcore}, 1)), NOW_MS)
+    core.handle(commands.Schedule(1_000), NOW_MS)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -242,12 +242,13 @@ PREVIEW_NICENESS: Final = 19
 PREVIEW_SHARE: Final = 0.5
 # The search for a change that lets an ask run: passes of each trial, in which a reservation or a replacement begins;
 # trials; candidates of one kind (applications, nodes, asks), the smallest first; amounts that are tried one by one
-# before they are halved; and kinds of changes together.
+# before they are halved; kinds of changes together; and applications that end together.
 WHAT_IF_PASSES: Final = 3
 WHAT_IF_TRIALS: Final = 150
 WHAT_IF_CANDIDATES: Final = 16
 WHAT_IF_SCANNED: Final = 16
 WHAT_IF_KINDS: Final = 3
+WHAT_IF_TOGETHER: Final = 4
 # A search begins no trial after so long, so that it can say what it has found.
 WHAT_IF_WITHIN_S: Final = 15.0
 # Applications that are looked at for who holds what an ask waits for (10 ms), and that are shown.

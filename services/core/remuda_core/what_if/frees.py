@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ..facts import Constraint
 from ..rules.resource import add
 from ..state import Application, Node, Partition, PendingAsk
@@ -14,6 +16,16 @@ def frees(partition: Partition, ask: PendingAsk, application_id: str, constraint
     """The end of the application would remove each of these constraints, as far as one can tell without trying."""
     application = partition.applications[application_id]
     return all(_frees(partition, ask, application, constraint) for constraint in constraints)
+
+
+def helps(partition: Partition, ask: PendingAsk, application_id: str, constraints: Sequence[Constraint]) -> bool:
+    """The end of the application would take something from one of these constraints."""
+    application = partition.applications[application_id]
+    any_amount = [replace(one, need=1, have=0) for one in constraints]
+    return any(
+        bool(application.allocations) if one.constraint == "node" else _frees(partition, ask, application, one)
+        for one in any_amount
+    )
 
 
 def _frees(partition: Partition, ask: PendingAsk, application: Application, constraint: Constraint) -> bool:

@@ -26,12 +26,13 @@ class Dimension(msgspec.Struct, frozen=True):
 
 
 def of_quotas(partition: Partition, ask: PendingAsk) -> list[Dimension] | None:
-    """Maxima and limits on the path to root. None: one that the ask does not fit is of a queue that nobody has
-    configured, and so cannot be changed."""
+    """Maxima and limits on the path to root. None: one that the ask does not fit cannot be changed: the number of
+    applications of a queue that nobody has configured."""
     found = [*_of_resources(partition, ask), *_of_applications(partition, ask)]
-    if any(one.least > one.before and not partition.queues[one.step.where].managed for one in found):
+    fixed = [one for one in found if one.step.step != MAX and not partition.queues[one.step.where].managed]
+    if any(one.least > one.before for one in fixed):
         return None
-    return [one for one in found if partition.queues[one.step.where].managed]
+    return [one for one in found if one not in fixed]
 
 
 def _of_resources(partition: Partition, ask: PendingAsk) -> list[Dimension]:

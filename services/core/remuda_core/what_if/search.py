@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from ..core import Core
 from ..explain.constraints import missing
 from ..facts import Constraint
-from ..limits import WHAT_IF_CANDIDATES, WHAT_IF_KINDS, WHAT_IF_SCANNED, WHAT_IF_TRIALS
+from ..limits import WHAT_IF_CANDIDATES, WHAT_IF_KINDS, WHAT_IF_SCANNED, WHAT_IF_TOGETHER, WHAT_IF_TRIALS
 from ..rules.required_node import required_node
 from ..rules.resource import Resource
 from ..state import Application, Partition
 from . import steps
-from .frees import frees
+from .frees import frees, helps
 from .quotas import Dimension
 from .steps import Step
 from .trial import Ask, GivenUp, OnCopy, Trials
@@ -117,6 +117,38 @@ class _Search:
                 if change is not None:
                     self.changes.append(change)
                     sufficient.append({*kinds})
+        ends = any(step.step == steps.APPLICATION for change in self.changes for step in change.steps)
+        if steps.APPLICATION in self._kinds and not ends and (several := self._several()) is not None:
+            self.changes.append(several)
+
+    def _several(self) -> Change | None:
+        """Applications that have to end together, among the largest of those that hold something the ask waits for."""
+        every = list(self._candidates(steps.APPLICATION))
+        useful = [one for one in every if helps(self._partition, self._ask, one.where, self._constraints)]
+        candidates = useful[-WHAT_IF_CANDIDATES:]
+        for count in range(2, min(WHAT_IF_TOGETHER, len(candidates)) + 1):
+            if self._trials.runs(candidates[-count:]):
+                chosen = self._smaller(candidates, list(range(len(candidates) - count, len(candidates))))
+                return Change([candidates[number] for number in chosen], tried=len(candidates), of=len(every))
+        return None
+
+    def _smaller(self, candidates: Sequence[Step], chosen: list[int]) -> list[int]:
+        """None of them can be left out, and none can be a smaller candidate instead."""
+
+        def runs(numbers: list[int]) -> bool:
+            return self._trials.runs([candidates[number] for number in numbers])
+
+        before: list[int] = []
+        while chosen != before:
+            before = chosen
+            for one in reversed(before):
+                others = [number for number in chosen if number != one]
+                if runs(others):
+                    chosen = others
+                    continue
+                fewer = (sorted((*others, number)) for number in range(one) if number not in others)
+                chosen = next(filter(runs, fewer), chosen)
+        return chosen
 
     def _of_kinds(self, kinds: Sequence[str]) -> Change | None:
         chosen = [kind for kind in kinds if kind in CHOSEN]

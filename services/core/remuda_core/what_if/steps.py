@@ -22,14 +22,14 @@ from ..commands import (
 )
 from ..core import Core
 from ..decide.names import plain
-from ..facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Fact, QueueResumed
+from ..facts import PREEMPTED_BY_SCHEDULER, STOPPED_BY_RM, Fact, QueueChanged, QueueResumed
 from ..rules.connection import BACK
 from ..rules.resource import Resource, show
 from ..settings import Configuration, Limit, QueueSettings
 from ..state import Node, Partition, Queue, State
 
 # Kinds of steps.
-MAX: Final = "max"  # the maximum of a queue is raised
+MAX: Final = "max"  # the maximum of a queue is raised; of a dynamic one by the tags of an application
 LIMIT: Final = "limit"  # the limit of a user or group in a queue
 MAX_APPLICATIONS: Final = "max_applications"  # the maximum of running applications, of a queue or a limit in it
 NODE: Final = "node"  # a node is added
@@ -88,15 +88,29 @@ class Step(msgspec.Struct, frozen=True):
 
 def carry_out(core: Core, partition: Partition, ask: tuple[str, str], steps: Sequence[Step], now_ms: int) -> list[Fact]:
     """Apply the steps to the core, which is a copy. `ask`: application and key of the ask that is to run."""
-    quotas = [step for step in steps if step.step in QUOTAS]
+    dynamic = [step for step in steps if step.step == MAX and not partition.queues[step.where].managed]
+    quotas = [step for step in steps if step.step in QUOTAS and step not in dynamic]
     commands: list[Command] = [Configure(raised(core.state, partition, ask[0], quotas))] if quotas else []
     for step in steps:
         if step.step not in (*QUOTAS, RESUME):
             commands += _commands(partition, ask, step)
-    # Whoever resumes it may do so; access is not what is tried.
+    # Whoever resumes it may do so, and submits the application whose tags have the quota; access is not what is tried.
     resumed = [QueueResumed(partition.name, step.where, WHAT_IF) for step in steps if step.step == RESUME]
-    core.replay(resumed, max(now_ms, core.state.now_ms))
+    core.replay([*resumed, *_of_dynamic_queues(partition, dynamic)], max(now_ms, core.state.now_ms))
     return core.handle_all(commands, now_ms)
+
+
+def _of_dynamic_queues(partition: Partition, steps: Sequence[Step]) -> list[Fact]:
+    """What the tags of an application would change: the maxima of queues that placement rules have made."""
+    raised: dict[str, dict[str, int]] = {}
+    for step in steps:
+        raised.setdefault(step.where, {})[step.resource] = step.after
+    found: list[Fact] = []
+    for path, amounts in raised.items():
+        queue = partition.queues[path]
+        settings = replace(queue.settings, max={**queue.settings.max, **amounts})
+        found.append(QueueChanged(partition.name, path, queue.leaf, queue.managed, settings, ("max",)))
+    return found
 
 
 def _commands(partition: Partition, ask: tuple[str, str], step: Step) -> list[Command]:
