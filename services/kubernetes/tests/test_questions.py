@@ -8,7 +8,9 @@ import pytest
 
 from remuda_kubernetes.predicates.predicates import class_of
 from remuda_kubernetes.shim import names
+from remuda_kubernetes.shim.books import ShimPolicy
 from remuda_kubernetes.shim.effects import Ask, Bind, Release, ReportNode
+from remuda_kubernetes.shim.resume import AllocationRow, ApplicationRow, AskRow, KeptState, NodeRow
 from remuda_kubernetes.shim.shim import Shim
 from remuda_proto.si.v1 import si_pb2 as si
 from services.kubernetes.tests.reporting_shim import shim
@@ -100,6 +102,28 @@ def test_second_ask_is_withdrawn_when_the_first_was_allocated_meanwhile() -> Non
     (withdrawn,) = [effect.release for effect in effects if isinstance(effect, Release)]
     assert isinstance(withdrawn, si.AllocationAskRelease) and withdrawn.allocationKey == "uid-p"
     assert [effect.node for effect in effects if isinstance(effect, Bind)] == ["n1"]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_ask_of_an_earlier_process_is_withdrawn_when_its_pod_is_allocated(is_read: bool) -> None:
+    """The allocation has been made when the state is read, or comes later: the scheduler lists no ask while it replaces
+    a placeholder, and none that is on its way."""
+    it = Shim(ShimPolicy(frozenset({"remuda"})))
+    it.node_changed(node("n1"))
+    it.pod_changed(pod("p", app="app"))
+    state = KeptState([NodeRow("n1")], [ApplicationRow("default.app", "Running")])
+    if is_read:
+        state.asks = [AskRow("default.app", "uid-p")]
+        state.allocations = [AllocationRow("u-p", "default.app", "uid-p", "n1")]
+    it.resume(state)
+    if not is_read:
+        assert len(classes(it)) == 1
+        allocated(it, "p", "n1")
+    effects = it.take()
+    releases = [effect.release for effect in effects if isinstance(effect, Release)]
+    assert releases and {(type(one), one.allocationKey) for one in releases} == {(si.AllocationAskRelease, "uid-p")}
+    assert [effect.node for effect in effects if isinstance(effect, Bind)] == ["n1"]
+    assert not [effect for effect in effects if isinstance(effect, Ask)]
 
 
 def test_agreement_without_an_allocation_expires() -> None:

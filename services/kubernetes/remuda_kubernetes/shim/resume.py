@@ -81,6 +81,10 @@ class Resumption:
         self._take_applications(state.applications)
         self._take_nodes(state.nodes)
         decided = [response for row in state.allocations if (response := self._take_allocation(row)) is not None]
+        known = {row.id for row in state.applications}
+        for entry in self._books.pods.values():
+            if entry.is_waiting and entry.application in known:
+                entry.asks = 1  # a process before this one may have: asks on their way and replacements are not listed
         allocated = {row.key for row in state.allocations}
         for row in state.asks:
             self._take_ask(row, row.key in allocated)
