@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
+from google.protobuf.message import DecodeError
 
 from remuda.embedded import NatsServer
 from remuda_bus import subjects
@@ -15,7 +18,9 @@ from remuda_bus.bus import Bus, BusError, NoResponders, Refused
 from remuda_bus.log_names import peloton_rpc
 from remuda_bus.nats import connect
 from remuda_proto.peloton.api.v0.respool import respool_pb2
+from remuda_proto.peloton.private.resmgr import resmgr_pb2
 from remuda_proto.peloton.private.resmgrsvc import resmgrsvc_pb2 as pb
+from remuda_proto.remuda.resmgr.v1 import hosts_pb2
 from remuda_resmgr.rules.access import CHANGING, ROLES
 from remuda_resmgr.shell.bus_server import CONTENT_TYPE, JSON, roles_of
 from remuda_resmgr.shell.front import SERVICES
@@ -81,3 +86,53 @@ async def test_endpoints_are_listed(served: Bus) -> None:
     [found] = await served.request_all("$SRV.INFO.remuda-resmgr", within_s=1.0)
     listed = {one["subject"] for one in json.loads(found.payload)["endpoints"]}
     assert {"peloton.default.jobs.EnqueueGangs", "peloton.default.read.Query"} <= listed
+
+
+async def test_whatever_comes_is_answered(served: Bus) -> None:
+    """Random bytes, and requests that are cut, twisted or of another RPC, to every endpoint, in both forms."""
+    chance = random.Random(1)
+    task = resmgr_pb2.Task(name="x", numPorts=2**32 - 1, placementRetryCount=float("nan"), priority=2**32 - 1)
+    task.id.value, task.taskId.value = "t" * 300, "\x00"
+    report = hosts_pb2.RunsOfHost(run_ids=["a"] * 9)
+    good = [
+        pb.EnqueueGangsRequest(gangs=[pb.Gang(tasks=[task, task])], reason="r").SerializeToString(),
+        hosts_pb2.ReconcileHostsRequest(as_of_ms=-(2**63), hosts=[report]).SerializeToString(),
+        hosts_pb2.ReserveHostsRequest(reservations=[hosts_pb2.HostReservation(hostname="h")]).SerializeToString(),
+        b'{"limit": 3, "timeout": 4294967295, "gangs": [{"tasks": [{}]}]}', b"[" * 50_000,
+    ]  # fmt: skip
+    endpoints = [(role, name) for _, table in SERVICES.values() for name in table for role in roles_of(name)]
+
+    async def send(role: str, name: str, payload: bytes, headers: dict[str, str]) -> str:
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                await served.request(peloton_rpc("default", role, name), payload, headers, timeout_s=WITHIN_S)
+        except Refused as refused:
+            return str(refused.code)
+        return "answered"
+
+    def twisted() -> bytes:
+        payload = bytearray(chance.choice(good))
+        for _ in range(chance.randrange(4)):
+            payload[chance.randrange(len(payload))] = chance.randrange(256)
+        return bytes(payload[: chance.randrange(len(payload) + 1)])
+
+    calls = []
+    for role, name in endpoints:
+        for headers in ({}, {CONTENT_TYPE: JSON}):
+            payloads = [*good[:3], chance.randbytes(chance.randrange(200)), *(twisted() for _ in range(4))]
+            calls += [send(role, name, one, headers) for one in payloads if not _waits(name, one)]
+    said = Counter(await asyncio.gather(*calls))
+    assert said.keys() <= {"answered", "400", "404", "429"} and said["400"] > 50 and said["answered"] > 50, said
+    answer = await served.request(peloton_rpc("default", "read", "Query"))
+    assert respool_pb2.QueryResponse.FromString(answer.payload).resourcePools
+
+
+def _waits(name: str, payload: bytes) -> bool:
+    """Whether the request asks to wait, which a test does not do."""
+    if name not in ("DequeueGangs", "GetPlacements", "GetPreemptibleTasks"):
+        return False
+    request = getattr(pb, f"{name}Request")()
+    with suppress(DecodeError):
+        request.ParseFromString(payload)
+        return bool(request.limit and request.timeout)
+    return False

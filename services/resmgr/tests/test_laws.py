@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from remuda_resmgr.facts import GangAdmitted
 from remuda_resmgr.rules.lifecycle import PENDING
 from remuda_resmgr.rules.resources import ZERO, fits
 from remuda_resmgr.settings import Settings
-from remuda_resmgr.state import State
+from remuda_resmgr.state import Gang, Pool, State
 from services.resmgr.tests.world import LEAVES, World, steps, take
 
 some_settings = st.builds(
@@ -55,10 +56,19 @@ def test_a_replayed_log_gives_the_same_state(chosen: Settings, played: list[Any]
     assert _view(world.replayed().state) == _view(world.state)
 
 
+def _admissions(chosen: Settings, played: list[Any]) -> Iterator[tuple[World, list[tuple[Gang, Pool]]]]:
+    """After each admission pass, the gangs that it has admitted, and their pools."""
+    world = World(chosen)
+    for step in played:
+        logged = len(world.log)
+        take(world, step)
+        numbers = [f.number for _, facts in world.log[logged:] for f in facts if isinstance(f, GangAdmitted)]
+        gangs = [world.state.gangs[number] for number in numbers]
+        yield world, [(gang, world.state.pools[gang.pool_id]) for gang in gangs]
+
+
 @plays
-def test_gangs_are_admitted_all_or_none_and_within_what_the_pool_is_entitled_to(
-    chosen: Settings, played: list[Any]
-) -> None:
+def test_gangs_are_never_half_admitted(chosen: Settings, played: list[Any]) -> None:
     world = World(chosen)
     for step in played:
         pending = {run.task.mesos_id for run in world.state.runs.values() if run.state == PENDING}
@@ -69,23 +79,32 @@ def test_gangs_are_admitted_all_or_none_and_within_what_the_pool_is_entitled_to(
             members = gangs.get(fact.number, world.state.gangs[fact.number].tasks)
             admitted = {task.mesos_id for task in world.state.gangs[fact.number].tasks}
             assert admitted == {task.mesos_id for task in members if task.mesos_id in pending}
-        if step[0] == "admit" and logged < len(world.log) and world.log[-1][1]:
-            _assert_within(world)
 
 
-def _assert_within(world: World) -> None:
-    """Pools in which the pass has admitted something hold no more than they are entitled to."""
-    kinds = {fact.number for fact in world.log[-1][1] if isinstance(fact, GangAdmitted)}
-    gangs = [world.state.gangs[number] for number in kinds]
-    for gang in gangs:
-        pool = world.state.pools[gang.pool_id]
-        if gang.traits.revocable:
-            assert fits(pool.allocation.slack, pool.slack)
-        else:
-            assert fits(pool.allocation.non_slack, pool.non_slack)
-            assert fits(pool.allocation.non_slack, pool.config.amounts("limit"))
-        if world.settings.preemption_enabled and not gang.traits.preemptible and not gang.traits.revocable:
-            assert fits(pool.allocation.non_preemptible, pool.reservation)
+@plays
+def test_no_pool_is_admitted_more_than_its_limit(chosen: Settings, played: list[Any]) -> None:
+    for _, admitted in _admissions(chosen, played):
+        for gang, pool in admitted:
+            if not gang.traits.revocable:
+                assert fits(pool.allocation.non_slack, pool.config.amounts("limit"))
+
+
+@plays
+def test_no_pool_is_admitted_more_than_its_entitlement(chosen: Settings, played: list[Any]) -> None:
+    for _, admitted in _admissions(chosen, played):
+        for gang, pool in admitted:
+            if gang.traits.revocable:
+                assert fits(pool.allocation.slack, pool.slack)
+            else:
+                assert fits(pool.allocation.non_slack, pool.non_slack)
+
+
+@plays
+def test_what_is_not_preemptible_is_never_above_the_reservation(chosen: Settings, played: list[Any]) -> None:
+    for world, admitted in _admissions(chosen, played):
+        for gang, pool in admitted:
+            if world.settings.preemption_enabled and not gang.traits.preemptible and not gang.traits.revocable:
+                assert fits(pool.allocation.non_preemptible, pool.reservation)
 
 
 @plays
