@@ -70,7 +70,7 @@ async def test_a_pass_that_is_cut_short_goes_on_with_the_other_leaves(monkeypatc
     seen = []
     for _ in range(6):
         seen.append(await admitted(deciding, core))
-        now_ms[0] += 1_000
+        now_ms[0] += 30_000
     assert seen == [{one: 10} for one in (*ids, *ids)]
     monkeypatch.setattr("remuda_resmgr.shell.deciding.READY_GANGS", 61)
     monkeypatch.setattr("remuda_resmgr.decide.admission.READY_GANGS", 61)
@@ -78,7 +78,7 @@ async def test_a_pass_that_is_cut_short_goes_on_with_the_other_leaves(monkeypatc
     for _ in range(3):
         seen.append(await admitted(deciding, core))
         core.handle(commands.DequeueGangs(1), now_ms[0])
-        now_ms[0] += 1_000
+        now_ms[0] += 30_000
     assert seen == [{one: 1} for one in ids]
 
 
@@ -86,12 +86,14 @@ async def test_a_pass_over_many_leaves_takes_a_part_of_each_commit(monkeypatch: 
     monkeypatch.setattr("remuda_resmgr.shell.deciding.ADMISSION_S", 0.0)
     core, ids = core_with_gangs(3, 1)
     now_ms = [1]
-    deciding = ResmgrMachine("peloton.test", core, Periods(entitlement_s=3_600.0)).deciding(lambda: now_ms[0])
+    deciding = ResmgrMachine(
+        "peloton.test", core, Periods(entitlement_s=3_600.0, preemption_s=3_600.0, admission_s=3_600.0)
+    ).deciding(lambda: now_ms[0])
     seen = []
     for _ in ids:
         seen.append(await admitted(deciding, core))
-        assert not core.state.waiting or (deciding.idle_s() or 0.0) < 0.1
-        now_ms[0] += 100
+        assert not core.state.waiting or (deciding.idle_s() or 0.0) < 30.0
+        now_ms[0] += 30_000
     assert seen == [{one: 1} for one in ids]
 
 
