@@ -112,7 +112,8 @@ class EventTail:
     async def _tell(self, reader: Reader) -> None:
         try:
             while True:
-                new = await _together(reader)
+                every_s = max(limits.EVENTS_EVERY_S, limits.EVENTS_OF_FOLLOWER_S * len(self._followers))
+                new = await _together(reader, every_s)
                 told = _Told([message.seq for message in new], Group([event_of(message) for message in new]))
                 for number, follower in enumerate([*self._followers], 1):
                     follower.tell(told)
@@ -125,11 +126,11 @@ class EventTail:
             await reader.close()
 
 
-async def _together(reader: Reader) -> list[Message]:
-    """The next message, and those that come within EVENTS_EVERY_S."""
+async def _together(reader: Reader, every_s: float) -> list[Message]:
+    """The next message, and those that come within this time."""
     loop = asyncio.get_running_loop()
     found = await reader.batch(limits.EVENTS_TOGETHER)
-    until = loop.time() + limits.EVENTS_EVERY_S
+    until = loop.time() + every_s
     while len(found) < limits.EVENTS_TOGETHER and (left := until - loop.time()) > 0:
         found += await reader.batch(limits.EVENTS_TOGETHER - len(found), timeout_s=left)
     return found

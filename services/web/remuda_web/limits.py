@@ -37,6 +37,8 @@ FOLLOWERS_AT_ONCE: Final = 5
 EVENTS_BEHIND: Final = 50_000
 # Followers get events in groups, all the same ones: people see no more, and each group costs some 0.1 ms for each.
 EVENTS_EVERY_S: Final = 0.2
+# With many followers groups are further apart, so that all of them together are sent 200 a second.
+EVENTS_OF_FOLLOWER_S: Final = 0.005
 # The core and rmproxy run first. Pages wait while they work.
 NICENESS: Final = 10
 # How often it is asked whether the sender of an open stream is still known: after the end of a session or a token, a
