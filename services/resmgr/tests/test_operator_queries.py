@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+from typing import Any
 
+from httpx import ASGITransport, AsyncClient
+from starlette.types import Receive, Scope, Send
+
+from remuda_bus.nats import connect
+from remuda_bus.operator_api.callers import Caller
+from remuda_web.app import Application
+from remuda_web.bus_source import BusSource
+from remuda_web.callers import set_caller
 from services.resmgr.tests.test_server import JOB, create_pool, message, server, set_capacity, task, url
 
 __all__ = ["url"]
@@ -14,6 +24,22 @@ __all__ = ["url"]
 def remuda(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "remuda", *arguments, "--nats", url]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def over_rest(url: str, path: str) -> Any:
+    """The answer of the web service to somebody who reads everything."""
+    bus = await connect(url, "web", timeout_s=5)
+    app = Application(BusSource(bus), "1", 0, "info", bus)
+
+    async def web(scope: Scope, receive: Receive, send: Send) -> None:
+        set_caller(scope, Caller(reads_all=True))
+        await app(scope, receive, send)
+
+    async with AsyncClient(transport=ASGITransport(web), base_url="http://web") as client:
+        found = await client.get(f"/api/v1/peloton/default/{path}")
+    await bus.close()
+    assert found.status_code == 200, found.text
+    return found.json()
 
 
 def test_commands_show_pools_and_why_a_task_waits(url: str) -> None:
@@ -30,6 +56,11 @@ def test_commands_show_pools_and_why_a_task_waits(url: str) -> None:
         assert "entitlement of /pool" in explained.stdout
         story = remuda(url, "story", task_id, "--rm", "peloton.default", "--json")
         assert "is PENDING in pool" in json.loads(story.stdout.splitlines()[0])["text"]
+        assert asyncio.run(over_rest(url, "pools"))["pools"] == pools
+        waits = asyncio.run(over_rest(url, f"explain?id={task_id}"))
+        assert waits["tasks"][0]["task"] == task_id and waits["pools"][-1]["pool"] == "/pool", waits
+        told = asyncio.run(over_rest(url, f"story?id={task_id}"))["lines"]
+        assert told[0] == json.loads(story.stdout.splitlines()[0])
         unknown = remuda(url, "explain", "peloton.default", "nothing")
         assert unknown.returncode == 1 and "there is no task, run or gang 'nothing'" in unknown.stderr
         missing = remuda(url, "pools", "/nowhere")
