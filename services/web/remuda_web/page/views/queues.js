@@ -4,7 +4,7 @@ import { Actions, holdQueue } from "../actions.js";
 import { paths } from "../api.js";
 import { Chart } from "../chart.js";
 import { useRows } from "../data.js";
-import { amount, amounts, number, ordered, percent } from "../format.js";
+import { amount, amounts, number, ordered, percent, plural } from "../format.js";
 import { List } from "../list.js";
 import { Badge, Bar, Bars, Choice, Facts, Search, State, matching } from "../parts.js";
 import { link } from "../place.js";
@@ -51,7 +51,7 @@ function Tree({ rm, rows, partitions, error }) {
   ], [rm, closed, text, chosen]);
   return html`<h2>Queues</h2><${State} ready=${true} error=${error} />
     <div class="cards">${partitions.map((one) => html`<section class="card" key=${one.name} aria-label=${`Partition ${one.name}`}><h3>partition ${one.name}</h3>
-      <${Bars} used=${one.allocated} whole=${one.total} /><p class="dim">${number(one.nodes)} nodes, ${number(one.allocations)} allocations</p></section>`)}</div>
+      <${Bars} used=${one.allocated} whole=${one.total} /><p class="dim">${plural(one.nodes, "node")}, ${plural(one.allocations, "allocation")}</p></section>`)}</div>
     <div class="controls"><${Search} label="Search queues" text=${text} onText=${search} found=${shown.length} of=${rows.length} />
       <${Choice} label="Resource" value=${chosen} options=${[["", "the fullest"], ...resources]} onChoice=${choose} /></div>
     <${List} label="Queues" columns=${columns} rows=${shown} keyOf=${({ row }) => `${row.partition} ${row.path}`} rowHeight=${38} />`;
