@@ -97,3 +97,17 @@ def test_an_engine_reserves_another_host_when_its_own_drains() -> None:
         cluster.turn(engine)
     ((second, run),) = cluster.core.state.reserved.items()
     assert second != first and run.task.id == "t0" and run.reason == f"{second} is reserved for it"
+
+
+def test_a_task_that_needs_nothing_is_placed_where_tasks_may_be() -> None:
+    cluster = Cluster(hosts=2)
+    for number in (0, 1):
+        drains = log_pb2.Host(hostname=f"h{number}", capacity=(2, 0, 1_000, 1_000), draining=True)
+        cluster.rpc("PutHosts", hosts_pb2.PutHostsRequest(hosts=[drains]))
+    wants = task(0, 0.0)
+    wants.desiredHost = "h1"
+    cluster.enqueue([wants], [task(1, 0.0)])
+    engine = cluster.engine()
+    engine._hosts._start = 0.0
+    cluster.turn(engine)
+    assert len(cluster.placed()) == 2

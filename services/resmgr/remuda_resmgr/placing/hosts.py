@@ -33,9 +33,14 @@ class HostView:
             self.labels[label] += sign
 
     @property
+    def is_open(self) -> bool:
+        """Whether any task may be placed there, also one that needs nothing."""
+        return not (self.host.draining or self.reserved_for)
+
+    @property
     def shown(self) -> Room:
         """The room that searches find."""
-        return NONE if self.host.draining or self.reserved_for else self.room
+        return self.room if self.is_open else NONE
 
     def free_ports(self, count: int) -> tuple[int, ...] | None:
         """The lowest free ports, or None if there are not so many."""

@@ -61,7 +61,7 @@ def host_to_reserve(hosts: Hosts, wanted: Wanted) -> HostView | None:
         if not _may_be(group, wanted.constraint):
             continue
         for view in group.hosts:
-            if view.host.draining or view.reserved_for or not _could_take(view, needed, wanted):
+            if not (view.is_open and _could_take(view, needed, wanted)):
                 continue
             short = sum(
                 max(0.0, want - have) / whole
@@ -127,7 +127,7 @@ def _fewest_of_job(groups: list[Group], wanted: Wanted, needed: Room) -> HostVie
 
 
 def _looks(group: Group, looks: Callable[[HostView], bool]) -> Callable[[int], bool]:
-    return lambda place: looks(group.hosts[place])
+    return lambda place: group.hosts[place].is_open and looks(group.hosts[place])
 
 
 def _acceptor(group: Group, wanted: Wanted) -> Callable[[int], bool]:
@@ -135,7 +135,7 @@ def _acceptor(group: Group, wanted: Wanted) -> Callable[[int], bool]:
 
 
 def _takes(view: HostView, needed: Room, wanted: Wanted) -> bool:
-    return covers(view.shown, needed) and _accepts(view, wanted)
+    return view.is_open and covers(view.room, needed) and _accepts(view, wanted)
 
 
 def _accepts(view: HostView, wanted: Wanted) -> bool:

@@ -116,7 +116,9 @@ class Engine:
             log.info(
                 "host not reserved", task=one.reservation.task_id, host=one.reservation.hostname, reason=one.message
             )
-            self._since_ms = 0  # the next turn reads what is so
+            view = self._hosts.by_name[one.reservation.hostname]
+            view.reserved_for = ""
+            self._hosts.put(view)
 
     def _time_for(self, gang: pb.Gang) -> float:
         """How long to try: not longer than the resource manager waits. A task for which a host is to be reserved has
