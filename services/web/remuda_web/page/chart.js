@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "./html.js";
 
 const HEIGHT = 220;
 const LEFT = 64;
-const LEAST_S = 60; // of time on the axis
+const LEAST_S = 60; // of time on the axis, of a single sample: uPlot takes a day
 
 // The library comes when the first chart is shown: it is larger than the rest of the page.
 function useLibrary() {
@@ -24,7 +24,7 @@ export function Chart({ label, times, series, text }) {
     const axis = { stroke: of("--dim"), grid: { stroke: of("--line"), width: 1 }, ticks: { show: false } };
     chart.current = new uPlot({
       width: box.current.clientWidth, height: HEIGHT, cursor: { y: false },
-      scales: { x: { range: (_, low, high) => (low === null || high - low < LEAST_S ? [(high || Date.now() / 1000) - LEAST_S, high || Date.now() / 1000] : [low, high]) }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
+      scales: { x: { range: (plot, low, high) => (plot.data[0].length === 1 ? [low - LEAST_S, low] : [low, high]) }, y: { range: (_, low, high) => [0, Math.max(high, 1) * 1.05] } },
       axes: [{ ...axis, values: (_, at) => at.map((one) => new Date(one * 1000).toLocaleTimeString("en-GB")), space: 90 },
         { ...axis, size: LEFT, values: (_, at) => at.map(text) }],
       series: [{ label: "time", value: (_, at) => (at ? new Date(at * 1000).toLocaleTimeString("en-GB") : "-") },
