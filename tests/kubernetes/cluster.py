@@ -36,11 +36,12 @@ WITHIN_S = 30.0
 class Cluster:
     """Calls of a user and of a test."""
 
-    def __init__(self, client: Client, plane: Plane, url: str) -> None:
+    def __init__(self, client: Client, plane: Plane, url: str, settings: dict[str, Any]) -> None:
         self.client = client
         self.plane = plane
         self.url = url
         self.namespace = "default"
+        self._settings = settings
         self._fronts: list[AsyncExitStack] = []
 
     # As a user
@@ -170,7 +171,8 @@ class Cluster:
     # The front end
 
     async def start_front(self, **settings: Any) -> None:
-        """Another instance of the front end."""
+        """Another instance of the front end. `settings`: beside those of all."""
+        settings = self._settings | settings
         stack = AsyncExitStack()
         self._fronts.append(stack)
         kubeconfig = self.plane.kubeconfig("remuda")  # with the rights of its service account
@@ -206,9 +208,9 @@ async def cluster(plane: Plane, url: str, queues: Path | None = None, **settings
         Client(plane.credentials()) as client,
     ):
         kubelet = asyncio.create_task(Kubelet(client).run())
-        under_test = Cluster(client, plane, url)
+        under_test = Cluster(client, plane, url, settings)
         try:
-            await under_test.start_front(**settings)
+            await under_test.start_front()
             yield under_test
         finally:
             await under_test.stop_fronts()

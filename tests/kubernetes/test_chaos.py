@@ -174,7 +174,7 @@ async def test_books_agree_after_kills(tmp_path: Path) -> None:
                         while found:
                             await asyncio.sleep(1.0)
                             with suppress(ApiError, BusError):  # it comes back
-                                found = await differences(Cluster(client, plane, system.url), await users.pods())
+                                found = await differences(Cluster(client, plane, system.url, {}), await users.pods())
                 made = len(users._nodes)
             finally:
                 for task in working:

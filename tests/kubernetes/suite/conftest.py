@@ -1,19 +1,15 @@
-"""One control plane for all cases; each case has services and an empty cluster of its own."""
+"""One control plane of each kind for all cases; each case has services and an empty cluster of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
+from remuda_kubernetes import limits
 from tests.kubernetes.control_plane.existing import ExistingPlane, Plane, chosen
 from tests.kubernetes.control_plane.processes import ControlPlane, programs
-
-RIGHTS = YAML(typ="safe")
-DEPLOY = Path(__file__).parents[3] / "deploy/kubernetes"
-RIGHTS_FILES = (DEPLOY / "scheduler/rights.yaml", DEPLOY / "plugin/rights.yaml", DEPLOY / "webhook/rights.yaml")
+from tests.kubernetes.suite.modes import Mode, apply_rights, extended_plane
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +19,24 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     if kubeconfig is None and programs() is None:
         pytest.skip("no control plane: run `make kubernetes`")
     with ControlPlane(folder) if kubeconfig is None else ExistingPlane(kubeconfig, folder) as running:
-        for file in RIGHTS_FILES:
-            for manifest in RIGHTS.load_all(file):
-                running.apply(manifest)
+        apply_rights(running, "scheduler", "plugin", "webhook")
         yield running
+
+
+@pytest.fixture(scope="session")
+def extended(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """A control plane whose default scheduler asks the extender; that of `make kubernetes-suite`, if it knows gates."""
+    if chosen() is not None:
+        existing: ExistingPlane = request.getfixturevalue("plane")
+        if existing.minor < limits.GATES_SINCE:
+            pytest.skip("without gates, its default scheduler would have to be configured")
+        yield existing
+        return
+    with extended_plane(tmp_path_factory.mktemp("extended")) as running:
+        yield running
+
+
+@pytest.fixture(params=["shim", "plugin"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    is_plugin = request.param == "plugin"
+    return Mode(request.getfixturevalue("extended" if is_plugin else "plane"), is_plugin)

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from remuda.embedded import NatsServer
-from tests.kubernetes.cluster import cluster
-from tests.kubernetes.control_plane.processes import ControlPlane
-from tests.kubernetes.manifests import pod
+from tests.kubernetes.suite.modes import Mode
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -62,54 +60,54 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 }  # fmt: skip
 
 
-async def test_each_pod_is_where_it_may_be(plane: ControlPlane, server: NatsServer) -> None:
-    async with cluster(plane, server.url) as it:
+async def test_each_pod_is_where_it_may_be(mode: Mode, server: NatsServer) -> None:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1", zone="a", size="2")
         await it.add_nodes("n2", zone="b")
         await it.patch_node("n2", {"spec": {"taints": [{"key": "keep", "value": "off", "effect": "NoSchedule"}]}})
         container = {"name": "c", "image": "none", "ports": [PORT]}
-        await it.create(pod("web", app="web", labels={"app": "web"}, containers=[container]))
+        await it.create(mode.pod("web", app="web", labels={"app": "web"}, containers=[container]))
         await it.create_namespace("other")
         it.namespace = "other"
-        await it.create(pod("db", labels={"app": "db"}))
+        await it.create(mode.pod("db", labels={"app": "db"}))
         it.namespace = "default"
         assert await it.bound("web", "db") == {"web": "n1", "db": "n1"}
         names = {case: f"case-{number}" for number, case in enumerate(CASES)}
         for case, (spec, _) in CASES.items():
-            await it.create(pod(names[case], app=names[case], **spec))
+            await it.create(mode.pod(names[case], app=names[case], **spec))
         expected = {case: node for case, (_, node) in CASES.items() if node}
         found = await it.bound(*(names[case] for case in expected))
         assert {case: found[names[case]] for case in expected} == expected
         for case, (_, node) in CASES.items():
             if not node:
-                await it.waits(names[case], "Unschedulable")
+                await mode.why(it, names[case])
 
 
 @pytest.mark.parametrize("patch", [{"spec": {"taints": None}}, {"metadata": {"labels": {"zone": "a"}}}])
-async def test_pod_starts_when_the_node_changes(plane: ControlPlane, server: NatsServer, patch: dict[str, Any]) -> None:
-    async with cluster(plane, server.url) as it:
+async def test_pod_starts_when_the_node_changes(mode: Mode, server: NatsServer, patch: dict[str, Any]) -> None:
+    async with mode.cluster(server.url) as it:
         tainted = "spec" in patch
         await it.add_nodes("n1", zone="a" if tainted else "b")
         if tainted:
             await it.patch_node("n1", {"spec": {"taints": [{"key": "keep", "effect": "NoSchedule"}]}})
-        await it.create(pod("one", nodeSelector={"zone": "a"}))
-        await it.waits("one", "Unschedulable")
+        await it.create(mode.pod("one", nodeSelector={"zone": "a"}))
+        await mode.why(it, "one")
         await it.patch_node("n1", patch)
         await it.until(lambda pods: bool(pods["one"].spec.node_name), within_s=10)
 
 
-async def test_pod_starts_when_its_friend_comes(plane: ControlPlane, server: NatsServer) -> None:
-    async with cluster(plane, server.url) as it:
+async def test_pod_starts_when_its_friend_comes(mode: Mode, server: NatsServer) -> None:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1", "n2")
-        await it.create(pod("second", app="x", affinity=near("friend")))
-        await it.waits("second", "Unschedulable")
-        await it.create(pod("first", app="y", labels={"app": "friend"}))
+        await it.create(mode.pod("second", app="x", affinity=near("friend")))
+        await mode.why(it, "second")
+        await it.create(mode.pod("first", app="y", labels={"app": "friend"}))
         nodes = await it.bound("first")
         await it.until(lambda pods: pods["second"].spec.node_name == nodes["first"], within_s=10)
 
 
-async def test_pods_are_spread(plane: ControlPlane, server: NatsServer) -> None:
-    async with cluster(plane, server.url) as it:
+async def test_pods_are_spread(mode: Mode, server: NatsServer) -> None:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1", zone="a")
         await it.add_nodes("n2", zone="b")
         constraint = {
@@ -120,5 +118,5 @@ async def test_pods_are_spread(plane: ControlPlane, server: NatsServer) -> None:
         }
         names = [f"s{number}" for number in range(4)]
         for name in names:
-            await it.create(pod(name, app="s", labels={"app": "spread"}, topologySpreadConstraints=[constraint]))
+            await it.create(mode.pod(name, app="s", labels={"app": "spread"}, topologySpreadConstraints=[constraint]))
         assert sorted((await it.bound(*names)).values()) == ["n1", "n1", "n2", "n2"]

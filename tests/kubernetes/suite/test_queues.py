@@ -7,9 +7,8 @@ from pathlib import Path
 
 from remuda.embedded import NatsServer
 from remuda_kubernetes.shim import names
-from tests.kubernetes.cluster import Cluster, cluster
-from tests.kubernetes.control_plane.processes import ControlPlane
-from tests.kubernetes.manifests import pod
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.suite.modes import Mode
 
 TWO_QUEUES = """
 partitions:
@@ -38,40 +37,40 @@ def of_user(name: str) -> dict[str, str]:
     return {"yunikorn.apache.org/user.info": json.dumps({"user": name, "groups": ["dev"]})}
 
 
-async def test_quota_of_a_namespace(plane: ControlPlane, server: NatsServer) -> None:
+async def test_quota_of_a_namespace(mode: Mode, server: NatsServer) -> None:
     """queue_quota_mgmt 2."""
-    async with cluster(plane, server.url) as it:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1")
         await it.create_namespace("small", namespace_quota='{"cpu": "1"}')
         it.namespace = "small"
-        await it.create(pod("first", cpu="1"))
+        await it.create(mode.pod("first", cpu="1"))
         await it.bound("first")
-        await it.create(pod("second", cpu="1"))
-        assert "root.small" in await it.waits("second", "SchedulingSkipped")
+        await it.create(mode.pod("second", cpu="1"))
+        await mode.why(it, "second", "root.small")
         await it.end("first")
         await it.bound("second")
 
 
-async def test_quota_of_a_namespace_that_changes_is_in_force_at_once(plane: ControlPlane, server: NatsServer) -> None:
+async def test_quota_of_a_namespace_that_changes_is_in_force_at_once(mode: Mode, server: NatsServer) -> None:
     """quota-preemption 2: no further application has to come."""
 
     async def set_quota(of: Cluster, cpu: str) -> None:
         annotations = {names.NAMESPACE_QUOTA: json.dumps({"cpu": cpu})}
         await of.client.patch("/api/v1/namespaces/grows", {"metadata": {"annotations": annotations}})
 
-    async with cluster(plane, server.url) as it:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1")
         await it.create_namespace("grows")
         await set_quota(it, "1")
         it.namespace = "grows"
-        await it.create(pod("first", app="app", cpu="1"))
+        await it.create(mode.pod("first", app="app", cpu="1"))
         await it.bound("first")
-        await it.create(pod("second", app="app", cpu="1"))
-        await it.waits("second", "SchedulingSkipped")
+        await it.create(mode.pod("second", app="app", cpu="1"))
+        await mode.why(it, "second")
         await set_quota(it, "2")
         await it.bound("second")
-        await it.create(pod("third", app="app", cpu="1"))
-        await it.waits("third", "SchedulingSkipped")
+        await it.create(mode.pod("third", app="app", cpu="1"))
+        await mode.why(it, "third")
         await it.stop_front()
         await set_quota(it, "3")
         await it.start_front()
@@ -79,91 +78,91 @@ async def test_quota_of_a_namespace_that_changes_is_in_force_at_once(plane: Cont
         assert [row["id"] for row in await it.rows("applications") if row["state"] != "Completed"] == ["grows.app"]
 
 
-async def test_quota_of_a_namespace_by_older_annotations(plane: ControlPlane, server: NatsServer) -> None:
+async def test_quota_of_a_namespace_by_older_annotations(mode: Mode, server: NatsServer) -> None:
     """queue_quota_mgmt 1, 4."""
-    async with cluster(plane, server.url) as it:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1")
         await it.create_namespace("older", namespace_max_cpu="1", namespace_max_memory="1Gi")
         it.namespace = "older"
-        await it.create(pod("large", cpu="2"))
-        await it.waits("large", "SchedulingSkipped")
+        await it.create(mode.pod("large", cpu="2"))
+        await mode.why(it, "large")
         it.namespace = "default"
-        await it.create(pod("free", cpu="2"))
+        await it.create(mode.pod("free", cpu="2"))
         await it.bound("free")
 
 
-async def test_wrong_quota_counts_as_absent(plane: ControlPlane, server: NatsServer) -> None:
+async def test_wrong_quota_counts_as_absent(mode: Mode, server: NatsServer) -> None:
     """queue_quota_mgmt 5, 6."""
-    async with cluster(plane, server.url) as it:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1")
         await it.create_namespace("wrong", namespace_quota="lots")
         it.namespace = "wrong"
-        await it.create(pod("one", cpu="1"))
+        await it.create(mode.pod("one", cpu="1"))
         await it.bound("one")
         await it.told("InvalidQuota", "wrong")
 
 
-async def test_limit_of_a_user(plane: ControlPlane, server: NatsServer, tmp_path: Path) -> None:
+async def test_limit_of_a_user(mode: Mode, server: NatsServer, tmp_path: Path) -> None:
     """user_group_limit 1."""
     queues = tmp_path / "queues.yaml"
     queues.write_text(LIMITS)
-    async with cluster(plane, server.url, queues) as it:
+    async with mode.cluster(server.url, queues) as it:
         await it.add_nodes("n1")
-        await it.create(pod("a1", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
-        await it.create(pod("a2", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
-        await it.create(pod("b1", app="bob", queue="root.a", cpu="2", annotations=of_user("bob")))
+        await it.create(mode.pod("a1", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
+        await it.create(mode.pod("a2", app="alice", queue="root.a", cpu="1", annotations=of_user("alice")))
+        await it.create(mode.pod("b1", app="bob", queue="root.a", cpu="2", annotations=of_user("bob")))
         await it.bound("a1", "b1")
-        assert "alice" in await it.waits("a2", "SchedulingSkipped")
+        await mode.why(it, "a2", "alice")
 
 
-async def test_unknown_queue_fails_the_pod(plane: ControlPlane, server: NatsServer, tmp_path: Path) -> None:
+async def test_unknown_queue_fails_the_pod(mode: Mode, server: NatsServer, tmp_path: Path) -> None:
     queues = tmp_path / "queues.yaml"
     queues.write_text(LIMITS)
-    async with cluster(plane, server.url, queues) as it:
+    async with mode.cluster(server.url, queues) as it:
         await it.add_nodes("n1")
-        await it.create(pod("lost", app="lost", queue="root.nowhere", cpu="1"))
+        await it.create(mode.pod("lost", app="lost", queue="root.nowhere", cpu="1"))
         pods = await it.until(lambda pods: pods["lost"].status.phase == "Failed")
         assert pods["lost"].status.reason == "ApplicationRejected"
 
 
-async def test_queue_takes_back_what_it_is_guaranteed(plane: ControlPlane, server: NatsServer, tmp_path: Path) -> None:
+async def test_queue_takes_back_what_it_is_guaranteed(mode: Mode, server: NatsServer, tmp_path: Path) -> None:
     """preemption 1."""
     queues = tmp_path / "queues.yaml"
     queues.write_text(TWO_QUEUES)
-    async with cluster(plane, server.url, queues) as it:
+    async with mode.cluster(server.url, queues) as it:
         await it.add_nodes("n1")
         names = [f"a{number}" for number in range(4)]
         for name in names:
-            await it.create(pod(name, app="a", queue="root.a", cpu="1"))
+            await it.create(mode.pod(name, app="a", queue="root.a", cpu="1"))
         await it.bound(*names)
-        await it.create(pod("b0", app="b", queue="root.b", cpu="1"))
+        await it.create(mode.pod("b0", app="b", queue="root.b", cpu="1"))
         await it.bound("b0")
         assert len(await it.pods()) == 4  # one victim is gone
         await it.told("Preempted")
 
 
-async def test_restart_keeps_what_runs(plane: ControlPlane, server: NatsServer) -> None:
+async def test_restart_keeps_what_runs(mode: Mode, server: NatsServer) -> None:
     """recovery_and_restart 1."""
-    async with cluster(plane, server.url) as it:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1")
-        await it.create(pod("before", cpu="3"))
+        await it.create(mode.pod("before", cpu="3"))
         await it.bound("before")
         await it.stop_front()
-        await it.create(pod("meanwhile", cpu="2"))
+        await it.create(mode.pod("meanwhile", cpu="2"))
         await it.start_front()
-        await it.waits("meanwhile", "Unschedulable")
+        await mode.why(it, "meanwhile")
         await it.delete("before")
         await it.bound("meanwhile")
 
 
-async def test_pod_bound_by_another_process_is_booked(plane: ControlPlane, server: NatsServer) -> None:
-    async with cluster(plane, server.url) as it:
+async def test_pod_bound_by_another_process_is_booked(mode: Mode, server: NatsServer) -> None:
+    async with mode.cluster(server.url) as it:
         await it.add_nodes("n1", cpu="2")
-        await it.create(pod("large", cpu="3"))
+        await it.create(mode.pod("large", cpu="3"))
         uid = (await it.pod("large")).uid
-        await it.waits("large", "Unschedulable")
+        await mode.why(it, "large")
         await it.client.bind("default", "large", uid, "n1")
-        await it.create(pod("small", cpu="1"))
-        await it.waits("small", "Unschedulable")
+        await it.create(mode.pod("small", cpu="1"))
+        await mode.why(it, "small")
         await it.delete("large")
         await it.bound("small")

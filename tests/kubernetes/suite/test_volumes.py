@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from remuda.embedded import NatsServer
-from tests.kubernetes.cluster import Cluster, cluster
-from tests.kubernetes.control_plane.processes import ControlPlane
-from tests.kubernetes.manifests import pod
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.suite.modes import Mode
 
 ON_N2 = {"required": {"nodeSelectorTerms": [{"matchExpressions": [
     {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}}  # fmt: skip
@@ -21,9 +20,9 @@ async def local_volume(of: Cluster, name: str) -> None:
     await of.client.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec})
 
 
-async def test_local_volume_is_bound_when_its_pod_was_placed(plane: ControlPlane, server: NatsServer) -> None:
+async def test_local_volume_is_bound_when_its_pod_was_placed(mode: Mode, server: NatsServer) -> None:
     """persistent_volume 1, late."""
-    async with cluster(plane, server.url) as it:
+    async with mode.cluster(server.url) as it:
         await it.client.create(
             "/apis/storage.k8s.io/v1/storageclasses",
             {
@@ -34,8 +33,8 @@ async def test_local_volume_is_bound_when_its_pod_was_placed(plane: ControlPlane
         )
         await it.add_nodes("n1", "n2")
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-        await it.create(pod("p", cpu="1", volumes=volumes))
-        assert await it.waits("p", "Unschedulable") == "claim data does not exist"
+        await it.create(mode.pod("p", cpu="1", volumes=volumes))
+        await mode.why(it, "p", "claim data does not exist")
         spec = {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "local",

@@ -7,6 +7,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from remuda_kubernetes.shell import main as kubernetes_main
 from remuda_kubernetes.shim import names
 from remuda_kubernetes.webhook.registration import MUTATING, NAME, NAMESPACE_NAME, VALIDATING
 from tests.integration.running import running
+from tests.kubernetes.cluster import cluster
 from tests.kubernetes.control_plane.existing import Plane
 from tests.kubernetes.manifests import pod
 
@@ -31,6 +33,11 @@ OPEN = "open"  # not managed
 DRY_RUN = "?dryRun=All"
 MAPS = f"/api/v1/namespaces/{REMUDA}/configmaps"
 WRONG_MAP = {"metadata": {"name": "yunikorn-configs"}, "data": {"queue.yaml": ""}}
+OWN_QUEUES = """
+partitions:
+  - name: default
+    queues: [{{name: root, queues: [{{name: own, submitacl: "{user}"}}, {{name: other, submitacl: bob}}]}}]
+"""
 ALICE: dict[str, dict[str, Any]] = {
     "clusterroles": {"rules": [{"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["*"]}]},
     "clusterrolebindings": {
@@ -163,6 +170,19 @@ async def test_only_managed_namespaces_fail_closed(plane: Plane, server: NatsSer
             await admin.call("PUT", f"{MUTATING}/{NAME}", hooks)
         assert "managed.remuda.io" in await until_refused(alice, plain)
         await created(alice, pod("q"), OPEN)
+
+
+async def test_queue_is_for_the_users_that_it_names(plane: Plane, server: NatsServer, tmp_path: Path) -> None:
+    """A tenant may name any queue. Its `submitacl` decides, for the user whom the webhook has written into the pod."""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(OWN_QUEUES.format(user=plane.user("alice")))
+    async with cluster(plane, server.url, queues) as it, webhook(plane, server) as alice:
+        await it.add_nodes("n1")
+        for name in ("own", "other"):
+            await created(alice, pod(name, app=name, queue=f"root.{name}", cpu="1"))
+        await it.bound("own")
+        pods = await it.until(lambda pods: pods["other"].status.phase == "Failed")
+        assert pods["other"].status.reason == "ApplicationRejected"
 
 
 async def test_config_maps_are_checked(plane: Plane, server: NatsServer) -> None:
