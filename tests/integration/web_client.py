@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 
 from remuda_bus import subjects
 from remuda_bus.bus import Bus, BusError
+from remuda_web import limits
 from remuda_web.settings import WebSettings
 from remuda_web.shell import serve
 from tests.integration.running import running, until
@@ -39,7 +41,18 @@ async def address_of(bus: Bus, instance: str = "web") -> dict[str, Any]:
 async def web_service(
     url: str, bus: Bus, settings: type[WebSettings] = FreePort, base: str = "/api/v1", **options: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client with the base. `options`: of httpx.AsyncClient."""
+    """A client with the base. `options`: of httpx.AsyncClient. No answer is kept: each shows what a test has done."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "KEPT_S", 0.0)
+        patch.setattr(limits, "KEPT_REST", 0)
+        async with _served(url, bus, settings, base, **options) as client:
+            yield client
+
+
+@asynccontextmanager
+async def _served(
+    url: str, bus: Bus, settings: type[WebSettings], base: str, **options: Any
+) -> AsyncIterator[httpx.AsyncClient]:
     async with running(url, "web", serve, settings):
         found = await address_of(bus)
         root = f"{found['scheme']}://{found['host']}:{found['port']}"
