@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from remuda_core.core import Core
-from remuda_core.state import Allocation, Partition
+from remuda_core.index.admission import held_queue
+from remuda_core.state import Allocation, Application, Partition
 from remuda_core.state.timers import NEVER_MS
 from remuda_kubernetes.shim.effects import Bind, Effect, Release
 from remuda_kubernetes.shim.pod_reading import application_of, is_placeholder
@@ -148,6 +149,8 @@ class Books:
             if spec.get("nodeName") or spec.get("affinity") or pod["metadata"]["uid"] in self._held:
                 continue
             queue = _queue(partition, pod)
+            if held_queue(_application(partition, pod).queue) is not None:
+                continue  # an operator holds it
             if QUEUES[queue] and self._used.get(queue, 0) + amount > QUEUES[queue]:
                 continue
             for node in self._server.all("nodes"):
@@ -159,8 +162,12 @@ class Books:
                     raise Violation(f"{name} waits in {queue}, and fits on {node['metadata']['name']}")
 
 
+def _application(partition: Partition, pod: Json) -> Application:
+    return partition.applications[application_of(read(pod)).id]
+
+
 def _queue(partition: Partition, pod: Json) -> str:
-    return partition.applications[application_of(read(pod)).id].queue.path
+    return _application(partition, pod).queue.path
 
 
 def _same(what: str, there: Amounts, known: object) -> None:
