@@ -60,6 +60,23 @@ def test_gang_whose_placeholder_went_before_it_was_bound_ends_with_the_time_of_t
     assert [effect.ask.allocationKey for effect in it.take() if isinstance(effect, Ask)] == ["uid-member"]
 
 
+def test_placeholder_that_nobody_saw_is_created_again() -> None:
+    it = shim("n1")
+    it.pod_changed(MEMBER)
+    it.application(ACCEPTED)
+    first, second = [
+        effect.manifest["metadata"]["name"] for effect in it.take() if isinstance(effect, CreatePlaceholder)
+    ]
+    annotations = {names.PLACEHOLDER: "true", names.TASK_GROUP: "workers"}
+    placeholder = pod(first, app="app", cpu="1", annotations=annotations)
+    it.pod_changed(placeholder)
+    it.pod_gone(placeholder)
+    it.pods_listed()
+    assert [effect.manifest["metadata"]["name"] for effect in it.take() if isinstance(effect, CreatePlaceholder)] == [
+        second
+    ]
+
+
 def test_gang_that_begins_again_has_placeholders_again() -> None:
     it = shim("n1")
     it.pod_changed(MEMBER)

@@ -76,10 +76,14 @@ class World:
                 self._random.choices(acts, weights)[0](self)
 
     def rest(self) -> None:
-        """Guarantees end too: while a queue is below its own, the scheduler tries to preempt for it."""
+        """Guarantees end too: while a queue is below its own, the scheduler tries to preempt for it. All
+        placeholders are deleted: no gang may wait for them for ever."""
         self.resting = True
         if there := self.server.find("configmaps", MAPS[0], NAMESPACE):
             self.server.put("configmaps", there, data={"queues.yaml": WITHOUT_GUARANTEES})
+        for pod in self._pods():
+            if is_placeholder(read(pod)):
+                self.server.delete(pod)
 
     def _name(self, kind: str) -> str:
         self._made += 1

@@ -24,12 +24,18 @@ T = TypeVar("T", bound=Object)
 
 class Reflector(Generic[T]):
     """`changed`: called with each new or changed object. `gone`: called with the last observation of each object that
-    is gone. `synced`: set after the first list."""
+    is gone. `listed`: called after each list, behind the calls for its objects. `synced`: set after the first list."""
 
     def __init__(
-        self, client: Client, resource: Resource[T], changed: Callable[[T], None], gone: Callable[[T], None]
+        self,
+        client: Client,
+        resource: Resource[T],
+        changed: Callable[[T], None],
+        gone: Callable[[T], None],
+        listed: Callable[[], None] = lambda: None,
     ) -> None:
         self.synced = asyncio.Event()
+        self._listed = listed
         self._client = client
         self._resource = resource
         self._changed = changed
@@ -39,7 +45,7 @@ class Reflector(Generic[T]):
         self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
 
     async def run(self) -> None:
-        """Runs until cancelled. Raises only what `changed` and `gone` raise."""
+        """Runs until cancelled. Raises only what the functions raise that it calls."""
         while True:
             try:
                 if not self._version:
@@ -68,6 +74,7 @@ class Reflector(Generic[T]):
             if before is None or before.metadata.resource_version != item.metadata.resource_version:
                 self._known[uid] = item
                 self._changed(item)
+        self._listed()
         self._version = version
         self._retry_s = limits.REFLECTOR_FIRST_RETRY_S
         self.synced.set()

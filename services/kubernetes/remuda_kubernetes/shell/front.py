@@ -193,7 +193,9 @@ class Front:
             of(NAMESPACES, shim.namespace_changed, shim.namespace_gone),
             of(NODES, shim.node_changed, shim.node_gone),
             *(of(*one) for one in volumes),
-            of(PODS, self._pod_changed, self._pod_gone),
+            Reflector(
+                self._client, PODS, self._waking(self._pod_changed), self._waking(self._pod_gone), self._pods_listed
+            ),
             *([of(config_maps(self._client.namespace), maps.changed, maps.gone)] if self._settings.config_maps else []),
         ]
 
@@ -205,6 +207,9 @@ class Front:
     def _pod_gone(self, pod: Pod) -> None:
         self._traces.gone(pod)
         self._shim.pod_gone(pod)
+
+    def _pods_listed(self) -> None:
+        self._on_shim(lambda shim: shim.pods_listed())
 
     def _waking(self, change: Callable[[Any], None]) -> Callable[[Any], None]:
         def changed(value: Any) -> None:

@@ -37,6 +37,7 @@ class Applications:
         elif not application.pods:
             application.originator, application.queue = pod.uid, said.queue  # the scheduler has not completed it yet
         application.pods[pod.uid] = None
+        application.unseen.discard(pod.metadata.name)
         self._choose_originator(application, entry)
         if not is_placeholder(pod):
             self._define_gang(application, entry)
@@ -98,6 +99,7 @@ class Applications:
             application.is_submitted = True
             application.is_accepted = application.is_started = False
             application.created.clear()  # placeholders that are gone are created again
+            application.unseen.clear()
             if application.problem:
                 self._record(application, "TaskGroupsError", application.problem, warn=True)
             self._books.emit(Submit(messages.application(self._books, application)))
@@ -165,10 +167,20 @@ class Applications:
                 name = manifest["metadata"]["name"]
                 if name not in existing and name not in application.created:
                     application.created.add(name)
+                    application.unseen.add(name)
                     wanted += 1
                     self._books.emit(CreatePlaceholder(application.id, manifest))
         if wanted:
             self._record(application, "CreatingPlaceholders", f"{wanted} placeholders")
+
+    def pods_listed(self) -> None:
+        """A placeholder that was created and is in no list was deleted before any watch told of it. The scheduler waits
+        for its ask, so it is created again. If its creation is still on its way, the second one finds it."""
+        for application in list(self._books.applications.values()):
+            if application.unseen:
+                application.created -= application.unseen
+                application.unseen.clear()
+                self.advance(application)
 
     def placeholder_failed(self, application_id: str, reason: str) -> None:
         """One cannot be created: the application goes on without a gang."""

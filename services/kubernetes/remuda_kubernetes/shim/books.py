@@ -84,7 +84,8 @@ class ApplicationEntry:
     """An application that has pods, or that the scheduler has not completed yet. `name`: as its pods give it.
     `is_submitted`: the scheduler has it. `is_started`: the scheduler has allocated all its placeholders.
     `is_reserving`: its placeholders are not all bound yet, and its real pods wait. `created`: names of the placeholders
-    whose creation was requested. `problem`: of the definition of its gang."""
+    whose creation was requested. `unseen`: those of them that were never observed. `problem`: of the definition of its
+    gang."""
 
     id: str
     name: str
@@ -101,6 +102,7 @@ class ApplicationEntry:
     is_forced: bool = False
     problem: str = ""
     created: set[str] = field(default_factory=set)
+    unseen: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -205,6 +205,10 @@ class Shim:
         self.volumes.forget(pod)
         del self.books.pods[pod.uid]
 
+    def pods_listed(self) -> None:
+        """All pods there are have been reported."""
+        self.applications.pods_listed()
+
     def node_changed(self, node: Node) -> None:
         self.nodes.changed(node)
 
