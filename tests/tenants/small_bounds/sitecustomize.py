@@ -3,16 +3,19 @@ need not move gigabytes."""
 
 from __future__ import annotations
 
-import remuda_core.limits
+import sys
+
+import remuda_bus.limits
 import remuda_rmproxy.limits
 
 MB = 1_000_000
 BOUNDS = {
     remuda_rmproxy.limits: {"WAITING_BYTES": 16 * MB, "BACKLOG_BYTES": 4 * MB},
-    remuda_core.limits: {"SNAPSHOT_INBOX_BYTES": 8 * MB},
+    remuda_bus.limits: {"SNAPSHOT_INBOX_BYTES": 8 * MB},
 }
 
 for module, bounds in BOUNDS.items():
     for name, value in bounds.items():
-        assert hasattr(module, name)
+        if not hasattr(module, name):
+            sys.exit(f"{module.__name__} has no bound {name}")  # Python only reports other errors here, and goes on
         setattr(module, name, value)
